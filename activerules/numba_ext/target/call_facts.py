@@ -1,4 +1,4 @@
-"""The compile of a rule function: facts about the call become constants before types are inferred.
+"""Compiling a rule function: facts about the call become constants before types are inferred.
 
 `active(x)` and `config.needs_primal` are known from the types of the rule's arguments. Written into
 Numba's IR as constants, they let its branch pruning remove what does not apply, so that a branch
@@ -44,8 +44,9 @@ class RuleFacts(UntypedPass):
 
 
 class RuleFunctionCompiler(CompilerBase):
-    """Numba's nopython pipeline with `RuleFacts`, and lowering that drops what an exception is
-    computed from; pass it as `pipeline_class` to compile a rule.
+    """Numba's nopython pipeline with `RuleFacts`, whose exceptions leak no references.
+
+    Pass it as `pipeline_class` to compile a rule.
     """
 
     def define_pipelines(self) -> list[Any]:

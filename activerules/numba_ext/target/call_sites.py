@@ -1,13 +1,14 @@
-"""Which function a program calls where: an error about a symbol names the call it stands for.
+"""Call sites: an error about a symbol names the call in the user's source that leads to it.
 
 Needs       the calls that are lowered in functions with line tables
 Gives       `CallSites`, of one session: `call_at`, the call on a line that leads to a symbol
-            `name_call`: an `UnknownCall` that speaks of this call, and of the rule it needs
+            `name_call`: rewords an `UnknownCall` to name that call, and the rule it needs
 Invariants  W1  Numba is asked only once there is an error
-            W2  a call is named where it is the only one on its line that can lead there
+            W2  a call is named only if no other call on its line can lead to the symbol
 
-The code of what Numba and its extensions implement has the line of the user's call; the symbol it
-ends in (`numba_ez_gesdd` of `np.linalg.cond`) is no name that a user knows, or could give a rule.
+Code that Numba and its extensions implement carries the line of the user's call, but the symbol it
+ends in (`numba_ez_gesdd` for `np.linalg.cond`) is not a name that a user knows or could give a
+rule.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ CallAt = Callable[[str, "str | None"], "CallSite | None"]
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call as it is written: the name of what is called, its Numba type, the signature; whether
-    it is a parameter of the function that is called.
+    """A call as written in the source.
+
+    name       of the callee, as the source spells it
+    callee     its Numba type
+    signature  of the call
+    passed     whether the callee is a parameter of the calling function
     """
 
     name: str
@@ -45,13 +50,13 @@ class CallSite:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether numbers become one float, so that a scalar rule says its derivative."""
+        """Whether it takes numbers and returns one float, so that a scalar rule would do."""
         numbers = all(isinstance(ty, types.Number) for ty in self.signature.args)
         return numbers and isinstance(self.signature.return_type, types.Float)
 
 
 class CallSites:
-    """The calls of one session by the line they are written on."""
+    """The calls of one session, by source line."""
 
     def __init__(self, modules_of: Callable[[CallSite], Iterable[Any]]) -> None:
         """`modules_of`: the LLVM modules with the code of a call; asked when there is an error."""
@@ -59,7 +64,7 @@ class CallSites:
         self._by_line: dict[tuple[str, int], dict[CallSite, None]] = {}
 
     def add(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
-        """Note the call `expr` of a function that is lowered."""
+        """Record the call `expr` in a function that is being lowered."""
         if _is_followed_by_name(callee, signature):
             return
         name = _qualified_name(func_ir, expr.func) or str(callee)
@@ -68,8 +73,8 @@ class CallSites:
         self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
 
     def call_at(self, location: str, symbol: str | None) -> CallSite | None:
-        """The call at `file:line` that leads to a symbol, or with None through a pointer; None if
-        there is not one alone.
+        """The call at `file:line` that leads to `symbol`, or, if that is None, the call through a
+        pointer; None unless there is exactly one.
         """
         file, _, line = location.rpartition(":")
         sites = self._by_line.get((_absolute(file), int(line)), {}) if line.isdigit() else {}
@@ -83,7 +88,7 @@ class CallSites:
 
 
 def _is_followed_by_name(callee: Any, signature: Any) -> bool:
-    """Calls of other functions of the user, whose code has lines of its own, and marked calls."""
+    """Whether it calls another function of the user, whose code has its own lines, or is marked."""
     marked = isinstance(callee, RuleFunction) and callee.marked_call(signature) is not None
     return marked or isinstance(callee, types.Dispatcher | types.RecursiveCall)
 
@@ -93,7 +98,7 @@ def _leads_to(symbol: str | None, modules: Iterable[Any]) -> bool:
 
 
 def _is_named_by(symbol: str | None, name: str) -> bool:
-    """Whether a symbol is named after a method, whose code is not to be had: `random_beta`."""
+    """Whether a symbol is named after a method whose code is not available: `random_beta`."""
     method = name.rpartition(".")[2]
     parts = (symbol or "").split(".")
     return any(part == method or part.endswith(f"_{method}") for part in parts)
@@ -107,11 +112,11 @@ def _definition(func_ir: Any, variable: Any) -> Any:
     try:
         return func_ir.get_definition(variable)
     except KeyError:
-        return None  # it has several
+        return None  # it has several definitions
 
 
 def _qualified_name(func_ir: Any, called: Any) -> str:
-    """`np.linalg.cond` of the variable that holds what is called; "" for what has no name."""
+    """The name of the callee as the source spells it, `np.linalg.cond`; "" if it has none."""
     found = _definition(func_ir, called)
     match found:
         case ir.Global() | ir.FreeVar() | ir.Arg():
@@ -126,12 +131,12 @@ def _qualified_name(func_ir: Any, called: Any) -> str:
 def name_call(
     error: UnknownCall, site: CallSite, symbol: str | None, followed: Iterable[FollowedCall]
 ) -> None:
-    """Let an error about a symbol speak of the call that leads to it."""
+    """Reword an error about a symbol to name the call that leads to it."""
     name = site.name
     error.what = f"active data flows into {name}, which has no derivative"
     error.args = (error.what,)
     rules = [one.reason for one in followed if one.name.split(".")[-1] == name.split(".")[-1]]
-    reached = "by its address" if site.is_by_address else f"by way of `{symbol}`"
+    reached = "by its address" if site.is_by_address else f"through `{symbol}`"
     why = f": {rules[0]}" if rules else ""
     error.why = (
         f"it is compiled code, called {reached}, which cannot be looked into, and no rule serves "
@@ -147,8 +152,8 @@ def name_call(
 
 
 def name_call_behind(error: NoRuleForActivity, site: CallSite) -> None:
-    """Let an error about a function of Numba's own speak of the call that leads to it: what a user
-    could give a rule to, or declare inactive, is a function around that.
+    """Reword an error about a function of Numba's own to name the call that leads to it: a user
+    can give a rule to, or declare inactive, only a function around that call.
     """
     error.what = f"{error.what}, which {site.name} calls"
     error.args = (error.what,)

@@ -2,7 +2,7 @@
 
 Needs       an `@njit` dispatcher or a plain function, Numba argument types, and the rule registry's
             view of callables
-Gives       `Captured`: the text of the module and what the stages after it must know about it
+Gives       `Captured`: the text of the module, and what later stages must know about it
 Invariants  C1  the entry is external; every function it calls is defined, or a runtime function, or
                 a marked call
             C2  the semantics are those of the dispatcher's own flags (error_model, boundscheck,
@@ -66,21 +66,20 @@ class LoweredArgument:
     parameters: tuple[int, ...]
 
 
-# They begin with what is rare in the text of a module, which is searched for that at once.
+# Each begins with a text that is rare in a module, so that the search skips most of it quickly.
 _MARKED = re.compile(rf"declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr")
 _RULED = re.compile(rf"@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(")
 _ENVIRONMENT = re.compile(rf'({ENVIRONMENT_PREFIX}[^"\s]*)"? = ')
 _NO_VALUE = re.compile(r"ret i32 -[23]\b")
 _NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
 _STATUS = "range(i32 -1, 2147483647)"
-"""What functions return that have no Optional result, and are no generators: not the status of
-None. Marked calls are such. Where LLVM sees that, the test for it, and the way that is never taken,
-are gone."""
+"""The return status of a function, unless its result is Optional or it is a generator: never that
+of None. Marked calls qualify. Given the range, LLVM removes the test for None and its branch."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured function.
+    """A function captured for given argument types.
 
     text          LLVM IR of the whole module, unoptimised, with line tables
     symbol        the entry: `i32 (ptr retptr, ptr excinfo, flattened arguments)`
@@ -90,8 +89,8 @@ class Captured:
     environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
                   to, by name
     location      "file:line" of the function
-    call_at       which call at a "file:line" leads to a symbol: see `call_sites`
-    followed      calls in the module of functions with rules whose body is followed
+    call_at       finds the call at a "file:line" that leads to a symbol: see `call_sites`
+    followed      calls of functions with rules whose bodies are differentiated instead
     """
 
     text: str
@@ -153,10 +152,10 @@ _calls = MadeOnce()
 def _function_to_capture(
     dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Type, ...]
 ) -> Any:
-    """What is captured: the function, or one call of it where it has a rule itself, takes any
-    number of arguments, or converts them to a declared signature.
+    """The function to capture: `dispatcher`, or a wrapper with one call of it.
 
-    The body of a function with rules is never differentiated; a call of it is a marked call.
+    It is wrapped if it has a rule (its body is never differentiated; the call becomes a marked
+    call), takes any number of arguments, or converts them to a declared signature.
     """
     plain: Any = dispatcher.py_func
     counted, count = takes_any_number(plain), len(argtypes)
@@ -186,8 +185,9 @@ _sessions: dict[tuple[int, Hashable], tuple[RuleView, Session]] = {}
 
 
 def _session(rules: RuleView) -> Session:
-    """The session of a registry's present state (C3), in debug mode and out of it; the registry is
-    kept, so that its id stays taken.
+    """The session for the registry's current state (C3); debug mode has its own.
+
+    The registry is kept alive so that its id is not reused.
     """
     key = (id(rules), rules.debug)
     known = _sessions.get(key)
@@ -240,20 +240,19 @@ def _environments(text: str) -> dict[str, Any]:
 def _with_resolved_recursion(
     session: Session, module: llvm.ModuleRef
 ) -> tuple[llvm.ModuleRef, str]:
-    """A module in which mutually recursive functions call each other by name, and its text;
-    `module` itself, which is Numba's, if there are none.
+    """A module in which mutually recursive functions call each other by name, with its text.
 
-    Numba compiles one of them before the other exists, so it calls through a pointer that its
-    execution engine would fill in. That pointer becomes a constant, which LLVM folds into a direct
-    call.
+    Without mutual recursion it is `module` itself, which belongs to Numba. Numba compiles one of
+    the functions before the other exists, so the call goes through a pointer that Numba's execution
+    engine would fill in. Here that pointer becomes a constant, which LLVM folds into a direct call.
     """
     if _UNRESOLVED not in (text := str(module)):
         return module, text
     module = module.clone()
     while missing := _undefined_recursion(module):
         name = missing.pop()
-        # The function is external in its own library; a `linkonce` copy would be dropped by the
-        # linker as unused.
+        # Linked while it is external, as in its own library: the linker would drop a `linkonce`
+        # function as unused.
         module.link_in(session.libraries[name]._final_module, preserve=True)
         module.get_function(name).linkage = "linkonce_odr"
     declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'

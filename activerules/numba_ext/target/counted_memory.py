@@ -1,6 +1,6 @@
-"""What generated code calls where it handles memory of Numba's runtime (NRT), as LLVM IR.
+"""Reference-counted memory of Numba's runtime (NRT): the functions that generated code calls.
 
-Gives       `COUNTED`: the functions of the runtime, and those of our own, by name
+Gives       `COUNTED`: names of runtime functions, and LLVM IR of the functions we add
 Invariants  C1  the layout is that of numba/core/runtime/nrt.cpp: a MemInfo is {i64 references,
                 ptr destructor, ptr its argument, ptr data, i64 size, ptr allocator}
 """

@@ -2,14 +2,14 @@
 
 Needs       a CPU dispatcher, and the types of the arguments of a call
 Gives       `declared_signature`; `converts`: whether a call from Python needs conversions
-Invariants  D1  the signature is the one of them that Numba takes for such a call: arguments are
-                converted to it, and the result is of its return type
-            D2  what is no conversion keeps its own type: a function that is passed, an array of
-                another layout
+Invariants  D1  the signature is the one that Numba chooses for such a call: arguments are converted
+                to it, and the result has its return type
+            D2  an argument that is not converted keeps its type: a function, an array of another
+                layout
 
-Compiled without them it would be a different function: `h(10**10)` squares an integer where
-Numba squares a float. Numba inlines `inline="always"` functions before it types them, and ignores
-their signatures; so they have none here.
+Ignoring the declaration would change the meaning: `h(10**10)` would square an integer where Numba
+squares a float. Numba inlines `inline="always"` functions before it types them and ignores their
+signatures, so these count as undeclared here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from activerules.numba_ext.target.marked_calls import on_cpu
 
 
 def declared_signature(original: Any, args: Sequence[Any]) -> Any:
-    """What a call with arguments of these types is compiled for; None where `original` is compiled
-    for whatever it is called with, and where no signature fits.
+    """The signature that a call with arguments of these types is compiled for.
+
+    None if `original` was declared without signatures, or if none of them fits.
     """
     if original is None or original._can_compile:
         return None
@@ -42,7 +43,7 @@ def declared_signature(original: Any, args: Sequence[Any]) -> Any:
 
 
 def converts(original: Any, args: tuple[Any, ...]) -> bool:
-    """Whether arguments of these types, which defaults may follow, are converted for a call."""
+    """Whether a call converts arguments of these types; trailing defaults may be left out."""
     _, folded = original.fold_argument_types(args, {})
     declared = declared_signature(original, folded)
     return declared is not None and declared.args != tuple(folded)

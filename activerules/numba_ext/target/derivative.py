@@ -15,13 +15,16 @@ ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
 
 
 class ArgumentsOverlap(Exception):
-    """A derivative was called with arguments that its deferred version is for. Nothing has run."""
+    """The arguments of a derivative overlap and its version for that case is not compiled yet.
+
+    Raised before anything has run.
+    """
 
 
 OUT_OF_MEMORY = 0x41520001
-"""Status of a derivative function whose tape did not fit into memory."""
+"""Status of a derivative function that ran out of memory for its tape."""
 TOO_DEEP = 0x41520002
-"""Status of a derivative function whose recursion did not fit onto the machine's stack."""
+"""Status of a derivative function whose recursion was too deep for the machine's stack."""
 
 
 @dataclass(frozen=True)
@@ -52,23 +55,24 @@ class Gradient:
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter.
-    asked                the function and the arguments it was compiled for, as errors name them.
-    sources              per forward rule called: makes, for an AD target context, a library with
-                         its IR, for code that is differentiated again.
+    asked                the function and arguments it was compiled for, as errors name them.
+    sources              by the symbol of each forward rule that `text` calls: a function that
+                         makes, for an AD target context, a library with its IR. For derivatives
+                         that are differentiated again.
     called               the marked calls without a forward rule (inactive, or of constants), by the
-                         compiled functions `text` calls in their place: where it is differentiated
-                         again they are marked calls again.
-    returns_of_rule      whether what the function returns is, or is summed from, what calls with
-                         rules return, which are told whether anybody reads it.
+                         symbol of the compiled function that `text` calls instead. When `text` is
+                         differentiated again, they become marked calls again.
+    returns_of_rule      whether the function returns the result of calls with rules, or sums of
+                         them: those rules are told whether the result is read.
     environments         Numba environments by the names of the globals that must point to them.
-    result_type          Numba type the primal returns.
-    return_activity      whether its cotangent (one) is put into the shadow of the return memory.
+    result_type          Numba type of what the primal returns.
+    return_activity      whether its cotangent (one) is stored in the shadow of the return memory.
     parameters           activity of each LLVM parameter of the primal, `retptr` and `excinfo`
                          first.
     written              per Numba argument: whether the primal writes into it.
-    scratch              per Numba argument: whether it is Const, but needs a shadow of zeros for
-                         the time of the call, as the primal mixes its memory with active memory.
-    options              of the mode: "runtime_activity" is for who calls it.
+    scratch              per Numba argument: whether it is Const but needs a shadow of zeros during
+                         the call, because the primal mixes its memory with active memory.
+    options              of the mode; "runtime_activity" concerns the caller.
     """
 
     symbol: str
@@ -94,7 +98,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class DerivativeSpec:
-    """Which derivative of a function is asked for; what a compiled one is known by.
+    """Which derivative of a function is requested; the key of a compiled derivative.
 
     argtypes         Numba types of the arguments.
     activities       of each argument.
@@ -103,12 +107,12 @@ class DerivativeSpec:
                      "const" is the only other one.
     mode             "split" is reverse mode as two functions, see `Gradient`.
     options          of the mode.
-    width            cotangents or tangents at once. In reverse mode the derivative may have width 1
-                     nevertheless: where the sweeps of several cotangents share no code.
-    deferred         the version for arguments that overlap may be left for later, see `Gradient`.
-    again            it is itself differentiated: in forward mode a pair of rules stands in for a
-                     forward rule that is missing.
-    needs_primal     whether anybody reads what the function returns; rules are told.
+    width            number of cotangents or tangents. In reverse mode the derivative may still have
+                     width 1, if the sweeps of several cotangents cannot share code.
+    deferred         the version for arguments that overlap may be compiled later, see `Gradient`.
+    again            it is itself differentiated: in forward mode a reverse pair then replaces a
+                     missing forward rule.
+    needs_primal     whether the primal's result is read; rules are told.
     """
 
     argtypes: tuple[Any, ...]
@@ -123,7 +127,7 @@ class DerivativeSpec:
 
 
 class DerivativeCompiler(Protocol):
-    """What the interface asks of the pipelines."""
+    """How `api` asks the pipelines for a derivative."""
 
     def __call__(self, function: Any, spec: DerivativeSpec, /) -> Gradient:
         """Compile a derivative of a dispatcher."""

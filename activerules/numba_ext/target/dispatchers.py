@@ -1,7 +1,7 @@
-"""The `@njit` dispatcher of the function that a user wants to differentiate.
+"""The `@njit` dispatcher of the function that a user wants to differentiate, and its options.
 
-That of an `@njit` function, or of what `grad` made; a plain Python function gets one, and what
-Numba knows by itself (`math.sin`, a ufunc) gets a function that calls it.
+An `@njit` function, or the result of `grad`, has one already. A plain Python function is compiled;
+what Numba knows without compiling it (`math.sin`, a ufunc) is wrapped in a function that calls it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from activerules.errors import NotCompilable
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.rules.written import function_from
 
-_settings: Any = config  # it defines its attributes by name
+_settings: Any = config  # its attributes are created by name, which pyright does not see
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-# Functions of C, which live as long as their modules: most have no weak references.
+# C functions live as long as their modules, and most cannot be referenced weakly.
 _of_c: dict[Any, Any] = {}
 
 
 def dispatcher_of(function: Any) -> Any:
-    """Return the `@njit` dispatcher of a function; one that has none gets one, once.
+    """Return the `@njit` dispatcher of a function, made on the first call if there is none.
 
-    Raises `NotCompilable` for what Numba does not compile and does not know.
+    Raises `NotCompilable` for what Numba neither compiles nor knows.
     """
     own = getattr(function, "dispatcher", function)
     if is_jitted(own):
@@ -45,7 +45,7 @@ def dispatcher_of(function: Any) -> Any:
             why="derivatives are made of the code it compiles; `njit` gives plain functions now",
             instead=["unset it, and numba.config.DISABLE_JIT, where derivatives are taken"],
         )
-    if not callable(function):  # `njit` makes a decorator of None and of a string
+    if not callable(function):  # of None and of a string `njit` would make a decorator
         raise _not_a_function(function)
     with _lock:
         try:
@@ -58,13 +58,13 @@ def dispatcher_of(function: Any) -> Any:
 
 
 def as_compiled(function: Any) -> Any:
-    """The function, as compiled code sees it: there a `@guvectorize` function returns nothing."""
+    """The function as compiled code sees it, where a `@guvectorize` function returns nothing."""
     return dispatcher_of(function) if isinstance(function, GUFunc) else function
 
 
 def inherited(dispatcher: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of what is made of a function: those given, and how it is compiled itself: cached
-    on disk, and without the lock of Python.
+    """The options for functions derived from `dispatcher`: those given, and its own `cache` and
+    `nogil`.
     """
     own = {
         "cache": dispatcher.stats.cache_path is not None,
@@ -74,28 +74,28 @@ def inherited(dispatcher: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
-"""What may be said of what is made of a function, as in `numba.njit`."""
+"""The options of `numba.njit` that derivatives accept."""
 
 
 def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
-    """Raise `TypeError` for an option that there is not; `more` are accepted, too."""
+    """Raise `TypeError` for an option other than `OPTIONS` and `more`."""
     accepted = (*OPTIONS, *more)
     unknown = set(options) - set(accepted)
     if unknown:
         raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
 
 
-# The flags that say what code means, and that a callee of Numba takes over where it has none.
+# The flags that change what code computes; in Numba a callee without them inherits its caller's.
 _FLAGS = ("boundscheck", "error_model", "fastmath")
 
 
 def flags_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options of a function that say what its code means."""
+    """The options of a function that change what its code computes."""
     return {name: options[name] for name in _FLAGS if options.get(name) is not None}
 
 
 def named_flags(options: Mapping[str, Any]) -> str:
-    """The flags as a part of a name: what is cached under other flags is another function."""
+    """The flags as part of a name, so that caches keep versions under different flags apart."""
     return "".join(f"_{name}_{_word(flag)}" for name, flag in flags_of(options).items())
 
 
@@ -105,8 +105,10 @@ def _word(flag: Any) -> str:
 
 
 def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any]:
-    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
-    full debug info. `checked`: with bounds checks, whatever the options say.
+    """The `@njit` options that a twin is compiled with.
+
+    Every flag is set, so that none is inherited (T4); code is sequential and has no full debug
+    info. `checked` turns bounds checks on, whatever the options say.
     """
     inherited = ConfigStack.top_or_none()
     explicit = dict(options)
@@ -122,7 +124,7 @@ def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any
 
 
 def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
-    """The dispatcher of the same function under the flags that it does not set itself."""
+    """A dispatcher of the same function with the flags in `options` that it does not set itself."""
     own = dispatcher.targetoptions
     more = {name: flag for name, flag in flags_of(options).items() if own.get(name) is None}
     if not more:
@@ -151,7 +153,7 @@ def _new_dispatcher(function: Any) -> Any:
 
 
 def _parameters_of(function: Any, count: int) -> str:
-    """Names for the arguments: those of the kernel, which errors are about, if there is one."""
+    """Names for the arguments: those of the kernel, if there is one, as errors mention them."""
     kernel = getattr(function, "__wrapped__", None)  # of `@vectorize` and `@guvectorize`
     if inspect.isfunction(kernel):
         return ", ".join(kernel.__code__.co_varnames[:count])
@@ -159,7 +161,7 @@ def _parameters_of(function: Any, count: int) -> str:
 
 
 def _known_arity(function: Any) -> int | None:
-    """How many arguments something takes that Numba knows without compiling it; None for others."""
+    """The number of arguments of a function that Numba knows without compiling it, else None."""
     try:
         typing_context: Any = cpu_target.typing_context
         typing_context.refresh()
@@ -169,7 +171,7 @@ def _known_arity(function: Any) -> int | None:
     if not isinstance(known, Function) or isinstance(known, NumberClass):
         return None
     if isinstance(getattr(function, "nin", None), int):
-        # Compiled code gives a generalised ufunc the arrays that it writes.
+        # In compiled code a generalised ufunc takes its output arrays as arguments.
         return function.nin + (function.nout if isinstance(function, GUFunc) else 0)
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -1,14 +1,14 @@
-"""What a compiled function does to memory that it did not make.
+"""What a compiled function does to memory that it did not allocate.
 
 Needs       the LLVM function of a compiled callable, after LLVM's passes
-Gives       `only_reads`: whether every write goes to memory of the call itself
-            `exchanges`: whether pointers in other memory may be exchanged
-            `is_closed`: whether data goes in and out by arguments and the result alone
+Gives       `only_reads`: whether it writes only to memory of its own call
+            `exchanges`: whether it may replace pointers in other memory
+            `is_closed`: whether data enters and leaves through arguments and the result alone
 Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
                 a write
 
-LLVM's own attributes describe the memory behind a parameter, but not the memory that pointers in
-it lead to: the items of a list, the arrays of an object.
+LLVM's own attributes describe the memory that a parameter points to, but not what pointers in that
+memory lead to: the items of a list, the arrays of an object.
 """
 
 from __future__ import annotations
@@ -36,32 +36,34 @@ _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
 _NO_ADDRESS = re.compile(r"i(1|8|16|32)|(half|float|double)|<\d+ x (half|float|double)>")
-"""Types of which no value is a pointer, or a part of one that the next store completes."""
+"""Types whose values are neither a pointer nor part of one that the next store completes."""
 
 
 def only_reads(function: Any) -> bool:
-    """Whether a function leaves everything it is given, and all that is behind it, as it was."""
+    """Whether a function leaves its arguments, and everything they lead to, unchanged."""
     return _Function(function).is_harmless()
 
 
 def exchanges(function: Any, *, lists: bool = True) -> bool:
-    """Whether a function may write a pointer into memory it is given, or that is behind it.
+    """Whether a function may write a pointer into memory that its arguments lead to.
 
-    `lists`: whether there may be pointers in the items of typed lists. Arrays are copied by copies
-    of a length that varies; structs, which may hold pointers, by copies of one that is known.
+    `lists` says whether items of typed lists may contain pointers. A memory copy of constant length
+    counts, since it may copy a struct with pointers; one of variable length copies array items.
     """
     allowed = frozenset[str]() if lists else WRITES_ITEMS
     return not _Function(function, numbers=True, allowed=allowed).is_harmless()
 
 
 _BESIDE = re.compile(r"\binttoptr\b|\bcall\b[^@\n]*? %[^\s(]+\(")
-"""In the text of a function: addresses that are numbers, and calls of function pointers."""
+"""In the text of a function: pointers made from integers, and calls through pointers."""
 _NAMED = re.compile(r'@(?:"([^"]+)"|([-\w.$]+))')
 
 
 def is_closed(function: Any) -> bool:
-    """Whether a function, and what it calls, uses no memory but constants and what its arguments
-    lead to, and calls no code that is not visible: then no data passes beside its arguments.
+    """Whether all data enters and leaves a function through its arguments and its result.
+
+    It and its callees then use only constants and memory that the arguments lead to, and call no
+    code whose body is unknown.
     """
     module = function.module
     seen: set[str] = set()
@@ -89,7 +91,7 @@ def is_closed(function: Any) -> bool:
 
 
 def _is_constant(module: Any, name: str) -> bool:
-    """Whether a global never changes, or holds what Numba keeps of a function."""
+    """Whether a global never changes, or is a Numba environment."""
     try:
         found = module.get_global_variable(name)
     except NameError:
@@ -104,10 +106,11 @@ def _is_own_code(name: str) -> bool:
 
 @dataclass
 class _Function:
-    """A function that may be harmless; `numbers`: writing numbers to any memory is, and calls of
-    what is `allowed`.
+    """The question whether a function is harmless: whether it writes only to memory of its own.
 
-    `asked` are the functions it was called from, which are harmless if nothing else is wrong.
+    numbers  writing numbers to any memory is harmless, too
+    allowed  functions whose calls are harmless
+    asked    the callers being examined; a recursive call of one of them is harmless
     """
 
     function: Any
@@ -118,7 +121,7 @@ class _Function:
     def is_harmless(self) -> bool:
         self.asked.add(self.function.name)
         instructions = [i for block in self.function.blocks for i in block.instructions]
-        # An operand is known by its name alone; what has none is of unknown origin.
+        # Operands are looked up by name; one without a name has an unknown origin.
         self.by_name: Mapping[str, Any] = {i.name: i for i in instructions if i.name}
         return all(map(self._is_harmless, instructions))
 
@@ -137,7 +140,7 @@ class _Function:
                 return True
 
     def _is_number(self, value: Any) -> bool:
-        """Whether a stored value is a number: no pointer, nor part of a copied one."""
+        """Whether a stored value is a number, and neither a pointer nor part of one."""
         if _NO_ADDRESS.fullmatch(str(value.type)):
             return True
         made = self.by_name.get(value.name)
@@ -159,7 +162,9 @@ class _Function:
         return self._is_harmless_callee(name, arguments)
 
     def _is_harmless_callee(self, name: str, arguments: Sequence[Any]) -> bool:
-        """A function that is not inlined: its result and its exception are the caller's own."""
+        """Whether calling a visible function is harmless: its result and exception belong to the
+        caller.
+        """
         try:
             callee = self.function.module.get_function(name)
         except NameError:
@@ -176,14 +181,14 @@ class _Function:
         return _Function(callee, self.numbers, self.allowed, self.asked).is_harmless()
 
     def _is_own(self, name: str) -> bool:
-        """Whether a pointer leads to memory of the call: its result, its frame, what it
+        """Whether a pointer leads to memory of the call: its result, its stack frame, or memory it
         allocated.
         """
         origins = list(self._origins(name))
         return bool(origins) and all(map(self._is_own_origin, origins))
 
     def _origins(self, name: str) -> Iterator[str]:
-        """What a pointer is computed from."""
+        """The values that a pointer is computed from."""
         seen: set[str] = set()
         work = [name]
         while work:

@@ -1,13 +1,13 @@
-"""NumPy functions that the AD target implements by functions with rules.
+"""NumPy functions that the AD target implements with functions that have rules.
 
 Needs       the library of rules
 Gives       implementations that only code compiled for a derivative uses
 Invariants  I1  values are those of Numba's own implementation, bit for bit; errors too
-            I2  where the rules do not serve the argument types, Numba's implementation is used
+            I2  argument types without rules get Numba's implementation
 
-A rule returns one array; these functions return several. Each is made of a function of the library
-that returns its parts in one vector (see `rules.library.decompositions`), and of views of them.
-`np.dot(a, b, out)` is the product that has a rule, and a copy of it.
+A rule returns one array, but these functions return several. Each calls a library function that
+returns all results in one vector (see `rules.library.decompositions`), and returns views of it.
+`np.dot(a, b, out)` is the product that has a rule, copied into `out`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _qr_of_parts(a):
     m, n = a.shape
     k = min(m, n)
     parts = qr_parts(a)
-    # The slice makes the layout that of Numba's Q, which decides the order of later sums.
+    # The slice gives Q the layout that Numba's has, which decides the order of later sums.
     q = parts[: m * k].reshape(k, m).T[:, :k]
     return q, parts[m * k :].reshape(n, k).T
 
@@ -167,7 +167,7 @@ _PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matr
 def _dot(a, b, out):
     arrays = all(isinstance(x, types.Array) and x.dtype in _FLOATING for x in (a, b, out))
     kind = _PRODUCTS.get((a.ndim, b.ndim)) if arrays else None
-    # Without its rule the product is made by Numba, of a call of this function.
+    # Without its rule, Numba implements the product with a call of this function.
     if kind is None or not Session.current().calls.keeps(np.dot, ("a", "b"), (a, b)):
         return None
     message = f"incompatible output array size for np.dot(a, b, out) ({kind})"
@@ -182,11 +182,11 @@ def _dot(a, b, out):
     return written
 
 
-# --- what rules of the library call, where rules are differentiated ---
+# --- helpers of library rules, for rules that are differentiated ---
 
 
 def _chosen(function: Any) -> Any:
-    """An overload of a function of the library by its own body."""
+    """Overload a library function with its own body."""
     parameters = ", ".join(signature(function).parameters)
     source = f"def chosen({parameters}):\n    return function"
     return function_from(source, "chosen", {"function": function}, module=__name__)

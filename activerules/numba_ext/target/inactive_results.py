@@ -1,8 +1,8 @@
-"""Shadows for arrays that inactive functions return: where the array is used as active ones are.
+"""Zero shadows for arrays that inactive functions return, if they are mixed with active arrays.
 
 Needs       a marked call of an inactive function that returns numbers in memory
 Gives       `pair_of_zeros` and `forward_of_zeros`: the function as a rule whose shadow is zeros
-Invariants  a caller asks only where the result has a shadow; everywhere else nothing is added
+Invariants  callers ask only if the result has a shadow; no other call gets extra code
 
     x = np.random.randn(n)
     for t in range(steps):
@@ -37,7 +37,7 @@ _SOURCES = {
 
 
 def pair_of_zeros(marked: MarkedCall) -> RulePair:
-    """What serves an inactive call in reverse mode."""
+    """The rule of an inactive call in reverse mode: a shadow of zeros, and no derivatives."""
     count = len(marked.signature.args)
     return RulePair(
         name=marked.name,
@@ -54,7 +54,7 @@ def pair_of_zeros(marked: MarkedCall) -> RulePair:
 
 
 def forward_of_zeros(marked: MarkedCall, width: int) -> ForwardRule:
-    """What serves an inactive call in forward mode."""
+    """The rule of an inactive call in forward mode: a shadow of zeros."""
     count = len(marked.signature.args)
     return ForwardRule(
         name=marked.name,

@@ -1,12 +1,13 @@
-"""Line tables: the source line of each instruction, by Numba's debug information and little else.
+"""Line tables: the source line of each instruction, and no other debug information.
 
 Needs       a function that Numba lowers with debug information
 Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
             `on_its_line`: the kernel of an array expression, with the line it is written on
-            `LoweringWithLines`: Numba's pass that lowers, which finds the line of a definition in
-            the code object. Numba parses the whole source file for it, which took a twentieth of a
-            capture; `KernelLowering`: the same for functions that Numba makes while it lowers, of
-            which there is one for every array expression.
+            `LoweringWithLines`: Numba's lowering pass, reading the line of a definition from the
+            code object. Numba parses the whole source file for it, a twentieth of the time of a
+            capture
+            `KernelLowering`: the same for functions that Numba generates during lowering, one for
+            every array expression
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _ARRAY_EXPRESSION = "__numba_array_expr_"
 
 
 def on_its_line(kernel: Any, builder: Builder) -> Any:
-    """The kernel of an array expression, with the line it is written on.
+    """The kernel of an array expression, with the source line of that expression.
 
-    Numba compiles it from a text of one line, which it takes for the first of the user's file.
-    `builder` is where it is lowered; other functions are left as they are.
+    Numba compiles it from a one-line text, which it takes for line 1 of the user's file. `builder`
+    is at the expression that is being lowered. Other functions are returned unchanged.
     """
     at = builder.debug_metadata
     if at is None or not kernel.__name__.startswith(_ARRAY_EXPRESSION):
@@ -43,7 +44,7 @@ class LineTable(debuginfo.DIBuilder):
     """The source line of each instruction, and nothing else: no variables, no types."""
 
     def mark_variable(self, *args: Any, **kws: Any) -> None:
-        """Nothing: a declared variable would keep its memory from being promoted."""
+        """Do nothing: a declared variable would not be promoted from memory to a register."""
 
     def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
         return self.module.add_debug_info(
@@ -55,7 +56,7 @@ class _FindsDefinition:
     func_ir: Any
 
     def _compute_def_location(self) -> Any:
-        """The line above the first that has code: that of `def`, unless a docstring is between."""
+        """The line above the first that has code: that of `def`, unless there is a docstring."""
         at = self.func_ir.loc
         code = self.func_ir.func_id.code
         lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
@@ -64,7 +65,7 @@ class _FindsDefinition:
 
 class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators):
     def lower_call(self, resty: Any, expr: Any) -> Any:
-        """As Numba does; the call is noted, for errors that are about what it leads to."""
+        """Lower as Numba does, and record the call for errors about what it leads to."""
         callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]
         self.context.note_call(self.func_ir, expr, callee, signature)
         return super().lower_call(resty, expr)
@@ -88,11 +89,11 @@ class LoweringWithLines(NativeLowering):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class KernelLowering(NativeLowering):
-    """Lowers as Numba's own pass; calls are not noted, since the user has written none of them."""
+    """As Numba's own lowering pass; calls are not recorded, since the user wrote none of them."""
 
     _name = "activerules_kernel_lowering"
 
     @property
     def lowering_class(self) -> Any:
-        """What lowers one function."""
+        """The class that lowers a function."""
         return _LowerKernel

@@ -4,20 +4,20 @@ Needs       a `RuleView` (which callables carry a rule)
 Gives       `RuleFunction`, the Numba type of such a callable while compiling for the AD target; a
             call of it lowers to `call i32 @activerules.rule.<id>(retptr, excinfo, arguments)`, in
             Numba's own calling convention, with the arguments flattened;
-            `MarkedCall`, what the rest of the system must know of each such symbol
+            `MarkedCall`, what later stages must know about each such symbol
 Invariants  M1  the argument and return types are those of the ordinary CPU compile of the callable
             M2  a NumPy function or operator that the CPU target cannot compile for some argument
                 types is not marked for them: its body is captured. An `@njit` function is refused
-                there, and any function whose result is Optional or a generator
+                then, as is any function whose result is Optional or a generator
             M3  the declaration promises nothing about memory, and any status but 0 is propagated
             M4  one callable and one tuple of argument types give one symbol
-            M5  where the registry has the body followed, arguments that were declared inactive are
-                constants in it
-            M6  arguments are in the order of the callable's parameters, as those of its rules are,
-                in whatever order a call names them
+            M5  if the registry says that the body is to be differentiated, arguments declared
+                inactive are constants in it
+            M6  arguments are in the order of the callable's parameters, as in its rules, in
+                whatever order a call names them
 
-Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
-AD compile that is going on around it leaks into the result.
+Typing a marked call compiles the callable for the CPU target with its own flags: the AD compile in
+progress has no influence on the result.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from activerules.values.layout import layout_of
 SYMBOL_PREFIX = "activerules.rule."
 
 NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
-"""What Numba raises where it cannot compile a function; the second is no subclass of the first."""
+"""What Numba raises for a function it cannot compile; neither is a subclass of the other."""
 
 
 class RuleView(Protocol):
@@ -72,17 +72,17 @@ class RuleView(Protocol):
 
     @property
     def debug(self) -> Any:
-        """What debug mode checks; None outside of it. The epoch is another one in it."""
+        """What debug mode checks, or None if it is off; turning it on or off changes the epoch."""
         ...
 
     def carries_rule(self, function: Callable[..., Any], /) -> bool:
-        """True where calls of `function` may have to stay visible."""
+        """Whether calls of `function` may have to become marked calls."""
         ...
 
     def treatment(
         self, function: Callable[..., Any], names: Sequence[str], found: Sequence[Any], /
     ) -> Treatment:
-        """What becomes of a call with arguments of these names and Numba types."""
+        """How to treat a call with arguments of these names and Numba types."""
         ...
 
     def is_inactive_type(self, found: Any, /) -> bool:
@@ -94,12 +94,12 @@ class RuleView(Protocol):
 class MarkedCall:
     """One marked symbol.
 
-    function       the Python callable that carries the rule
-    signature      Numba types of the call, defaults folded in
-    argument_names one per type in `signature.args`
-    location       "file:line" of the first call seen, "" before lowering
-    cpu_symbol     the compiled callable itself, with the same LLVM signature, found in
-                   `cpu_library`
+    function        the Python callable that carries the rule
+    signature       Numba types of the call, defaults folded in
+    argument_names  one per type in `signature.args`
+    location        "file:line" of the first call seen, "" before lowering
+    cpu_symbol      the callable itself, compiled for the CPU with the same LLVM signature
+    cpu_library     the code library that defines `cpu_symbol`
     """
 
     symbol: str
@@ -114,25 +114,25 @@ class MarkedCall:
 
     @property
     def result_type(self) -> types.Type:
-        """The type a rule speaks of: without the literals that Numba keeps in it."""
+        """The type of the result for rules: without the literals that Numba keeps in it."""
         return types.unliteral(self.signature.return_type)
 
     @cached_property
     def promises(self) -> tuple[frozenset[bytes], ...]:
-        """What LLVM has proved of each parameter of the compiled callable, as attributes."""
+        """The attributes that LLVM proved for each parameter of the compiled callable."""
         arguments = self._compiled_function().arguments
         return tuple(frozenset(argument.attributes) for argument in arguments)
 
     @cached_property
     def only_reads(self) -> bool:
-        """Whether the callable leaves as it was what its arguments hold and lead to."""
+        """Whether the callable leaves its arguments, and all they lead to, unchanged."""
         return only_reads(self._compiled_function())
 
     @cached_property
     def exchanges(self) -> bool:
-        """Whether the callable may exchange arrays or objects in what its arguments hold."""
+        """Whether the callable may replace arrays or objects inside its arguments."""
         if any(map(_is_reflected, self.signature.args)):
-            return True  # what it copies may be the items of a list
+            return True  # a copy in it may be one of list items
         no_pointers = all(
             isinstance(found, types.Array | types.Number) or is_list_of_numbers(found)
             for found in self.signature.args
@@ -141,7 +141,7 @@ class MarkedCall:
 
     @cached_property
     def is_closed(self) -> bool:
-        """Whether data goes into the callable and out by its arguments and its result alone."""
+        """Whether all data enters and leaves the callable through arguments and result."""
         return is_closed(self._compiled_function())
 
     def _compiled_function(self) -> Any:
@@ -152,8 +152,9 @@ class MarkedCall:
 
 @dataclass(frozen=True)
 class FollowedCall:
-    """A call of a function the registry knows, which is not kept: where it is, and why; `caller` is
-    the symbol of the function it is in.
+    """A call of a function with rules whose body is differentiated instead, and the reason.
+
+    `caller` is the symbol of the function that contains the call.
     """
 
     name: str
@@ -163,7 +164,7 @@ class FollowedCall:
 
 
 class CallTable:
-    """The marked calls of one capture session, and the types of the callables that can make one."""
+    """The marked calls of one capture session, and the types of callables with rules."""
 
     def __init__(self, rules: RuleView) -> None:
         self._rules = rules
@@ -172,26 +173,26 @@ class CallTable:
         self._followed: dict[tuple[str, str, str], FollowedCall] = {}
 
     def carries_rule(self, value: Any) -> bool:
-        """True where `value` is a callable with a rule."""
+        """Whether `value` is a callable with a rule."""
         known = callable(value) or hasattr(value, "__wrapper_address__")
         return known and self._rules.carries_rule(value)
 
     def is_inactive_type(self, found: Any) -> bool:
-        """True where values of the type carry no derivative."""
+        """Whether values of the type carry no derivative."""
         return self._rules.is_inactive_type(types.unliteral(found))
 
     def treatment(self, call: MarkedCall) -> Treatment:
-        """What becomes of a call that could be marked."""
+        """How to treat a call that could be marked."""
         found = tuple(map(plain_type, call.signature.args))
         return self._rules.treatment(call.function, call.argument_names, found)
 
     def keeps(self, function: Any, names: Sequence[str], found: Sequence[types.Type]) -> bool:
-        """Whether calls of `function` with arguments of these types are left to its rules."""
+        """Whether calls of `function` with arguments of these types are marked."""
         treatment = self._rules.treatment(function, names, tuple(map(plain_type, found)))
         return self.carries_rule(function) and treatment.kept
 
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
-        """The type of the callable `value`, whose type without its rule is `ordinary`."""
+        """The type of the callable `value`; without its rule that would be `ordinary`."""
         # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is
         # reused.
         key = id(value)
@@ -200,21 +201,21 @@ class CallTable:
         return self._types[key]
 
     def add(self, call: MarkedCall) -> None:
-        """Enter a call; the first record of a symbol stays."""
+        """Add a call, unless its symbol is known already."""
         self._calls.setdefault(call.symbol, call)
 
     def located(self, symbol: str, loc: Any) -> None:
-        """Record where `symbol` is called, if it is the first time; `loc` is Numba's."""
+        """Record where `symbol` is first called; `loc` is Numba's location."""
         call = self._calls[symbol]
         if not call.location and loc.filename != FOR_EACH:
             self._calls[symbol] = replace(call, location=f"{loc.filename}:{loc.line}")
 
     def follow(self, followed: FollowedCall) -> None:
-        """Record a call of a function with rules whose body is followed."""
+        """Record a call of a function with rules whose body is differentiated."""
         self._followed[followed.name, followed.location, followed.caller] = followed
 
     def followed_in(self, callers: Collection[str]) -> tuple[FollowedCall, ...]:
-        """The calls whose body is followed in functions of these symbols, each place once."""
+        """The recorded `FollowedCall`s in functions of these symbols, each location once."""
         found = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
         return tuple(found.values())
 
@@ -224,8 +225,9 @@ class CallTable:
 
 
 class RuleFunction(types.Callable, types.Opaque):
-    """Numba type of a callable that carries a rule; where the rule cannot apply it behaves as
-    `ordinary`.
+    """Numba type of a callable that carries a rule.
+
+    For calls that the rule cannot serve it behaves as `ordinary`.
     """
 
     def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
@@ -286,7 +288,7 @@ class RuleFunction(types.Callable, types.Opaque):
         return signature(returned, *ad_args).replace(pysig=pysig)
 
     def _unserved(self, what: str, why: str) -> NotYetSupported:
-        """The error where neither the rule can serve a call, nor its body may be taken instead."""
+        """The error for a call that no rule can serve, and whose body may not replace it."""
         return NotYetSupported(
             f"a call of {display_name(self.function)} {what}, which has a rule or is inactive",
             why=why,
@@ -301,7 +303,9 @@ class RuleFunction(types.Callable, types.Opaque):
         reason: str,
         inactive: frozenset[int] = frozenset(),
     ) -> Any:
-        """The signature of a call whose body is followed, with what is inactive in it."""
+        """The signature of a call whose body is differentiated; `inactive` arguments are constants
+        in it.
+        """
         # `np.ravel(x)` may be `x.ravel()` there, which must not be `np.ravel(x)` again.
         self.is_followed, before = True, self.is_followed
         try:
@@ -315,7 +319,7 @@ class RuleFunction(types.Callable, types.Opaque):
     def _for_each_element(
         self, context: TypingContext, marked: MarkedCall, kws: dict[str, Any]
     ) -> Any:
-        """The signature of a call with arrays that is a call for each element."""
+        """The signature of a call with arrays, as one call per element."""
         if self._elementwise is None:
             count = element_count(self.function)
             each = for_each_element(self.function, tuple(f"x{i}" for i in range(count or 0)))
@@ -329,25 +333,25 @@ class RuleFunction(types.Callable, types.Opaque):
         return self.ordinary.get_call_signatures()
 
     def get_impl_key(self, sig: Any) -> Any:
-        """Numba's key of the implementation: the symbol where the call is marked."""
+        """Numba's key of the implementation: the symbol, if the call is marked."""
         marked = self.marked_call(sig)
         return marked.symbol if marked else self.unmarked(sig).get_impl_key(sig)
 
     def is_known(self, sig: Any) -> bool:
-        """Whether it was decided what becomes of a call."""
+        """Whether a call with this signature has been typed."""
         return any(sig.args in k for k in (self._marked, self._followed, self._by_element))
 
     def unmarked(self, sig: Any) -> Any:
-        """What a call is compiled as that is not marked."""
+        """The type of the callable as an unmarked call is compiled."""
         return self._elementwise if sig.args in self._by_element else self.ordinary
 
     def marked_call(self, sig: Any) -> MarkedCall | None:
-        """The marked call for a resolved signature; None where the callable's body is used."""
+        """The marked call for a resolved signature; None if the callable's body is used."""
         return self._marked.get(sig.args)
 
     def without_mark(self, context: Context, sig: Any, implementation: Any) -> Any:
-        """The implementation of a call whose body is followed, with what is inactive stopped; of
-        one for each element, which is where those calls are.
+        """The implementation of a call whose body is differentiated, with constants for its
+        inactive arguments; or of one call per element, whose location is recorded.
         """
         if sig.args in self._by_element:
             return _Stopping(context, implementation, sig.args, frozenset(), self._locate)
@@ -417,8 +421,8 @@ class _Stopping:
 
 
 def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
-    """Whether an inactive argument cannot be exchanged for a constant copy: memory that the
-    function may write, or keep.
+    """Whether an inactive argument cannot be replaced by a constant copy, because it is memory that
+    the function may write or store.
     """
     memory = [
         found
@@ -451,7 +455,7 @@ def _is_memory(found: Any) -> bool:
 
 
 def plain_type(found: types.Type) -> types.Type:
-    """The type of an argument's value: that of the default where it was left out."""
+    """The type of an argument's value; of an omitted argument, that of its default."""
     return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
 
 
@@ -472,7 +476,7 @@ def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Any) ->
     status, result = convention.call_function(
         builder, callee, fndesc.restype, fndesc.argtypes, args
     )
-    # Not status.is_error: that lets the "None" status of Optional results pass, which M2 excludes.
+    # Not `status.is_error`, which accepts the "None" status of Optional results; M2 excludes those.
     failed = builder.icmp_signed("!=", status.code, status.code.type(0))
     with cgutils.if_unlikely(builder, failed):
         convention.return_status_propagate(builder, status)
@@ -480,7 +484,7 @@ def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Any) ->
 
 
 def display_name(function: Any) -> str:
-    """The name of a callable as a reader of its program knows it."""
+    """The name of a callable as users write it, with the module for those of NumPy and SciPy."""
     function = getattr(function, "py_func", function)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     if not isinstance(name, str):
@@ -493,7 +497,7 @@ def display_name(function: Any) -> str:
 
 
 def on_cpu(arg: Any) -> Any:
-    """The type that an argument has for the CPU target: functions are compiled per target."""
+    """The type that an argument has on the CPU target; only those of functions differ."""
     if isinstance(arg, RuleFunction):
         context: Any = cpu_target.typing_context
         return context.resolve_value_type(arg.function)

@@ -1,15 +1,16 @@
 """Methods that Numba compiles from a function: those of `@overload_method` and of jitted classes.
 
-Numba keeps one type of a bound method per type of object, and with it the typing context that
-asked for it first, which then types every call of it. If that context is another target's, the
-implementation is compiled for one target and recorded for the other, which has "no definition" of
-it. So a context of the AD target has its own types of such methods, which the CPU never sees.
+Numba has one type of a bound method per type of object. It remembers the typing context that first
+asked for it, which then types every call. If that context belongs to another target, the
+implementation is compiled for one target and recorded for the other, which then finds "no
+definition" of it. So an AD typing context has its own types of such methods, which the CPU target
+never sees.
 
-A method of a jitted class is typed with the functions of the user that it is given, as what it
-compiles to know the result is for the CPU. It is compiled for this target, with their twins, where
-the call is lowered.
+A call of a method of a jitted class is typed with the user's functions that are passed to it, not
+their twins, since Numba compiles the method for the CPU to find its result type. When the call is
+lowered, the method is compiled for the AD target with the twins.
 
-`x.sum()` is `np.sum(x)` where that carries a rule.
+`x.sum()` is `np.sum(x)` if that carries a rule.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Method(types.BoundFunction):
 
 
 class RuledMethod(types.BoundFunction):
-    """A method of arrays that is a function of NumPy with rules."""
+    """A method of arrays that equals a NumPy function with rules."""
 
     def __init__(self, template: Any, this: types.Type, function: RuleFunction) -> None:
         self.function = function
@@ -61,7 +62,7 @@ class RuledMethod(types.BoundFunction):
         return RuledMethod(self.template, this, self.function)
 
     def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
-        """The signature of the NumPy function with the array as first argument, as a method."""
+        """The signature of the NumPy function, as a method of its first argument."""
         found = self.function.get_call_type(context, (self.this, *args), kws)
         return None if found is None else found.as_method()
 
@@ -69,7 +70,7 @@ class RuledMethod(types.BoundFunction):
 register_model(Method)(handle_bound_function)
 register_model(RuledMethod)(handle_bound_function)
 
-# Not `sort` and `partition`, which order the array itself, nor `copy`: `np.copy` has another order.
+# Not `sort` and `partition`, which change the array, nor `copy`: `np.copy` has another layout.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(np, name)
     for name in "all any argmax argmin argsort clip cumprod cumsum diagonal dot max mean min "
@@ -79,12 +80,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def function_of(this: types.Type, method: str) -> Callable[..., Any] | None:
-    """The function of NumPy that a method of arrays is; None for other attributes."""
+    """The NumPy function that equals a method of arrays; None for other attributes."""
     return _FUNCTIONS.get(method) if isinstance(this, types.Array) else None
 
 
 def of_context(found: Any, context: TypingContext) -> Any:
-    """The type of an attribute, as `context` found it; of a method, one of its own."""
+    """The type of an attribute that `context` found; of a method, the context's own type."""
     implementation = getattr(getattr(found, "template", None), "_overload_func", None)
     if implementation is None:
         return found
@@ -102,7 +103,9 @@ def of_context(found: Any, context: TypingContext) -> Any:
 def typed_with_originals(
     resolve: Callable[..., Any], method: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> Any:
-    """The signature that `resolve` finds for a call of a method; it has the twins themselves."""
+    """The signature of a method call, typed by `resolve` with the originals of twins that are
+    passed; in the result these are twins again.
+    """
     twins: dict[Any, Any] = {}
 
     def original(found: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Operators that carry rules are calls: they are neither fused nor replaced by other operators.
+"""Operators with rules become calls, so that Numba neither fuses nor rewrites them.
 
 Needs       Numba IR before types are inferred; which callables carry a rule
-Gives       `RuledOperators`, a pass: `a % b` becomes a call of `operator.mod` where that carries a
-            rule, out of reach of Numba's array expressions, whose kernel computes with items;
+Gives       `RuledOperators`, a pass: `a % b` becomes a call of `operator.mod` if that carries a
+            rule, so that Numba does not fuse it into an array expression;
             `plain_operator`: the operator that an augmented assignment of numbers falls back to
 
-`x %= y` is `operator.imod`: for numbers, which cannot be changed in place, it is `operator.mod`.
+`x %= y` is `operator.imod`; for numbers, which are immutable, it equals `operator.mod`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _PLAIN: dict[Any, Callable[..., Any]] = {
 
 
 def plain_operator(value: object) -> Callable[..., Any] | None:
-    """`operator.mod` for `operator.imod`; None for what is no augmented assignment."""
+    """`operator.mod` for `operator.imod`; None if `value` is no augmented assignment."""
     return _PLAIN.get(value) if type(value) is type(operator.imod) else None
 
 
 class AugmentedOperator(RuleFunction):
-    """The type of `operator.imod` where only `operator.mod` has rules: they serve numbers."""
+    """The type of `operator.imod` if only `operator.mod` has rules, which then serve numbers."""
 
     def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
         super().__init__(function, ordinary, table)
         self.name = f"Augmented{self.name}"
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
-        """That of the operator for numbers, else what Numba has for the assignment."""
+        """The signature of the plain operator for numbers, else of Numba's own assignment."""
         if all(isinstance(found, types.Number) for found in args):
             return super().get_call_type(context, args, kws)
         return self.ordinary.get_call_type(context, args, kws)
@@ -53,7 +53,7 @@ class RuledOperators(UntypedPass):
     _name = "activerules_ruled_operators"
 
     def run_pass(self, state: Any) -> bool:
-        """Return whether an operator was exchanged."""
+        """Return whether an operator was replaced."""
         carries_rule = state.typingctx.session.calls.carries_rule
         changed = False
         for block in state.func_ir.blocks.values():
@@ -73,8 +73,8 @@ def _is_operator(value: Any) -> bool:
 
 
 def _called(function: Any, statement: Any, scope: Any) -> Any:
-    """Make the operator of an assignment a call; gives the assignment of the callee to put
-    before it.
+    """Turn the operator of an assignment into a call; return the assignment of the callee, to be
+    inserted before it.
     """
     found = statement.value
     callee = scope.redefine("$activerules_operator", found.loc)

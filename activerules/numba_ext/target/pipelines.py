@@ -1,8 +1,8 @@
 """Numba's compiler pipelines as the AD target runs them.
 
-Needs       the passes that take the place of Numba's own
-Gives       `ad_pipeline` for what the user wrote, `numbas_pipeline` for what Numba implements
-            itself, `compile_kernel` for functions that Numba makes while it lowers
+Needs       the passes that replace Numba's own
+Gives       `ad_pipeline` for the user's functions, `numbas_pipeline` for implementations of Numba,
+            `compile_kernel` for functions that Numba generates during lowering
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from activerules.numba_ext.target.operators import RuledOperators
 
 @cache
 def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
-    """The pipeline with what stands for each pass, given with its description."""
+    """The pipeline in which `replaced` gives the steps, (pass, description), for each step."""
 
     class ADPipeline(pipeline_class):
         def define_pipelines(self) -> Any:
@@ -39,15 +39,17 @@ def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
 
 
 def ad_pipeline(pipeline_class: Any) -> Any:
-    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
-    lost, and that which keeps types for display; with those that build array literals without
-    lists, call operators that have rules, and lower as this target does.
+    """The pipeline for the user's functions.
+
+    It does not inline `inline="always"` functions, whose rules would be lost, nor annotate types
+    for display. It builds array literals without lists, calls operators that have rules, and lowers
+    with line tables.
     """
     return _pipeline(pipeline_class, _ad_steps)
 
 
 def numbas_pipeline(pipeline_class: Any) -> Any:
-    """The pipeline that lowers as this target does, and keeps no types for display."""
+    """The pipeline for Numba's own functions: with line tables, without types for display."""
     return _pipeline(pipeline_class, _lowered)
 
 
@@ -73,10 +75,10 @@ _Kernels = _pipeline(compiler.Compiler, partial(_lowered, lowering=KernelLowerin
 
 
 def compile_kernel(context: Context, kernel: Any, signature: Any, locals: Any, flags: Any) -> Any:
-    """Compile a function that Numba has made of an array expression or implements something with.
+    """Compile a function that Numba generates during lowering, as for an array expression.
 
-    As `BaseContext._compile_subroutine_no_cache`, which knows Numba's own pipeline only: with line
-    tables, that parses the file of the user's function anew for every array expression in it.
+    Does what `BaseContext._compile_subroutine_no_cache` does, which has Numba's own pipeline built
+    in; with line tables, that parses the user's source file once per array expression.
     """
     if flags is None:
         flags = compiler.Flags()

@@ -1,13 +1,13 @@
-"""Whether a compiled function only reads an array it is passed: what LLVM proves.
+"""Whether a compiled function only reads its array arguments, as proved by LLVM.
 
 Needs       Numba's compile result of a function
-Gives       `only_reads_arrays`: true where nothing is written through an argument's arrays
+Gives       `only_reads_arrays`: true if nothing is written through an argument's arrays
 Invariants  O1  conservative: a pointer that is stored in memory, or passed to code that is not
-                seen, counts as written through
-Cost        as much as optimising the function once more: 0.1 s for one of a few lines
+                visible, counts as written through
+Cost        that of optimising the function once more: 0.1 s for a few lines
 
-Numba's read-only arrays do not say so: `x.flat[i] = y`, `np.dot(a, b, out=x)` and what
-`np.ascontiguousarray(x)` returns write into them.
+Numba's read-only array types do not guarantee it: `x.flat[i] = y`, `np.dot(a, b, out=x)` and the
+result of `np.ascontiguousarray(x)` write into them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _DATA = 4
 
 @global_compiler_lock
 def only_reads_arrays(compiled: Any, position: int) -> bool:
-    """Whether a function writes into no array of the argument at `position`: the argument, or
-    those in it if it is a tuple.
+    """Whether a function writes into no array of the argument at `position`, which may be an array
+    or a tuple with arrays.
     """
     name = compiled.fndesc.args[position]
     wanted = set(_data_pointers(f"arg.{name}", compiled.signature.args[position]))
@@ -59,7 +59,7 @@ def _proved(compiled: Any) -> dict[str, frozenset[bytes]]:
     name = compiled.fndesc.llvm_func_name
     module = llvm.parse_assembly(_with_inputs(str(compiled.library._get_module_for_linking())))
     for function in module.functions:
-        # Of a definition that the linker may exchange LLVM proves nothing.
+        # LLVM proves nothing about a definition that the linker may replace.
         if not function.is_declaration:
             function.linkage = "external" if function.name == name else "internal"
     builder = llvm.create_pass_builder(
@@ -71,7 +71,7 @@ def _proved(compiled: Any) -> dict[str, frozenset[bytes]]:
 
 
 def _with_inputs(text: str) -> str:
-    """Declarations of BLAS that say which operands are inputs."""
+    """The text with declarations of BLAS wrappers that say which operands they only read."""
 
     def declare(match: re.Match[str]) -> str:
         head, name, parameters, tail = match.groups()

@@ -1,11 +1,11 @@
-"""The functions of Numba's runtime and of ours beside it, by name: the one table of them.
+"""The table of runtime functions by name: those of Numba's runtime, and our additions to it.
 
-Needs       nothing: it is declared to the engine when this module is imported, by `capture` among
-            others, before any code of Numba is read
+Needs       nothing: importing this module declares them to the engine; `capture` imports it, before
+            any code of Numba is read
 Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, and what it computes
-            `READING`, `BLAS_INPUTS` and others: what our own side asks about compiled code that is
-            not differentiated. There these functions count as known; to the engine they are not, so
-            that active data which flows into one is refused
+            `READING`, `BLAS_INPUTS` and others: for questions about compiled code that is not
+            differentiated. The engine does not know these functions, so that active data flowing
+            into one is refused
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def _counted(
     in_rows: bool = False,
     alignment: int | None = None,
 ) -> CallEffect:
-    """A reference-counted object; with a destructor, its shadow may be one without (`plain`)."""
+    """The effect of allocating a reference-counted object.
+
+    `plain` names the function that allocates one without destructor, which its shadow may be.
+    """
     return CallEffect(
         allocates=True,
         counted=True,
@@ -76,7 +79,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "NRT_Free": CallEffect(mirrored=(0,), frees=True),
     HELD_MEMORY: CallEffect(no_data=True),
     _NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
-    # typed dictionaries: keys; values are the business of visible code
+    # typed dictionaries: their keys; values are handled by visible code
     "numba_dict_length": _NOTHING,
     "numba_dict_set_method_table": _MIRRORED,
     f"{KEYS}begin": _MIRRORED,
@@ -85,7 +88,7 @@ _EFFECTS: dict[str, CallEffect] = {
     f"{KEYS}pop": _MIRRORED,
     f"{KEYS}fill": CallEffect(mirrored=(0, 1)),
     f"{KEYS}key": CallEffect(writes=(2,)),
-    # objects of a caller, when all is read
+    # objects of a caller, after their last read
     f"{OBJECTS}keep": _NOTHING,
     f"{OBJECTS}leave": _NOTHING,
     f"{OBJECTS}write": CallEffect(hands_over=True),
@@ -124,7 +127,7 @@ _FAMILIES = (
 
 _MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
 _GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
-"""What sets exchange the memory behind them with."""
+"""The functions that sets replace their memory with."""
 
 _HASHED = Explanation(
     "floats that may be active are items of a set, or keys of a dictionary",
@@ -149,7 +152,7 @@ declare(
             )
             for suffix in ("", "f")
         },
-        declarations={  # of an array whose shape is read, the rest stays known
+        declarations={  # reading the shape of an array tells nothing about its other fields
             _NOCOPY_RESHAPE: f"declare i32 @{_NOCOPY_RESHAPE}(i64, ptr captures(none) readonly, "
             "ptr captures(none) readonly, i64, ptr captures(none) readonly, "
             "ptr captures(none) writeonly, i64, i32) nounwind willreturn "
@@ -178,13 +181,13 @@ READING = frozenset(
         "Py_FatalError",
     }
 )
-"""Functions that write nothing that the program sees."""
+"""Functions that write nothing the program can read."""
 
 WRITES_ITEMS = frozenset({"numba_list_setitem"})
 """Functions that write items into typed lists."""
 
 RAISING = "31ol_raise_with_shape_context"
-"""In the name of what Numba raises with where shapes do not fit; it makes a text."""
+"""Part of the name of the function that raises Numba's error about shapes; it makes a text."""
 
 BLAS_INPUTS = {
     "numba_xxdot": (3, 4),
@@ -192,29 +195,29 @@ BLAS_INPUTS = {
     "numba_xxgemm": (6, 7, 9, 11),
 }
 BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
-"""The operands through which Numba's wrappers of BLAS read, of those that are pointers, and the one
-through which they write.
-"""
+"""The pointer operands that Numba's BLAS wrappers read through, and the one they write through."""
 
 DICT_RESULTS = {
     "numba_dict_lookup": (3,),
     "numba_dict_iter": (0,),
     "numba_dict_iter_next": (0, 1, 2),
 }
-"""What reads dictionaries, and the operands through which it writes: a copy of a value, iterators,
-pointers to entries.
+"""Functions that read dictionaries, and the operands through which they write their results: a copy
+of a value, iterators, pointers to entries.
 """
 
 SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
-"""What is one for all code: Numba's passes know reference counts by their names."""
+"""Prefixes of names that must not be made private: Numba's passes recognise reference counts by
+name.
+"""
 
 OF_PYTHON = ("Py", "_Py")
-"""What belongs to the interpreter: its functions, and constants that never change."""
+"""Prefixes of the interpreter's functions, and of its constants, which never change."""
 
 _RUNS_PYTHON = ("PyObject_Call", "PyEval_", "PyImport_")
 _OF_NUMBA = ("numba_", "NRT_", "llvm.", "Py")
 
 
 def is_own_code(name: str) -> bool:
-    """Whether a function is one that Numba's own code calls, and runs no code of the user's."""
+    """Whether a function is called by Numba's own code and cannot run code of the user."""
     return name.startswith(_OF_NUMBA) and not name.startswith(_RUNS_PYTHON)

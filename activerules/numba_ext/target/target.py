@@ -6,20 +6,20 @@ Invariants  T1  every callee that is not a runtime function is defined in the mo
                 unoptimised, scalar
             T2  functions of the NRT stay declarations
             T3  nothing is registered in, or compiled for, the CPU target (but the callables of
-                marked calls); a compile for the CPU that is under way finds what it typed
-            T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a
+                marked calls); a CPU compile in progress is not disturbed
+            T4  flags that a callee in Numba inherits from whoever compiles it first are part of a
                 twin's key
-            T5  the user's functions have line tables, which change no instruction; what Numba
-                implements itself has none, so that LLVM gives it, when it is inlined, the line of
-                the user's call
+            T5  the user's functions have line tables, which change no instruction; Numba's own
+                implementations have none, so that LLVM, when it inlines them, gives them the line
+                of the user's call
 
-On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline
-class reaches only the top function; so this is a target of its own. Implementations made with
-`@overload` follow the target by themselves. Dispatchers do not: wherever Numba meets one, it is
-exchanged for its *twin*, the same Python function compiled for this target. The same place
-exchanges callables that carry a rule for a `RuleFunction` (see `marked_calls`).
+This is a separate target because on the CPU target every callee is vectorised and unrolled before
+its caller links it, and a pipeline class reaches only the top function. Implementations made with
+`@overload` follow the target by themselves. Dispatchers do not: wherever Numba resolves one, it is
+replaced by its *twin*, the same Python function compiled for this target. At the same point,
+callables that carry a rule are replaced by a `RuleFunction` (see `marked_calls`).
 
-A session answers for one state of the rule registry; a later state gets a new session with empty
+A session belongs to one state of the rule registry; a later state gets a new session with empty
 caches.
 """
 
@@ -115,8 +115,8 @@ class ADTarget(CPU):
 
 
 class ADTypingContext(NumbaTypingContext):
-    """Types globals, closure variables and attributes; exchanges what the AD target compiles in its
-    own way.
+    """Types globals, closure variables and attributes; replaces functions that the AD target
+    compiles differently.
     """
 
     def __init__(self, session: Session) -> None:
@@ -135,7 +135,7 @@ class ADTypingContext(NumbaTypingContext):
         val = substitute(val)
         ordinary = super().resolve_value_type(val)
         if isinstance(ordinary, types.FunctionType) and not isinstance(val, CFunc):
-            # Numba asks the interpreter for the address in every call.
+            # Not Numba's own lowering, which asks the interpreter for the address at every call.
             ordinary = types.ExternalFunctionPointer(val.signature(), _address_of)
         calls = self._session.calls
         if calls.carries_rule(val):
@@ -146,7 +146,7 @@ class ADTypingContext(NumbaTypingContext):
         return ordinary
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """The signature of a call; dispatchers arrive here as arguments too."""
+        """The signature of a call; `func` is the type of the callee, or the callee itself."""
         refuse_of_keys(func, args)
         callee = self._session.visible(func)
         function = callee if isinstance(callee, types.Callable) else self._lookup_global(callee)
@@ -159,7 +159,7 @@ class ADTypingContext(NumbaTypingContext):
         return self._session.keys.typed(function, resolve)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
-        """The type of an attribute, for this context only if it is a method."""
+        """The type of an attribute; that of a method is this context's own."""
         found: Any = super().resolve_getattr(typ, attr)
         if found is None:
             return None
@@ -198,7 +198,7 @@ class ADContext(InactiveValues):
 
     @cached_property
     def nrt(self) -> Any:
-        """The code generator for reference counting; it counts those in generators, too."""
+        """The code generator for reference counting, which also counts references to generators."""
         return counted_generators.CountingNRT(self, self.enable_nrt)
 
     @global_compiler_lock
@@ -210,8 +210,8 @@ class ADContext(InactiveValues):
         broadcast.install()
 
     def refresh(self) -> None:
-        """Load what was registered since; the target's own implementations behind Numba's, so that
-        they win for equal signatures.
+        """Load new registrations; the target's own implementations come after Numba's, so that they
+        win for equal signatures.
         """
         super().refresh()
         self.install_registry(LOWERING)
@@ -222,7 +222,7 @@ class ADContext(InactiveValues):
         return CallConv(self)
 
     def note_call(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
-        """Let the session know what a function that is lowered calls."""
+        """Record a call in a function that is being lowered."""
         self._session.sites.add(func_ir, expr, callee, signature)
 
     def is_inactive_type(self, found: Any) -> bool:
@@ -230,7 +230,7 @@ class ADContext(InactiveValues):
         return self._session.calls.is_inactive_type(found)
 
     def enter(self, call: MarkedCall) -> None:
-        """Let the session know a marked call that it has not lowered itself."""
+        """Add a marked call that this context has not lowered itself."""
         self._session.calls.add(call)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
@@ -241,23 +241,23 @@ class ADContext(InactiveValues):
     def _compile_subroutine_no_cache(
         self, builder: Builder, impl: Any, sig: Any, locals: Any = None, flags: Any = None
     ) -> Any:
-        """As on the CPU; array expressions have the line they are written on, and lower as all code
-        of this target does.
+        """Compile as on the CPU, but with this target's lowering, and the source line of an array
+        expression.
         """
         result = compile_kernel(self, on_its_line(impl, builder), sig, locals, flags)
         self.active_code_library.add_linking_library(result.library)
         return result
 
     def post_lowering(self, mod: Any, library: Any) -> None:
-        """As on the CPU, but the NRT is not linked in (T2)."""
+        """Finish as on the CPU, but without linking the NRT (T2)."""
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
 
     def create_cpython_wrapper(self, *args: Any, **kws: Any) -> None:
-        """Nothing: the function is not called."""
+        """Do nothing: the function is never called from Python."""
 
     def create_cfunc_wrapper(self, *args: Any, **kws: Any) -> None:
-        """Nothing: the function is not called."""
+        """Do nothing: the function is never called from C."""
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> NeverCalled:
         """Link the callees in; there is nothing to execute."""
@@ -282,23 +282,23 @@ class ADContext(InactiveValues):
             if marked is None:
                 followed = self.get_function(fn.unmarked(sig), sig, _firstcall)
                 return fn.without_mark(self, sig, followed)
-            # One symbol is called with several types of a function that is passed: the CPU's
-            # dispatcher, and its twin.
+            # A function argument may have two types for one symbol: the CPU dispatcher, and its
+            # twin.
             args = sig.as_function().args
             if (marked.symbol, args) not in self._defined:
                 self._defined.add((marked.symbol, args))
                 self.insert_func_defn([(fn.implementation(marked), marked.symbol, args)])
         elif isinstance(fn, types.Dispatcher) and isinstance(fn.dispatcher, ADDispatcher):
-            # Arguments and methods were typed through the CPU dispatcher, which compiled nothing
-            # for this target.
+            # Function arguments and methods were typed by the CPU dispatcher, which compiles
+            # nothing for this target.
             fn.dispatcher.compile(tuple(sig.args))
         with self._session.keys.lowering(fn, sig.args):
             return super().get_function(fn, sig, _firstcall)
 
 
 class ADDescriptor(TargetDescriptor):
-    """The contexts of one session, or of the session that compiles now, in the form a dispatcher
-    wants them.
+    """The contexts of a session (by default the one that is compiling), as a dispatcher's
+    descriptor.
     """
 
     options = cpu.CPUTargetOptions
@@ -324,11 +324,12 @@ class ADDescriptor(TargetDescriptor):
 
 
 class ADDispatcher(dispatcher.Dispatcher):
-    """A Python function compiled for the AD target of one session; `original` is its CPU
-    dispatcher.
+    """A Python function compiled for the AD target of one session.
+
+    `original` is its CPU dispatcher; None for Numba's own functions.
     """
 
-    # Numba asks the class for the contexts of "the" target; a twin has those of its own session.
+    # Numba reads the class attribute for "the" target; a twin has the contexts of its session.
     targetdescr = ADDescriptor()
 
     def __init__(
@@ -355,7 +356,7 @@ class ADDispatcher(dispatcher.Dispatcher):
             return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What types a call: by the declared signatures, if there are any."""
+        """The template that types a call: from the declared signature that fits, if any."""
         own: Any = self
         pysig, folded = own._compiler.fold_argument_types(args, kws)
         declared = declared_signature(self.original, folded)
@@ -367,20 +368,20 @@ class ADDispatcher(dispatcher.Dispatcher):
         return make_concrete_template(f"CallTemplate({name})", name, [found]), pysig, folded, {}
 
     def add_overload(self, cres: Any) -> None:
-        """Record a result; there is no entry point for Numba's C dispatcher to call."""
+        """Record a compile result; it has no entry point for Numba's C dispatcher."""
         self.overloads[tuple(cres.signature.args)] = cres
         self.session.libraries[cres.fndesc.llvm_func_name] = cres.library
 
 
 class ADJit(JitDecorator):
-    """What `@overload` implementations are compiled with while this target compiles."""
+    """The decorator that compiles `@overload` implementations for this target."""
 
     def __init__(self, *functions: Any, **options: Any) -> None:
         self._functions = functions
         self._options = options
 
     def __call__(self, *functions: Any) -> ADDispatcher:
-        """Make the dispatcher in the session that is compiling now."""
+        """Make a dispatcher in the session that is compiling."""
         options = dict(self._options)
         for name in ("target", "cache"):
             options.pop(name, None)
@@ -391,7 +392,7 @@ class ADJit(JitDecorator):
         options.setdefault("nopython", True)
         (function,) = functions or self._functions
         session = Session.current()
-        explicit = explicit_options(options, checked=False)  # Numba's own code stays in bounds
+        explicit = explicit_options(options, checked=False)  # Numba's code stays in bounds
         return ADDispatcher(session, function, explicit, lines=False, **settings)
 
 
@@ -401,13 +402,13 @@ jit_registry[ADTarget] = ADJit
 
 
 class Session:
-    """One state of the rule registry: contexts, twins, and the marked calls that were made."""
+    """The contexts, twins and marked calls for one state of the rule registry."""
 
     _active: ClassVar[list[Session]] = []
 
     def __init__(self, rules: RuleView) -> None:
         self.epoch = rules.epoch
-        # A derivative writes where the function reads: an index past the end is not harmless in it.
+        # A derivative writes where the function reads, so an index out of bounds does more harm.
         self._checked = rules.debug is not None
         self.calls = CallTable(rules)
         self.keys = ImplementationKeys()
@@ -416,12 +417,12 @@ class Session:
         self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
         self._twins = weakref.WeakKeyDictionary()
         self._ufuncs: dict[int, tuple[Any, Any]] = {}
-        # Both contexts pick their implementations by the target that is current when they are made
-        # and refreshed.
+        # Both contexts choose implementations by the target that is current while they are made or
+        # refreshed.
         with self._compiling():
             self.typing_context = ADTypingContext(self)
             self.target_context = ADContext(self)
-            # Not by the flag `debuginfo`, which would also change how variables are lowered.
+            # The flag `debuginfo` would also change how variables are lowered.
             self.target_context_with_lines = self.target_context.subtarget(enable_debuginfo=True)
 
     @classmethod
@@ -430,7 +431,7 @@ class Session:
         return cls._active[-1]
 
     def _modules_of(self, site: CallSite) -> list[Any]:
-        """The LLVM modules with the code that a call of a program leads to."""
+        """The LLVM modules with the code that a call leads to."""
         callee = site.callee
         if isinstance(callee, RuleFunction):
             callee = callee.unmarked(site.signature)
@@ -439,7 +440,7 @@ class Session:
             return [library._final_module for library in getattr(found, "libs", ())]
 
     def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
-        """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's
+        """Compile a dispatcher for the AD target; returns Numba's compile result, raises Numba's
         errors.
         """
         with self._compiling():
@@ -452,9 +453,9 @@ class Session:
         with ExitStack() as stack:
             stack.enter_context(global_compiler_lock)
             stack.enter_context(target_override(AD_TARGET))
-            # The caller may be in the middle of a compile of its own, whose flags are not ours.
+            # The flags of a compile in progress around this one do not apply here.
             stack.enter_context(uninherited_flags())
-            # Functions without a source file, as some of Numba's own, are no concern of the user.
+            # Numba warns about functions without a source file, some of which are its own.
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore", NumbaDebugInfoWarning)
             self._active.append(self)
@@ -462,8 +463,9 @@ class Session:
             yield
 
     def twin(self, original: Any) -> ADDispatcher:
-        """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is
-        compiled. Raises `NotYetSupported` for code that runs in the interpreter.
+        """The AD dispatcher of a CPU dispatcher, under the flags that it inherits at this point.
+
+        Raises `NotYetSupported` for code that runs in the interpreter.
         """
         if isinstance(original, dispatcher.LiftedCode):
             raise NotYetSupported(
@@ -487,8 +489,8 @@ class Session:
         return twins[key]
 
     def visible(self, callee: Any) -> Any:
-        """Exchange the type of a callee that was typed for the CPU: the twin of a dispatcher, a
-        rule function.
+        """Replace the type of a callee that was typed for the CPU by the type of the twin, or by a
+        `RuleFunction`.
         """
         if not isinstance(callee, types.Dispatcher):
             return callee
@@ -501,9 +503,7 @@ class Session:
         return ordinary
 
     def installed(self, original: Any) -> Any:
-        """Make a `@vectorize`, `@guvectorize` or `@stencil` function known here; gives its twin,
-        which is what is registered.
-        """
+        """The twin of a `@vectorize`, `@guvectorize` or `@stencil` function, registered here."""
         if id(original) not in self._ufuncs:
             self._ufuncs[id(original)] = (original, self._installed(original))
         return self._ufuncs[id(original)][1]
@@ -517,7 +517,7 @@ class Session:
             kernels = self._kernels(original, builder.targetoptions)
             return GeneralisedTwin.of(original, kernels, *contexts)
         twin = VectorizedTwin.of(original, self._kernels(original, original.targetoptions))
-        for context in contexts:  # its methods have just been registered
+        for context in contexts:  # for the twin's methods, which have just been registered
             context.refresh()
         return twin
 
@@ -531,7 +531,7 @@ class Session:
         )
 
     def _stencil(self, original: Any) -> Any:
-        """A stencil that is typed and compiled for the AD target."""
+        """The twin of a stencil, typed and compiled for the AD target."""
         twin: Any = StencilFunc(original.kernel_ir, original.mode, dict(original.options))
         twin.kws = original.kws
         twin._typingctx, twin._targetctx = self.typing_context, self.target_context
@@ -540,8 +540,8 @@ class Session:
 
 
 def refresh() -> None:
-    """Tell Numba of what was registered since it last looked: it may be in the middle of typing a
-    function that mentions activerules for the first time.
+    """Let Numba load new registrations: it may be in the middle of typing a function that mentions
+    activerules for the first time.
     """
     context: Any = cpu_target.typing_context
     context.refresh()
