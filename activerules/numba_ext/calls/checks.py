@@ -1,8 +1,7 @@
-"""What a call of `autodiff` must fulfil while it is typed: the number of arguments, and their
-annotations.
+"""Checks of a call of `autodiff` while it is typed: the number of arguments and their annotations.
 
-Everything here raises before a derivative is compiled. What depends on the arrays themselves is
-checked in the compiled code, see `memory`.
+They raise before a derivative is compiled. What depends on the arrays themselves is checked by
+compiled code, see `memory`.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ from activerules.values.layout import (
 
 
 def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
-    """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
+    """The first location of an error about a derivative: what was being differentiated."""
     call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
     return ("while differentiating", call, location_of(function))
 
@@ -72,20 +71,20 @@ def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
 def asking(
     function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
 ) -> Generator[None, None, None]:
-    """Errors raised inside say what was asked for, and how to ask again."""
+    """Errors raised inside say which derivative was requested, and how to reproduce them."""
     try:
         yield
     except ActiverulesError as error:
         error.where.insert(0, asked_for(function, arguments))
         asked = [f"--return {activity.capitalize()}"] if activity else []
         asked += ["--forward"] * forward
-        if activity in (None, "active", "const"):  # what a shell can ask for
+        if activity in (None, "active", "const"):  # `explain` has options for these
             error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
         raise
 
 
 def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[str]) -> str:
-    """The command line that asks for a derivative; none for what a shell has no words for."""
+    """The command line that explains a derivative; "" if it cannot be expressed in a shell."""
     file = inspect.getsourcefile(function)
     expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
     if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
@@ -102,7 +101,7 @@ def _is_expressible(found: Any) -> bool:
 
 @contextmanager
 def naming(function: Any) -> Generator[None, None, None]:
-    """Errors raised inside say which function's arguments they are about."""
+    """Errors raised inside name the function whose call they are about."""
     try:
         yield
     except ActiverulesError as error:
@@ -132,7 +131,7 @@ def read_arity(function: Any, count: int) -> tuple[str, ...]:
 
 
 def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise `ArityError` if a dispatcher cannot be called like that."""
+    """Raise `ArityError` if a dispatcher cannot be called with these arguments."""
     signature = inspect.signature(function.py_func)
     name = function.py_func.__name__
     try:
@@ -145,9 +144,7 @@ def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 
 
 def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
-    """The Numba types of values; raises `ActivityError` for the first that compiled code cannot
-    take.
-    """
+    """The Numba types of values; `ActivityError` for the first that compiled code cannot take."""
     return tuple(map(_type_of, values))
 
 
@@ -170,7 +167,7 @@ def _type_of(value: Any) -> Any:
 
 
 def _converted(value: Any) -> list[str]:
-    """How NumPy makes numbers that Numba knows of a value."""
+    """How to convert a value with NumPy to numbers that Numba knows."""
     if isinstance(value, np.ma.MaskedArray):
         return ["x.filled(0.0), and the mask as an argument of its own"]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
@@ -184,12 +181,12 @@ def _described(value: Any) -> str:
 
 
 def _by_position(signature: inspect.Signature) -> inspect.Signature:
-    """The signature with keyword-only parameters in the places where Numba has them."""
+    """The signature with keyword-only parameters made positional, as Numba has them."""
     kinds = inspect.Parameter
     plain = [p for p in signature.parameters.values() if p.kind is not kinds.KEYWORD_ONLY]
     only = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
     if any(p.default is not p.empty for p in plain):
-        # a parameter without default cannot follow: all that is left to check is their number
+        # a parameter without default follows one with a default: only the number is checked
         only = [p.replace(default=None) for p in only]
     return signature.replace(
         parameters=plain + [p.replace(kind=kinds.POSITIONAL_OR_KEYWORD) for p in only]
@@ -245,7 +242,7 @@ def _require_differentiable(name: str, found: Any) -> None:
 
 
 def _as_floats(name: str, found: Any) -> str:
-    """How to give an argument as floats that is something else."""
+    """How to pass an argument of another type as floats."""
     if isinstance(found, types.Integer):
         return f"a float, as 1.0 in place of 1: float({name})"
     if isinstance(found, types.Array):
@@ -254,8 +251,9 @@ def _as_floats(name: str, found: Any) -> str:
 
 
 def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Sequence[Any]) -> None:
-    """Raise `ActivityError` if all arguments of `autodiff` are bare values: there would be nothing
-    to differentiate with respect to. `Const` for each says that this is meant.
+    """Raise `ActivityError` if all arguments of `autodiff` are bare values.
+
+    There would be nothing to differentiate with respect to; `Const` for each says this is intended.
     """
     if not found or any(isinstance(ty, AnnotationType) for ty in found):
         return
@@ -270,7 +268,7 @@ def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Seque
 
 
 def _marked(name: str, found: Any, mode: Mode) -> str:
-    """How an argument is marked for a mode."""
+    """How to annotate an argument as differentiable in a mode."""
     if layout_of(found).activity == "const":
         return _as_floats(name, found)
     if mode.direction == "forward":
@@ -320,7 +318,7 @@ def refuse_declared_inactive(name: str, found: Any) -> None:
 
 
 def require_known_leaves(name: str, found: Any) -> None:
-    """Refuse a value with floats that the engine would not see."""
+    """Refuse a value that contains floats the engine cannot see."""
     refuse_declared_inactive(name, found)
     for leaf in leaves_of(found):
         _require_known_fields(name, leaf)
@@ -428,8 +426,8 @@ def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
     elif has_items_of(node, other):
         return
     elif shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
-        # An instance or a record, the contents of which are checked at run time. Or it is not
-        # used, but it is passed along in the tuple: it has to have the same form.
+        # An instance or a record, whose contents are checked at run time; or an item of a tuple
+        # that is not used but must have the same form.
         if not _is_read_only(other):
             return
         raise ShadowMismatch(
@@ -445,21 +443,22 @@ def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
 
 
 def is_array_alike(primal: Any, shadow: Any) -> bool:
-    """Whether a type is that of an array of the items and axes of an array's."""
+    """Whether both are types of arrays, with the same dtype and number of axes."""
     both = isinstance(primal, types.Array) and isinstance(shadow, types.Array)
     return both and (shadow.dtype, shadow.ndim) == (primal.dtype, primal.ndim)
 
 
 def _is_read_only(node: Node) -> bool:
-    """Whether there are arrays that cannot be written in the items of a list or dictionary."""
+    """Whether items of a list or dictionary are or contain read-only arrays."""
     if node.is_tuple or (isinstance(node, Items) and node.is_typed):
         return any(_is_read_only(child) for _, child in node.children)
     return is_number_array(node.numba_type) and not node.numba_type.mutable
 
 
 def refuse_records(name: str, found: Any, where: str) -> None:
-    """Raise `NotYetSupported` for a record that is no item of an array, where its derivative would
-    be new memory: such a record is a pointer, and nothing keeps what it points to.
+    """Raise `NotYetSupported` for a record outside an array, if its derivative would be new memory.
+
+    A record is a pointer, and does not keep alive what it points to.
     """
     if any(isinstance(leaf, types.Record) for leaf in leaves_of(found)):
         raise NotYetSupported(
@@ -503,7 +502,7 @@ def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in sp
 
 
 def refuse_runtime_activity(options: Collection[str], where: str) -> None:
-    """Refuse the option where pointers are not compared."""
+    """Refuse the option for forms that do not compare pointers."""
     if "runtime_activity" in options:
         raise NotYetSupported(
             f"the option .runtime_activity() {where} is not yet supported",

@@ -1,8 +1,8 @@
-"""The call of a compiled derivative, as it is written into a function that is being lowered.
+"""The call of a compiled derivative, emitted into the function that is being lowered.
 
 Needs       a typed `DerivativeCall`; primal and shadows of every argument as LLVM values (`Field`)
-Gives       `Emitter.emit`: checks, the call, the errors it may end with, and the derivatives in the
-            structure of the arguments; `link_derivative` adds the derivative's own code
+Gives       `Emitter.emit`: checks, the call, its error paths, and the derivatives in the structure
+            of the arguments; `link_derivative` adds the derivative's own code
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Emit, rebuild
 
 Field = tuple[Any, Sequence[Any]]
-"""An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""
+"""An argument as LLVM values: its primal, and its shadows, one per lane; () if it has none."""
 
 BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _BY_VALUE = ("active", "mixed")
 BY_SHADOW = ("duplicated", "mixed")
 RETURNED_NONE = "the differentiated function returned None at this point, which has no derivative"
-# how a derivative may end on its own account: status, exception, message
+# errors of the derivative itself: status, exception, message
 _ENDS = (
     (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
     (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
@@ -65,7 +65,7 @@ _WHERE_CALLED = (
     (object_runtime.PREFIX, object_runtime.link_into),
     (FAILED_AT, rule_errors.link_into),
 )
-"""What is linked if the text of a derivative calls functions of these names."""
+"""What links the definitions, if the text of a derivative contains these names."""
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -83,7 +83,7 @@ class DerivativeCall:
 
     @property
     def derivative_types(self) -> tuple[Any, ...]:
-        """Numba types of what is returned for each argument: None unless it is Active."""
+        """Numba types of the derivative returned for each argument: None unless it is Active."""
         return tuple(
             derivative_type(a.numba_type) if a.activity in _BY_VALUE else types.none
             for a in self.arguments
@@ -91,12 +91,10 @@ class DerivativeCall:
 
 
 def link_derivative(context: Context, gradient: Gradient) -> None:
-    """Link a derivative into the function being lowered; compiled once, however many calls link
-    it.
-    """
+    """Link a derivative into the function being lowered; several calls share one compiled copy."""
     known = _libraries.setdefault(context, {})
     if context.target_name == AD_TARGET:
-        # differentiated again: the IR as it is, in which what the engine knows stays a declaration
+        # differentiated again: plain IR, in which functions the engine knows stay declarations
         if gradient.symbol not in known:
             known[gradient.symbol] = link.make_source(
                 context, gradient.symbol, gradient.text, gradient.called
@@ -107,7 +105,7 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
         context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
     if "vector_math" in gradient.options:
-        # what Numba stores on disk loads the library before its code
+        # code that Numba caches on disk loads the library before it runs
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
         own = (memory.RELEASE_DEFINITION, extent_tables.DEFINITION, chunks.DEFINITION, STACK_TEXT)
@@ -121,7 +119,7 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*gradient.libraries, *support)
         )
-    # Support by itself, too: what a library does not use of its own dependencies is not in it.
+    # Support separately, too: a library contains only those of its dependencies that it uses.
     context.add_linking_libs([known[gradient.symbol], *support])
 
 
@@ -171,8 +169,10 @@ class Emitter:
         self.owns_shadows = owns_shadows
 
     def emit(self, fields: Sequence[Field], stats: Any = None) -> tuple[list[list[Any]], Any]:
-        """Check, link, call; returns, for each lane, the derivative with respect to each argument;
-        and what the primal returned. `stats` points to an i64 that receives the bytes of the tape.
+        """Emit checks and call; returns, for each lane, the derivative with respect to each
+        argument, and what the primal returned.
+
+        `stats` points to an i64 that receives the bytes of the tape.
         """
         fields = self._with_scratch(fields)
 
@@ -203,7 +203,7 @@ class Emitter:
         return self.derivatives(derivatives), primal
 
     def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
-        """Release the scratch shadows; or every shadow there is."""
+        """Release the scratch shadows, or all shadows if the emitter owns them."""
         owned = memory.owned_shadows(self.gradient, self.arguments)
         for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
             if own or everything:
@@ -211,8 +211,8 @@ class Emitter:
                     memory.release(self.context, self.builder, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
-        """`fields`, with new shadows of zeros for the Const arguments that need one; and for arrays
-        that turn out to be constant.
+        """`fields` with new shadows of zeros for Const arguments that need one, and for arrays that
+        turn out to be constant at run time.
         """
         owned = memory.owned_shadows(self.gradient, self.arguments)
         return [
@@ -254,7 +254,7 @@ class Emitter:
         return packer.as_arguments(self.builder, [value])
 
     def _return_memory(self) -> list[Any]:
-        """Memory for the primal's result and for its shadow in each lane, which holds the seed."""
+        """Memory for the primal's result, and for its shadow in each lane, which has the seed."""
         ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
         seed = ty(None)
         if self.gradient.return_activity == "active":
@@ -283,14 +283,14 @@ class Emitter:
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
     def derivatives(self, address: Any) -> list[list[Any]]:
-        """What lies in such memory: for each lane the derivative with respect to each argument."""
+        """The contents of such memory: per lane, the derivative with respect to each argument."""
         floats = cgutils.unpack_tuple(self.builder, self.builder.load(address))
         width = self.gradient.width
         lanes = [iter(floats[lane::width]) for lane in range(width)]
         return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]
 
     def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
-        """Whether the arguments overlap, or are not what the derivative assumes."""
+        """Whether the arguments overlap, or violate an assumption of the derivative."""
         symbol = self.gradient.assumption_symbol
         if symbol is None:
             return overlap
@@ -330,11 +330,11 @@ class Emitter:
             self.return_error(status)
 
     def return_error(self, status: Any) -> None:
-        """Return the error status of the primal from the function being generated."""
+        """Return from the function being generated with the primal's error status."""
         return_error(self.context, self.builder, status)
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
-        """Put derivatives, in order, into the structure of the values they belong to."""
+        """Arrange derivatives, given in order, in the structure of the values they belong to."""
 
         def part(em: Emit, leaf: Node) -> Any:
             if not isinstance(leaf, Number):

@@ -1,7 +1,7 @@
 """Functions that make functions (`grad`, `hessian`, …), called inside `@njit`.
 
 Such a call is evaluated while its caller is typed: its first argument is a dispatcher, the others
-are literals, and its value is a dispatcher, which needs no code at run time.
+are literals, and its result is a dispatcher, which needs no code at run time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from activerules.values.kinds import items_of
 
 
 def give_factory_form(make: Callable[..., Any]) -> None:
-    """Let `make(function, *literals)` stand inside `@njit`; it returns something callable there.
+    """Support `make(function, *literals)` inside `@njit`; its result is callable there.
 
-    What is made is made once per function and literals: callers share what it compiles.
+    It is evaluated once per function and literals, so that callers share compiled code.
     """
     parameters = inspect.signature(make).parameters.values()
     accepted = inspect.Signature(
@@ -63,7 +63,7 @@ def give_factory_form(make: Callable[..., Any]) -> None:
 
 
 def _target(function: Any) -> Any:
-    """The dispatcher of what a function is made from; what Numba knows by itself has one too."""
+    """The dispatcher of the function argument; functions that Numba knows get one."""
     if isinstance(function, types.Function):
         return dispatcher_of(function.typing_key)
     return dispatcher_of_type(function)
@@ -77,7 +77,7 @@ def _nothing(context: Context, builder: Builder, typed: Any, values: Any) -> Any
 
 
 def _literal(found: Any) -> Any:
-    """The value a literal type stands for; a default is its own value."""
+    """The value of a literal type; a default, which is no type, is returned as it is."""
     if not isinstance(found, types.Type):
         return found
     if isinstance(found, types.Omitted):

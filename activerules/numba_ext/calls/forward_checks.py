@@ -1,7 +1,7 @@
-"""What a call of a forward derivative must fulfil while it is typed.
+"""Checks of a call of a forward derivative while it is typed.
 
 In forward mode everything with a derivative is Duplicated, floats and tuples too; Active does not
-exist. All raises come before a derivative is compiled.
+exist. All errors are raised before a derivative is compiled.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DUPLICATED = (Duplicated, DuplicatedNoNeed, *_BATCHED)
 class ForwardArguments:
     """The arguments of a call, the types of their tangents (one per lane), and how many lanes.
 
-    batched   whether the call said so: the result is then a tuple, with one lane too
+    batched   whether the call is a batch; then the result is a tuple even for one lane
     """
 
     arguments: tuple[ArgumentSpec, ...]
@@ -159,7 +159,7 @@ WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
 
 
 def _is_constant(item: Any) -> bool:
-    """Whether an item of a tuple has no tangent, and needs none."""
+    """Whether an item of a tuple neither has nor needs a tangent."""
     return isinstance(item.dtype if isinstance(item, types.Array) else item, WITHOUT)
 
 
@@ -196,7 +196,7 @@ def _require_tangent_of_part(name: str, node: Node, other: Node) -> None:
 
 
 def has_tangent(found: Any) -> bool:
-    """Whether a result of this type holds floats. Raises `NotYetSupported` if that is hidden."""
+    """Whether a result of this type contains floats; `NotYetSupported` if that is unknown."""
     return any([_has_tangent(leaf) for leaf in layout_of(found).leaves])
 
 

@@ -1,10 +1,10 @@
-"""The call of a forward derivative, in the IR of the function that is being lowered.
+"""The call of a forward derivative, emitted into the function that is being lowered.
 
 Needs       a `ForwardCall`; per argument its primal, and its tangent or shadow in each lane
 Gives       `ForwardEmitter.emit`: what the primal returned, and its tangent in each lane
 Invariants  W1  primal and tangent of the result are new references, as of any call
-            W2  the tangent of a returned array that does not depend on anything that varies is a
-                new array of zeros
+            W2  if a returned array does not depend on active data, its tangent is a new array of
+                zeros
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ForwardCall(DerivativeCall):
 
     @property
     def tangent_type(self) -> Any:
-        """The Numba type of what a call gives as tangent."""
+        """The Numba type of the tangent that a call returns."""
         if not self.wanted:
             return types.none
         one = tangent_of(self.gradient.result_type)
@@ -60,7 +60,7 @@ class ForwardCall(DerivativeCall):
 
 
 def tangent_of(found: Any) -> Any:
-    """The type of a tangent: that of the value, with None in place of what has no derivative."""
+    """The type of a tangent: that of the value, with None for parts without a derivative."""
     return map_type(layout_of(found), _tangent_of_leaf)
 
 
@@ -83,10 +83,11 @@ class ForwardEmitter(Emitter):
         self.call = call
 
     def push(self, fields: Sequence[tuple[Any, Lanes]]) -> tuple[Any, Any]:
-        """Check, link, call; returns what the primal returned, and the tangent as `tangent_type`.
+        """Emit checks and call; returns what the primal returned, and its tangent of type
+        `tangent_type`.
 
-        `fields` are the primals, with a tangent per lane unless Const. Shadows the emitter owns are
-        not checked.
+        `fields` are the primals, with a tangent per lane unless Const. Shadows that the emitter
+        owns are not checked.
         """
         given = zip(self.arguments, fields, self.call.shadows, strict=True)
         fields = [self._as_value(*one) for one in given]
@@ -123,7 +124,7 @@ class ForwardEmitter(Emitter):
     def _as_value(
         self, argument: ArgumentSpec, field: tuple[Any, Lanes], shadows: tuple[Any, ...]
     ) -> tuple[Any, Lanes]:
-        """The tangents with the type of the primal."""
+        """The tangents, with the type of the primal."""
         primal, lanes = field
         em, node = Emit(self.context, self.builder), layout_of(argument.numba_type)
         return primal, [
@@ -153,7 +154,7 @@ class ForwardEmitter(Emitter):
 
 
 def _cast(em: Emit, leaves: tuple[Node, Node], primal: Any, tangent: Any) -> Any:
-    """A tangent of a leaf with the type of the primal; the primal where there is none."""
+    """A tangent of a leaf, with the type of the primal; the primal itself if there is none."""
     leaf, other = leaves
     if isinstance(leaf, Number):
         return em.context.cast(em.builder, tangent, other.numba_type, leaf.numba_type)
@@ -161,7 +162,7 @@ def _cast(em: Emit, leaves: tuple[Node, Node], primal: Any, tangent: Any) -> Any
 
 
 def _tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
-    """The tangent of a part of the result, from what lies in the shadow of the result."""
+    """The tangent of a part of the result, read from the shadow of the result."""
     if isinstance(leaf, Number):
         return tangent
     if _tangent_of_leaf(leaf) == types.none:
@@ -172,7 +173,7 @@ def _tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
 
 
 def _optional_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
-    """The tangent of a value that may be None: None where the primal is None."""
+    """The tangent of an optional value: None if the primal is None."""
     context, builder, found = em.context, em.builder, leaf.numba_type
     values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
     result = context.make_helper(builder, _tangent_of_leaf(leaf))
@@ -183,7 +184,7 @@ def _optional_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
 
 
 def _array_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
-    """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""
+    """An array with the layout of the primal over the memory of its shadow; else zeros (W2)."""
     context, builder, found = em.context, em.builder, leaf.numba_type
     shadow = context.make_array(found)(context, builder, tangent)
     array_type = shadow_of_leaf(leaf)

@@ -71,12 +71,12 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
 
 
 def compiles_for_derivative() -> bool:
-    """Whether the call that is being typed stands in a function that is itself differentiated."""
+    """Whether the call being typed is in a function that is itself differentiated."""
     return current_target() == AD_TARGET
 
 
 def _is_wanted(marker: Any) -> bool:
-    """Whether a tangent of the result is asked for, if it has one."""
+    """Whether a tangent of the result is requested, if it has one."""
     if marker in (Active, MixedDuplicated):
         raise ActivityError(
             f"a return marked {marker.__name__} is for reverse mode",
@@ -96,8 +96,9 @@ def compiled_forward(
     again: bool = False,
     needs_primal: bool = True,
 ) -> Gradient:
-    """Compile the derivative; an error says which call it was for. `again`: it will itself be
-    differentiated, as it is where the call stands in code that is.
+    """Compile the derivative; errors name the call it is for.
+
+    `again` says that it will itself be differentiated, as it is if the calling code is.
     """
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
@@ -122,7 +123,7 @@ def _require_zero(
     found: Any,
     tangent: Any,
 ) -> None:
-    """Emit the refusal of a tangent that would be lost: an integer carries none."""
+    """Emit a check that a tangent is zero, since it would be lost: integers carry none."""
     if not isinstance(found, types.Number | types.Boolean):
         return
     zero = context.get_constant_null(found)

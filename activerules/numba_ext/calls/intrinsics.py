@@ -1,11 +1,10 @@
-"""The call of a derivative from compiled code: the compiled forms of `autodiff` and of `grad`'s
-stubs.
+"""The compiled forms of `autodiff` and of the stubs of `grad`: derivatives called by compiled code.
 
-The derivative is compiled while the call is typed, so that our errors reach the user as they are;
-its IR is linked while the call is lowered. The forms are intrinsics, not overloads: the
-differentiated function is then never a runtime value, and callers can be cached on disk.
+The derivative is compiled while the call is typed, so that errors reach the user unchanged; its IR
+is linked while the call is lowered. The forms are intrinsics, not overloads, so that the
+differentiated function is never a runtime value and callers can be cached on disk.
 
-The layer above registers the compiler of derivatives for every mode (`use_compiler`).
+The layer above registers the compiler of derivatives for all modes (`use_compiler`).
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ _compilers: list[DerivativeCompiler] = []
 
 
 def use_compiler(compiler: DerivativeCompiler) -> None:
-    """Say who compiles derivatives; the last one said counts."""
+    """Set the compiler of derivatives; a later call replaces it."""
     _compilers[:] = [compiler]
 
 
 def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
-    """The compiled derivative for a specification, from the compiler of the layer above."""
+    """Compile a derivative with the registered compiler."""
     (compiler,) = _compilers
     return compiler(dispatcher, spec)
 
@@ -63,9 +62,9 @@ def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
 def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
     """Make calls of a Python function inside `@njit` calls of an intrinsic.
 
-    `definition(typing_context, *types)` returns a signature and a code generator. What was made of
-    it is forgotten when the rules change: not every form has an argument whose type holds their
-    epoch.
+    `definition(typing_context, *types)` returns a signature and a code generator. They are
+    recomputed when the rules change, since not every form has an argument whose type contains the
+    rules' epoch.
     """
     form: Any = make_intrinsic_template(function, outlining(definition), definition.__name__)
 
@@ -106,7 +105,7 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
 
 
 def tape_bytes_form(typing_context, mode, function, *args):
-    """As `autodiff_form`, where only the bytes of the tape are wanted."""
+    """As `autodiff_form`, but returns only the size of the tape in bytes."""
     args = tuple(map(types.unliteral, args))
     call, skipped = _read_call(function, args)
 
@@ -121,7 +120,7 @@ def tape_bytes_form(typing_context, mode, function, *args):
 
 
 def gradient_form(typing_context, spec, function, *args):
-    """The stub of `grad` and `value_and_grad`: plain arguments in, shadows made here."""
+    """The stub of `grad` and `value_and_grad`: takes plain arguments, and makes their shadows."""
     request = spec.value if isinstance(spec, SpecType) else None
     if request is None:
         return None
@@ -193,7 +192,7 @@ def _read_call(
     mode: Mode = Reverse,
     deferred: bool = False,
 ) -> tuple[DerivativeCall, int]:
-    """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
+    """The typed call, and how many of `args` (0 or 1) are the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
     dispatcher = dispatcher_in(function)
@@ -219,7 +218,7 @@ def _read_call(
 
 
 def dispatcher_of_type(function: Any) -> Any:
-    """The CPU dispatcher a Numba type stands for; `ActivityError` if it is something else."""
+    """The CPU dispatcher of a Numba type; `ActivityError` if it is not the type of one."""
     function = function.stub if isinstance(function, StubType) else on_cpu(function)
     if not isinstance(function, types.Dispatcher):
         raise ActivityError(
@@ -229,9 +228,7 @@ def dispatcher_of_type(function: Any) -> Any:
 
 
 def dispatcher_in(function: Any) -> Any:
-    """As `dispatcher_of_type`, where the derivative is not differentiated again; refused if it
-    is.
-    """
+    """As `dispatcher_of_type`; refused in code that is itself differentiated."""
     dispatcher = dispatcher_of_type(function)
     if current_target() == AD_TARGET:
         raise NotYetSupported(
@@ -243,7 +240,7 @@ def dispatcher_in(function: Any) -> Any:
 
 
 def return_activity(marker: Any) -> ActivityName | None:
-    """The activity a marker class asks for; None if there is no marker."""
+    """The activity that a marker class requests; None without a marker."""
     if marker is None:
         return None
     if marker in (Active, Const):
@@ -270,7 +267,7 @@ def compiled(
     deferred: bool = False,
     needs_primal: bool = True,
 ) -> Gradient:
-    """Compile the derivative; an error says which call it was for."""
+    """Compile the derivative; errors name the call it is for."""
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
         tuple(argument.activity for argument in arguments),
@@ -292,14 +289,16 @@ def compiled(
 def _needs_float_return(
     gradient: Gradient, arguments: Sequence[ArgumentSpec], asked: ActivityName | None
 ) -> bool:
-    """Whether the derivative is that of the return value: it is seeded, or the result holds numbers
-    and there is no other way out of the function. Without a seed all derivatives would be zero.
+    """Whether the derivative is that of the return value, which then must be a float.
+
+    So it is if it is seeded, or if the result contains numbers and the function has no other
+    output: without a seed all derivatives would be zero.
     """
     if gradient.return_activity == "active":
         return True
     result = gradient.result_type
-    has_way_out = any(
+    has_other_output = any(
         written and argument.activity in BY_SHADOW
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
-    return asked is None and not has_way_out and layout_of(result).activity != "const"
+    return asked is None and not has_other_output and layout_of(result).activity != "const"

@@ -1,4 +1,4 @@
-"""Calls with several shadows per argument: their width, and what one lane of them looks like.
+"""Calls with several shadows per argument: their width, and the call for one lane.
 
 Invariants  B1  one width for the whole call (`BatchWidthMismatch`)
 """
@@ -45,7 +45,7 @@ def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
 
 
 def first_lane(ty: Any) -> Any:
-    """The annotation of a call of width one; every lane has its type."""
+    """The annotation of one lane, for a call of width one; all lanes have the same type."""
     if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
         return ty
     lanes = items_of(ty.dval)
@@ -55,13 +55,13 @@ def first_lane(ty: Any) -> Any:
 
 
 def one_lane(asked: SplitSpec) -> SplitSpec:
-    """What is asked for in one lane."""
+    """The specification of the derivative for one lane."""
     kinds = tuple(Duplicated if kind in BATCHED else kind for kind in asked.arguments)
     return replace(asked, arguments=kinds)
 
 
 def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -> list[Any]:
-    """The types of the derivatives of a call: of a batch, tuples with an entry per lane."""
+    """The types of the derivatives of a call; of a batch, tuples with an entry per lane."""
     if not batched:
         return list(derivative_types)
     return [
@@ -73,7 +73,7 @@ def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -
 def packed_lanes(
     context: Context, builder: Builder, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]
 ) -> list[Any]:
-    """The derivatives of all lanes, by argument, for the types `lane_tuples` gives of a batch."""
+    """The derivatives of all lanes, by argument, with the types that `lane_tuples` gives."""
     return [
         context.make_tuple(builder, ty, column)
         if isinstance(ty, types.BaseTuple)

@@ -1,16 +1,16 @@
-"""Shadow memory, in the IR of the caller: the checks before a derivative runs.
+"""Checks of shadow memory that the caller of a derivative runs before it.
 
 Needs       the arguments of a call, and the LLVM values of their primals and shadows
-Gives       `check_memory`: code that raises ShadowMismatch, and tells whether arguments overlap
+Gives       `check_memory`: code that raises ShadowMismatch, and computes whether arguments overlap
 Invariants  K1  a shadow has the shape of its primal, and its strides wherever they are used
             K2  a shadow overlaps no primal
             K3  two arguments of which one is written overlap only if their shadows overlap likewise
-            K4  two shadows overlap only if their primals are displaced by exactly as much
+            K4  two shadows overlap only if their primals are the same distance apart
             K5  the shadows of one lane overlap none of another
-            K6  no two items of one shadow are the same memory
+            K6  no two items of one shadow share memory
 
-An overlap that K3 and K4 admit is aliasing in the program itself: the conservative version of
-the derivative handles it correctly.
+An overlap that K3 and K4 admit is aliasing in the program itself, which the conservative version of
+the derivative handles correctly.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ from activerules.values.walk import Depth, Emit, rebuild, walk
 
 @dataclass(frozen=True)
 class _Memory:
-    """A region of argument memory with the numbers of the extents of its primal and, if it has one,
-    of its shadow. `overlap`: whether the two share a byte, where their extents do not tell.
+    """A region of argument memory.
+
+    primal   the number of the extent of its primal
+    shadow   the number of the extent of its shadow, if it has one
+    overlap  whether the two share a byte, if their extents do not decide it
     """
 
     argument: ArgumentSpec
@@ -63,11 +66,11 @@ def check_memory(
     gradient: Gradient,
     release: Callable[[], None],
 ) -> Any:
-    """Emit the checks K1 to K6 of a reverse derivative, which writes every shadow. `values` are the
-    primals, each with its shadow in each lane, or with none.
+    """Emit the checks K1 to K6 of a reverse derivative, which writes every shadow.
 
-    The emitted code raises `ShadowMismatch`, after what `release` emits; the value returned is true
-    where arguments overlap.
+    `values` are the primals, each with its shadows, one per lane or none. The emitted code raises
+    `ShadowMismatch` after running the code that `release` emits. The returned value is true at run
+    time if arguments overlap.
     """
     checker = _Checker(context, builder, gradient, release)
     lanes = checker.lanes(arguments, values, gradient.width)
@@ -101,12 +104,12 @@ def check_lanes(
     width: int,
     release: Callable[[], None],
 ) -> None:
-    """Emit the checks of a derivative that writes a shadow only where it writes a primal, as one in
-    forward mode. `values` as of `check_memory`.
+    """Emit the checks of a derivative that writes a shadow only if it writes the primal, as in
+    forward mode. `values` are as for `check_memory`.
 
-    K1 and K6 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent
-    of an array may be the array itself; and the shadows of a written array overlap no shadow of
-    another lane.
+    In every lane it checks K1 and K6, and K2 to K4 for pairs of arrays of which one is written: the
+    tangent of an array that is only read may be the array itself. Shadows of a written array
+    overlap no shadow of another lane.
     """
     checker = _Checker(context, builder, gradient, release)
     lanes = checker.lanes(arguments, values, width)
@@ -140,7 +143,7 @@ class _Checker:
     def memories(
         self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
-        """A region of argument memory by its extents, or what is in a list; checks K1."""
+        """The regions of an argument, among them those in lists; checks K1."""
         if shadow is None:
             extent = extent_of_region(self.em, argument.numba_type, primal)
             yield _Memory(argument, written, self.tests.add(extent), None)
@@ -169,7 +172,7 @@ class _Checker:
     def _collection(
         self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
-        """What is in a list or dictionary: memory with a shadow, and without."""
+        """The contents of a list or dictionary: memory with shadows, and memory without."""
         own, behind, plain = (ExtentTable(self.builder) for _ in range(3))
         self._in_loop = True
         self._collect(argument, (primal, shadow), (own, behind, plain))
@@ -178,8 +181,8 @@ class _Checker:
             self.tests.refuse_if(self.builder.load(flag), refusal)
             self.builder.store(cgutils.false_bit, flag)
         self._flags.clear()
-        for span in (own, behind, plain):
-            self.tests.refuse_if(span.failed, _NO_MEMORY)
+        for table in (own, behind, plain):
+            self.tests.refuse_if(table.failed, _NO_MEMORY)
         number = self.tests.add(own)
         one = _Memory(argument, written, number, self.tests.add(behind))
         self.compare(one, one)
@@ -192,7 +195,9 @@ class _Checker:
         pair: tuple[Any, Any],
         tables: tuple[ExtentTable, ExtentTable, ExtentTable],
     ) -> None:
-        """Put the extents of items or entries, and of what is behind them, into tables."""
+        """Add the extents of items or entries to the tables: `own` of primals with a shadow,
+        `behind` of these shadows, `plain` of primals without one.
+        """
         own, behind, plain = tables
         node = layout_of(argument.numba_type)
         for visit in walk(self.em, node, pair, depth=Depth.ITEMS, where=_is_followed):
@@ -224,13 +229,13 @@ class _Checker:
         behind.push(other.data, other.low, other.high)
 
     def _refuse_if(self, condition: Any, refusal: Refusal) -> None:
-        """Refuse under a condition; in a loop, if it holds in any iteration."""
+        """Refuse if a condition holds; in a loop, if it holds in any iteration."""
         if not self._in_loop:
             self.tests.refuse_if(condition, refusal)
             return
         builder = self.builder
         if refusal not in self._flags:
-            # false from the start of the function on: `zfill` would clear it in every iteration
+            # set to false at the start of the function: `zfill` would clear it in every iteration
             self._flags[refusal] = cgutils.alloca_once(builder, cgutils.bool_t)
         flag = self._flags[refusal]
         builder.store(builder.or_(builder.load(flag), condition), flag)
@@ -258,7 +263,7 @@ class _Checker:
         values: Sequence[tuple[Any, Sequence[Any]]],
         width: int,
     ) -> list[list[_Memory]]:
-        """What there is in each lane."""
+        """The memory of each lane."""
         regions = [
             (region, written, primal, own)
             for argument, written, (whole, shadows) in zip(
@@ -318,7 +323,7 @@ class _Checker:
     def keep_lanes_apart(
         self, memories: Sequence[_Memory], others: Sequence[_Memory], *, written_only: bool
     ) -> None:
-        """Check K5 for two lanes; or only for the shadows of what is written."""
+        """Check K5 for two lanes, or only for the shadows of written memory."""
         for one in memories:
             for other in others:
                 if one.shadow is None or other.shadow is None:
@@ -342,8 +347,7 @@ class _Checker:
         for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
             differs = builder.icmp_unsigned("!=", length, other_length)
             other_shape = builder.or_(other_shape, differs)
-            # A stride is not used where an axis has length one, or nothing is in the array: NumPy
-            # gives it any value.
+            # If an axis has length one, or the array is empty, its stride is unused and arbitrary.
             used = builder.and_(has_items, builder.icmp_signed(">", length, length.type(1)))
             differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
             other_strides = builder.or_(other_strides, differs)
@@ -353,7 +357,7 @@ class _Checker:
             self._refuse_if(condition, refusal)
 
     def _whole_records(self, argument: ArgumentSpec, array: Any) -> None:
-        """Check that strides are those of whole records: the engine counts on it."""
+        """Check that strides are multiples of the record size, as the engine assumes."""
         builder, count = self.builder, argument.numba_type.ndim
         for stride in cgutils.unpack_tuple(builder, array.strides, count):
             rest = builder.srem(stride, stride.type(argument.numba_type.dtype.size))
@@ -363,8 +367,8 @@ class _Checker:
             self._refuse_if(differs, refusal)
 
     def _items_apart(self, argument: ArgumentSpec, array: Any) -> None:
-        """Check that no two items are the same memory, as those of `np.broadcast_to` and sliding
-        windows are: each would get the derivatives of all of them.
+        """Check that no two items share memory, as items of `np.broadcast_to` and sliding windows
+        do: each would receive the derivatives of all of them.
         """
         builder, count = self.builder, argument.numba_type.ndim
         axes = (cgutils.unpack_tuple(builder, axes, count) for axes in (array.shape, array.strides))
@@ -376,7 +380,7 @@ class _Checker:
             for _, other, others in used:
                 if other is stride:
                     continue
-                # `times` steps along this axis are one along the other
+                # `times` steps along this axis equal one step along the other
                 times, rest = builder.sdiv(other, step), builder.srem(other, step)
                 back = builder.icmp_signed("<", times, times.type(0))
                 times = builder.select(back, builder.neg(times), times)
@@ -393,16 +397,14 @@ class _Checker:
 
 
 def _is_followed(node: Node) -> bool:
-    """Whether what is in a list or dictionary is, or has, a region of its own: a record lies in the
-    memory of the items.
+    """Whether an item of a list or dictionary is, or leads to, a region of its own; a record is not
+    one, as it lies in the memory of the items.
     """
     return has_regions(node) and not (isinstance(node, Struct) and node.kind == "record")
 
 
 def _has_gaps(*memories: _Memory) -> bool:
-    """Whether any is an array whose items need not be side by side: its extent is all it is
-    compared by.
-    """
+    """Whether any is an array that need not be contiguous; only its extent is compared."""
     types_of = [m.argument.numba_type for m in memories]
     return any(isinstance(found, types.Array) and found.layout == "A" for found in types_of)
 
@@ -410,7 +412,7 @@ def _has_gaps(*memories: _Memory) -> bool:
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
 _KEY_BY_KEY = "each value of the shadow is found by the key of its value of the primal"
-_ADDED_UP = "the derivative with respect to one would be the sum of those by all that share it"
+_ADDED_UP = "items that share memory would each get the sum of all their derivatives"
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
 _APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")
@@ -432,10 +434,10 @@ define void @activerules.release(ptr %meminfo) {
 
 
 def release(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
-    """Emit the release of a shadow, or of all arrays in one, on a path that raises.
+    """Emit the release of a shadow, or of all arrays in one, on an error path.
 
-    By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
-    and an exception would leak that.
+    It calls a function of our own: if Numba sees an `NRT_decref`, it does not prune its own
+    references, which the exception would leak.
     """
     for visit in walk(Emit(context, builder), layout_of(found), (shadow,), depth=Depth.TUPLES):
         one = visit.node.numba_type
@@ -445,15 +447,16 @@ def release(context: Context, builder: Builder, found: Any, shadow: Any) -> None
 
 
 def release_counted(builder: Builder, meminfo: Any) -> None:
-    """As `release`, of any counted memory."""
+    """As `release`, for any reference-counted memory."""
     function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
     builder.call(function, [meminfo])
 
 
 def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tuple[bool, ...]:
-    """Per argument: whether the call of a derivative makes its shadow, or holds a reference to it:
-    scratch, and, with the option runtime_activity, every shadow of memory.
+    """Per argument: whether the call of a derivative owns its shadow, or a reference to it.
+
+    It owns scratch shadows, and with the option runtime_activity every shadow of memory.
     """
     scratch = gradient.scratch or (False,) * len(arguments)
     if "runtime_activity" not in gradient.options:
@@ -467,10 +470,10 @@ def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tupl
 def constant_where_same(
     context: Context, builder: Builder, found: Any, primal: Any, shadow: Any
 ) -> Any:
-    """The shadow with zeros in place of memory that is the primal's own: this is constant.
+    """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
 
-    What holds at run time decides; a reference to all counted memory in the result is the caller's.
-    A record cannot be told: it is returned as it is.
+    This is decided at run time. The caller owns a reference to all counted memory in the result.
+    Records are returned unchanged.
     """
     em = Emit(context, builder)
     pair = primal, shadow

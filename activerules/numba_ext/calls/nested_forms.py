@@ -1,7 +1,7 @@
-"""Derivatives asked for by code that is itself differentiated.
+"""Calls of derivatives in code that is itself differentiated.
 
-The call of one becomes the call of a compiled function that the layer above writes: `use_nested`
-says who does, for all modes, for `vjp` and for the halves of a split derivative. See
+Such a call is replaced by the call of a compiled function. The layer above writes it, and registers
+itself with `use_nested`, for all modes, for `vjp` and for the halves of a split derivative. See
 `activerules.nested.rewrite`.
 """
 
@@ -22,17 +22,17 @@ from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 
 REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
-"""Options of a mode that a nested call is rewritten without."""
+"""Options of a mode that are dropped when a nested call is rewritten."""
 
 
 @dataclass(frozen=True)
 class NestedCall:
     """A call of a derivative.
 
-    given     the Numba types of what is passed: annotated arguments, or plain ones of `gradient`
+    given     the Numba types of its arguments: annotated, or plain if `gradient` is given
     mode      of `autodiff`
-    marker    the activity of the return, where the call says one
-    gradient  what a stub of `grad` asks for; None for `autodiff`
+    marker    the activity of the return, if the call gives one
+    gradient  the specification of a stub of `grad`; None for `autodiff`
     """
 
     dispatcher: Any
@@ -44,10 +44,10 @@ class NestedCall:
 
 @dataclass(frozen=True)
 class NestedHalf:
-    """A call of a half of a split derivative of the function of a Numba type.
+    """A call of one half of a split derivative.
 
-    given   the Numba types of its annotated arguments; of the reverse, before those of the
-            cotangent (or None) and the tape
+    given   the Numba types of its annotated arguments; for the reverse half, followed by those of
+            the cotangent (or None) and the tape
     """
 
     half: Literal["augmented", "reverse"]
@@ -62,7 +62,7 @@ class ReadCall:
 
     arguments    of the function, with their activities
     seeded       whether its return is Active
-    with_primal  whether what it returns is asked for; it is a float
+    with_primal  whether the primal's result, a float, is requested
     """
 
     call: NestedCall
@@ -77,10 +77,10 @@ _rewriters: list[tuple[Rewrite, MakeVjp]] = []
 
 
 def use_nested(rewrite: Rewrite, make_vjp: MakeVjp) -> None:
-    """Say who writes the functions that stand for calls.
+    """Register the functions that write replacements of calls.
 
-    rewrite   of `(typing_context, call)`: what stands for the call
-    make_vjp  of `(dispatcher, argtypes)`: what stands for a call of `vjp`
+    rewrite   `(typing_context, call)` -> the function to call instead
+    make_vjp  `(dispatcher, argtypes)` -> the function to call instead of `vjp`
     """
     _rewriters[:] = [(rewrite, make_vjp)]
 
@@ -99,7 +99,7 @@ def nested_form(
 ) -> Any:
     """The compiled form of a call whose last parameter is a tuple of `args`.
 
-    The first of `args` that are not in `call.given` say the activity of the return.
+    Leading items of `args` that are not in `call.given` give the activity of the return.
     """
     ((rewrite, _),) = _rewriters
     skipped = len(args) - len(call.given)
@@ -113,7 +113,7 @@ def calling(
     args: Sequence[Any],
     skipped: int = 0,
 ) -> Any:
-    """A form that calls a compiled function with what is in its tuple of arguments."""
+    """A form that calls a compiled function with the items of its tuple of arguments."""
     result_type, call = _called(typing_context, callee, args[skipped:])
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
@@ -136,7 +136,7 @@ def calling_with(
 
 
 def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-    """What a compiled function returns for these types, and what emits the call of it."""
+    """The return type of a compiled function for these types, and what emits the call."""
     found = typing_context.resolve_value_type(callee)
     called = found.get_call_type(typing_context, tuple(args), {})
 
@@ -151,7 +151,7 @@ def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> 
 def returned_by(
     typing_context: TypingContext, dispatcher: Any, arguments: Sequence[ArgumentSpec]
 ) -> Any:
-    """What a function returns for these arguments."""
+    """The type that a function returns for these arguments."""
     found = typing_context.resolve_value_type(dispatcher)
     argtypes = tuple(argument.numba_type for argument in arguments)
     return found.get_call_type(typing_context, argtypes, {}).return_type

@@ -1,8 +1,8 @@
-"""Outline: emit code into a function of its own, and call that.
+"""Outlining: emit code into a function of its own, and call that.
 
-A function that Numba compiles holds references to its arguments, and leaks them where it raises,
-unless its optimiser can see that they need not be held: it gives up on functions with many
-branches. Behind a call, a form may have as many as it likes.
+A function that Numba compiles takes references to its arguments, and leaks them if it raises,
+unless Numba's optimiser removes them as redundant, which it does not in functions with many
+branches. In a separate function a form may have any number of branches.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def outlined(
     arguments: Sequence[tuple[Any, Any]],
     emit: Callable[..., Any],
 ) -> Any:
-    """Call a new function of Numba's convention, whose value `emit(builder, values)` emits.
+    """Emit the call of a new function in Numba's calling convention; return its value.
 
-    arguments   the Numba type and the LLVM value of each; they are borrowed.
+    emit        `emit(builder, values)` emits its body and returns its value
+    arguments   the Numba type and the LLVM value of each; they are borrowed
     """
     convention = context.call_conv
     argtypes = [ty for ty, _ in arguments]
@@ -51,9 +52,9 @@ def outlined(
 
 
 def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
-    """A form whose code is a function of its own.
+    """The form, emitted into a function of its own.
 
-    Not where it is differentiated again: there the engine sees through nothing but its own.
+    In code that is differentiated again it stays inline, where the engine can analyse it.
     """
 
     @functools.wraps(form)
@@ -80,17 +81,19 @@ def _outline(codegen: Any, context: Context, builder: Builder, typed: Any, value
 
 
 def _repacked(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
-    """A value as its type has it: a `*args` of one type is a struct, and should be an array."""
+    """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct, and
+    should be an array.
+    """
     if not isinstance(ty, types.BaseTuple):
         return value
     return context.make_tuple(builder, ty, cgutils.unpack_tuple(builder, value, len(ty)))
 
 
 def return_error(context: Context, builder: Builder, status: Any) -> None:
-    """Leave with a callee's exception.
+    """Return with a callee's exception.
 
-    As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the
-    references it holds to the arguments of this function, which an exception would leak.
+    As Numba's `return_status_propagate`, but marked as a raise: only then does Numba remove its
+    references to the arguments of this function, which an exception would leak.
     """
     convention = context.call_conv
     try_status = convention.check_try_status(builder)

@@ -1,8 +1,7 @@
-"""What rules and programs call inside `@njit`: active, accumulate, ignore_derivatives, make_zero,
-onehot.
+"""The compiled forms of active, accumulate, ignore_derivatives, make_zero and onehot.
 
-Each has the meaning of its plain Python form. Which branch of it a call needs is decided by the
-types of its arguments: nothing is left of `accumulate` for a Const argument.
+Each has the meaning of its plain Python form. The argument types select the branch at compile time:
+`accumulate` of a Const argument leaves no code.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ IGNORE_SYMBOLS = {
     types.float64: "activerules.ignore.f64",
     types.float32: "activerules.ignore.f32",
 }
-"""Calls that the engine takes for identities whose result is a constant."""
+"""Functions that the engine treats as identities with a constant result."""
 
 IGNORE_DEFINITIONS = """
 define double @activerules.ignore.f64(double %x) {
@@ -50,7 +49,7 @@ define void @activerules.held(ptr %memory) {
   ret void
 }
 """
-"""What they are where a derivative is linked."""
+"""Definitions of these functions, linked with derivatives."""
 
 
 # --- in rules ---
@@ -80,7 +79,7 @@ def _accumulate(x, g):
 
 
 def _accumulated_items(x: Any, g: Any) -> Any:
-    """A function that accumulates item by item: each has a type of its own."""
+    """A function that accumulates a tuple item by item; the items have different types."""
     if is_zero_type(g):
         return lambda x, g: None
     count = len(x.dval.types)
@@ -109,7 +108,7 @@ def _accumulate_outer(x, u, v):
     return _added(x, "x, u, v", "(u.size, v.size)", "u[i0] * v[i1]", u.dtype, v.dtype)
 
 
-# From how many multiplications on BLAS, which needs an array for the product, is faster than loops.
+# Number of multiplications from which BLAS, which needs an array for the product, beats loops.
 _SMALL_PRODUCT = 256
 
 
@@ -119,7 +118,7 @@ def _accumulate_product(x, a, b):
         return lambda x, a, b: None
     is_real = _is_complex(a.dtype) and not _is_complex(x.dval.dtype)
     is_matrix = b.ndim == 2
-    # written out, without functions and tuples: the rules of products are the most used ones
+    # written out, without functions and tuples, because rules of products are used the most
     source = f"""def impl(x, a, b):
     shadow = x.dval
     rows, inner = a.shape
@@ -171,7 +170,7 @@ def _same(g):
 
 @intrinsic
 def _ignored_float(typing_context, x):
-    """The identity; for the AD target a call that the engine recognises."""
+    """The identity; on the AD target a call that the engine recognises."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         if context.target_name != AD_TARGET:
@@ -213,7 +212,7 @@ def _make_zero(x):
         zero = as_dtype(x).type(0)
         return lambda x: zero
     if is_instance(x) or is_collection(x):
-        return None  # `zeros` makes it
+        return None  # the overload with `zeros` serves it
     if layout_of(x).numbers.by_value or layout_of(x).numbers.by_reference:
         raise TypingError(f"make_zero: a {x} has no shadow of its own inside @njit")
     return lambda x: x
@@ -239,9 +238,7 @@ def _has_no_derivative(x: Any) -> bool:
 
 
 def _zeros_with_strides(x):
-    """Shadow memory of whole items that reaches as far as `x` does, seen with the strides of
-    `x`.
-    """
+    """Zeros in new memory that spans the extent of `x`, viewed with the strides of `x`."""
     below = 0
     above = 0
     for axis in range(x.ndim):
@@ -264,6 +261,6 @@ def _map_tuple(function: str, x: Any) -> Any:
 
 
 def _from_source(source: str, **names: Any) -> Any:
-    """Return the function `impl` of a source text; a tuple's items have to be written out."""
+    """Return the function `impl` defined by a source text, in which tuple items are written out."""
     scope = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero, **names}
     return function_from(source, "impl", scope, module=__name__)

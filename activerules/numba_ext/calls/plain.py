@@ -1,18 +1,19 @@
 """Compiled forms that take the fields of annotations instead of annotations.
 
-A call from Python spends 10 to 20 microseconds per annotated array on finding the Numba type of an
-annotation, which is as long as small gradients take; of arrays and numbers Numba knows the type at
-once. So the entries that serve Python take the fields, and are told what they are fields of.
+A call from Python spends 10 to 20 microseconds per annotated array on finding the Numba type of the
+annotation, as long as a small gradient takes; types of arrays and numbers Numba finds at once. So
+the entry points called from Python take the fields, and a type that says how to group them.
 
-An entry takes its arguments apart, tests their memory and calls a derivative. Its own instructions
-run once per call; optimising them took a fifth of Numba's own compile of the primal.
+An entry point takes its arguments apart, checks their memory and calls a derivative. Its own
+instructions run once per call; optimising them took a fifth of the time Numba takes to compile the
+primal.
 
 Needs       a form of annotated arguments, as in `intrinsics` and `split.forms`
 Gives       `plain_form`: the same of their fields; `spread`: a call's annotations as fields
 Invariants  P1  the fields are borrowed, as annotations are: no reference is taken or given back
-            P2  an entry is compiled without optimisation, but where it raises: Numba's pruning of
-                reference counts gives back the references it holds
-            P3  what it links is optimised: the derivative, which is a function of its own
+            P2  an entry point is compiled without optimisation, except that Numba's pruning of
+                reference counts keeps its error paths from leaking
+            P3  the code it links is optimised: the derivative is a function of its own
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Kinds = tuple[type[Annotation] | None, ...]
 
 
 def spread(arguments: Sequence[Any]) -> tuple[Kinds, list[Any]]:
-    """What each argument is an annotation of (None: a bare value), and all fields in a row."""
+    """The annotation class of each argument (None for a bare value), and all fields in order."""
     kinds: list[type[Annotation] | None] = []
     fields: list[Any] = []
     for argument in arguments:
@@ -88,7 +89,7 @@ def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:
-    """The types of the arguments that the fields make up."""
+    """The types of the arguments, built from the types of all fields."""
     rest = iter(fields)
     for kind in kinds:
         if kind is None:
@@ -98,7 +99,7 @@ def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:
 
 
 def _built(context: Context, builder: Builder, ty: Any, given: Iterator[tuple[Any, Any]]) -> Any:
-    """The argument of type `ty`, from the types and values of its fields."""
+    """The argument of type `ty`, built from the next types and values of `given`."""
     if not isinstance(ty, AnnotationType):
         source, value = next(given)
         return context.cast(builder, value, source, ty)
@@ -113,14 +114,12 @@ _PYTHON_WRAPPER = "_ZN7cpython"
 
 
 def _leave_unoptimised(library: Any, function: Any) -> None:
-    """Have neither `function`, nor the wrapper that Python calls, optimised; called while an entry
-    is lowered.
-    """
+    """Turn optimisation off for `function`, which is being lowered, and for its Python wrapper."""
     for attribute in ("noinline", "optnone"):
         function.attributes.add(attribute)
 
     def prepare(module: Any) -> None:
-        """Stand in for Numba's passes over single functions; passes over the library follow."""
+        """Replace Numba's passes over single functions; passes over the library follow."""
         module.data_layout = library.codegen._data_layout
         for one in module.functions:
             if not one.is_declaration and one.name.startswith(_PYTHON_WRAPPER):

@@ -1,4 +1,4 @@
-"""Kinds of values with respect to which there is no derivative, by type.
+"""Types of values with respect to which no derivative can be taken.
 
 Gives       `refuse_kind`: raises for them, and says what to write instead
 """
@@ -15,9 +15,8 @@ from activerules.values.layout import layout_of
 
 
 def refuse_kind(name: str, found: Any) -> None:
-    """Refuse a derivative with respect to what may be None, and to memory that is no array of
-    NumPy: a `memoryview`, an `array.array`, or an array of a library that lets Numba look at its
-    memory.
+    """Refuse a derivative with respect to an optional value, or to memory that is no NumPy array: a
+    `memoryview`, an `array.array`, or an array of another library that Numba can access.
     """
     if isinstance(found, types.Optional) and layout_of(found).numbers.any:
         raise NotYetSupported(

@@ -1,18 +1,18 @@
-"""An exception that a rule raises names the call of the source that the rule was run for.
+"""Exceptions raised by rules name the call in the user's source that the rule served.
 
-Needs       where a rule fails: the exception it leaves, and the site of its call
+Needs       the exception of a rule that failed, and the site of its call
             (`ir.generate.rule_sites`)
-Gives       `link_into`: defines what derivatives call there, for the function being lowered
-Invariants  S1  nothing of Python runs, and no lock is taken, until Numba makes an object of the
-                exception: one that compiled code catches costs one small piece of memory
-            S2  class, arguments and traceback are those that the rule gave; an error of ours has
-                the site among its locations, any other has a note (PEP 678)
+Gives       `link_into`: defines the function that derivatives call after a failed rule
+Invariants  S1  until Numba makes an exception object, no Python code runs and no lock is taken: an
+                exception that compiled code catches costs one small allocation
+            S2  class, arguments and traceback are those of the rule; our own errors get the site as
+                a location, all others get a note (PEP 678)
 
-Numba's record of an exception says how to make it: a pickle of (class, arguments, line), which may
-be read only once it is raised, and a function that makes objects of arguments that were computed.
-So the record that is handed on has a function which makes the exception of the record before it,
-and adds the site. Numba takes an exception in place of a class from the pickle alone, so that what
-is pickled here is a call, which fetches what the function, called just before it, has left.
+Numba's record of an exception says how to make it: a pickle of (class, arguments, line), which is
+read only when the exception reaches Python, and a function that converts computed arguments to
+objects. The new record has a function that makes the exception of the original record and adds the
+site. Numba accepts an exception instance instead of a class only from the pickle. So the pickle
+here is a call that fetches the exception, which that function, run just before, has left.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from activerules.numba_ext.codegen.protocols import Context
 _MAKES = "activerules.failed.exception"
 _VOID, _I32, _POINTER = ir.VoidType(), ir.IntType(32), ir.IntType(8).as_pointer()
 _PAYLOAD = ir.LiteralStructType([excinfo_ptr_t, _POINTER])
-"""What the new record holds on to: the one before, and the site."""
+"""The payload of the new record: the original record, and the site."""
 
 _RECORD = ir.LiteralStructType([excinfo_t, _PAYLOAD])
 
@@ -45,7 +45,7 @@ _libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 class _Waiting(threading.local):
-    """What waits in a thread, the last one last."""
+    """Exceptions of a thread whose pickles are still to be read, the latest last."""
 
     def __init__(self) -> None:
         self.left: list[weakref.ref[_Left]] = []
@@ -55,7 +55,7 @@ _waiting = _Waiting()
 
 
 def link_into(context: Context) -> Any:
-    """Link the function that adds a site into the one that is being lowered; its library."""
+    """Link the function that adds a site into the function being lowered; return its library."""
     if context not in _libraries:
         module = context.codegen().create_library(FAILED_AT).create_ir_module(FAILED_AT)
         _define(context, module, _define_maker(context, module))
@@ -65,7 +65,7 @@ def link_into(context: Context) -> Any:
 
 
 def _define(context: Context, module: Any, maker: Any) -> None:
-    """`void (ptr, ptr excinfo, i32 status, ptr site)`: put a new record in place of the other."""
+    """`void (ptr, ptr excinfo, i32 status, ptr site)`: replace the record by one with the site."""
     parameters = [_POINTER, excinfo_ptr_t.as_pointer(), _I32, _POINTER]
     function = ir.Function(module, ir.FunctionType(_VOID, parameters), FAILED_AT)
     function.attributes.add("noinline")
@@ -129,7 +129,7 @@ def _define_maker(context: Context, module: Any) -> Any:
 
 
 class _Left:
-    """An exception on its way, as Numba's (class or exception, arguments, line); no items."""
+    """An exception to be raised, in Numba's form (class or exception, arguments, line)."""
 
     def __init__(self, packed: tuple[Any, ...]) -> None:
         self.packed = packed
@@ -139,17 +139,17 @@ class _Left:
 
 
 class _Fetched:
-    """Whose pickle is read as what was left last."""
+    """An object whose pickle, when read, gives the latest exception that was left."""
 
     def __reduce__(self) -> tuple[Callable[[], tuple[Any, ...]], tuple[()]]:
         return _fetch, ()
 
 
 def leave(packed: tuple[Any, ...], site: str) -> _Left:
-    """Make the exception, with a site, and leave it until its pickle is read.
+    """Make the exception with its site, and leave it for the unpickling that follows.
 
-    If it cannot be made, Numba is left to say so. Who catches an exception drops what is returned
-    here, and the exception with it.
+    If it cannot be made, Numba reports that. If compiled code catches the exception, it drops the
+    returned object, and the exception with it.
     """
     kind, arguments, line = packed
     try:

@@ -1,13 +1,12 @@
-"""Triangular systems in compiled rules: by blocks, the products of which go to BLAS.
+"""Triangular systems in compiled rules: blocked algorithms whose products are computed by BLAS.
 
 Needs       the functions of `rules.library.triangular`, of which these are the compiled forms
-Gives       overloads; on the AD target, those functions themselves stand for them
-            (`target.implementations`)
-Invariants  B1  what BLAS gets is a C-contiguous matrix or a block of one: unit stride along a row
+Gives       overloads; the AD target uses the functions themselves (`target.implementations`)
+Invariants  B1  operands of BLAS are C-contiguous matrices or blocks of one: unit stride along rows
 
-A block has `_BLOCK` rows: few enough that the triangles on the diagonal, which are loops, do not
-count (they cost _BLOCK / n of the products), enough for the kernels of BLAS. Measured with 8, 16,
-24, 32, 48 and 64 rows from n = 37 to n = 400: 16 is within 15 % of the fastest.
+A block has `_BLOCK` rows: few enough that the loops for the diagonal blocks are cheap (they cost
+_BLOCK / n of the products), enough for the kernels of BLAS. Measured with 8, 16, 24, 32, 48 and 64
+rows from n = 37 to n = 400: 16 is within 15 % of the fastest.
 
 Source    Golub and Van Loan (2013), Matrix computations, section 3.1.4 (blocked substitution);
           Murray (2016), "Differentiation of the Cholesky decomposition", section 4 (level 3)
@@ -32,7 +31,7 @@ _PLAIN, _ADJOINT = ord("n"), ord("c")
 
 
 def _subtract_product(C: Any, adjoint: int, A: Any, B: Any) -> None:
-    """Subtract A B from C, or Aᴴ B where `adjoint` says so; all are blocks of C-order matrices."""
+    """Subtract A B from C, or Aᴴ B if `adjoint`; all are blocks of C-order matrices."""
     raise NotImplementedError("compiled only")
 
 
@@ -49,7 +48,7 @@ def _subtract_product_compiled(C, adjoint, A, B):
         if rows > 0 and columns > 0 and inner > 0:
             factors = np.empty(2, C.dtype)
             factors[0], factors[1] = -1, 1
-            # BLAS counts by columns: what it sees is Cᵀ - Bᵀ Aᵀ
+            # BLAS is column-major, so that it computes Cᵀ - Bᵀ Aᵀ
             gemm(
                 kind,
                 _PLAIN,
@@ -123,7 +122,7 @@ def _solve_lower_by_blocks(L, B):
 
 @register_jitable
 def _substitute(lower, X):
-    """Put X of L X = B in place of B; `lower` may have anything above the diagonal."""
+    """Solve L X = B in place: B is overwritten by X. `lower` is read up to the diagonal only."""
     n = lower.shape[0]
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
@@ -215,7 +214,7 @@ def _cholesky_cotangent_by_blocks(L, L_bar):
 
 @register_jitable
 def _unblocked(D, D_bar):
-    """The same for one block, column by column, in place; only the lower triangle is used."""
+    """The algorithm for one diagonal block: column by column, in place, on the lower triangle."""
     for j in range(D.shape[0] - 1, -1, -1):
         d = D[j, j].real
         slope = D_bar[j, j].real
@@ -231,7 +230,7 @@ def _unblocked(D, D_bar):
 
 @register_jitable
 def _both_triangles(D):
-    """Return D + Dᴴ of a block of which the lower triangle alone is meant."""
+    """Return D + Dᴴ, with D the lower triangle of a block."""
     both = hermitian_of_lower(D)
     for i in range(D.shape[0]):
         both[i, i] *= 2
