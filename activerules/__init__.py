@@ -6,11 +6,11 @@
     ar.autodiff(ar.Reverse, f, ar.Duplicated(x, dx))     adds ∂f/∂x to `dx`
     @ar.augmented_primal(f), @ar.reverse(f)              a rule for `f`
 
-Everything is described in docs/; the design in docs/design.md. Without Numba, `activerules.ir`
-alone is there: the derivative of LLVM IR.
+The documentation is in docs/, the design in docs/design.md. Without Numba only `activerules.ir`,
+derivatives of LLVM IR, can be used.
 
-The names of the interface are loaded at their first use, all together: a package that only defines
-rules pays for `activerules.annotations` and `activerules.rules`, and for nothing else.
+The first use of a public name loads all of them: a package that only defines rules imports
+`activerules.annotations` and `activerules.rules` alone, which is cheaper.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class _Package(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """The import of a submodule does not hide the function of the same name."""
+        """Set an attribute, unless it is a submodule that would hide a function of its name."""
         if isinstance(value, ModuleType) and name in _CALLABLE_MODULES:
             return
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        """The interface alone: what else is here is for the package itself."""
+        """The public names only; others are for the package itself."""
         special = (name for name in vars(self) if name.startswith("__"))
         return sorted({*special, *self.__all__, *_PUBLIC_MODULES})
 
 
 _PUBLIC_MODULES = ("annotations", "chainrules", "errors", "ir", "rules", "testing")
 
-# Packages that are called like the function they hold.
+# Packages that have the same name as a public function.
 _CALLABLE_MODULES = frozenset({"explain"})
 
 sys.modules[__name__].__class__ = _Package

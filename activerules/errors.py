@@ -1,9 +1,9 @@
 """Every exception of activerules, and the one function that turns an exception into its text.
 
 An error says what happened, where (from the user's own call inwards), why, and what to write
-instead. It is built from fields, never from one formatted string, so that outer layers can add to
-it what only they know: `where` entries are appended as the error travels outwards. The docstring of
-a class is its help page (docs/errors.md, `python -m activerules help NAME`).
+instead. It is built from fields, never from one formatted string, so that outer layers can add what
+only they know: they append entries to `where` as the error passes through them. The docstring of a
+class is its help page (docs/errors.md, `python -m activerules help NAME`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Where = tuple[str, str, str]
 _INDENT = "  "
 _UNSAID = frozenset({"instruction", "names_callee", "groups"})
 _WIDEST = 72
-"""Columns that a long entry of `where` may push the places of the others to the right."""
+"""The widest entry of `where` that the column of locations is aligned to."""
 
 
 class ActiverulesError(Exception):
@@ -30,9 +30,9 @@ class ActiverulesError(Exception):
         reproduce  a command line that shows the error again.
     """
 
-    # What the engine tells the layers above: the instruction in the way, whether it is a call that
-    # is refused for what is called, and the arguments whose memory it is about. None of it is part
-    # of the text, or pickled.
+    # What the engine tells the layers above: the instruction that is refused, whether it is a call
+    # that is refused because of its callee, and the arguments whose memory is concerned. None of it
+    # is part of the text, or pickled.
     instruction: object = None
     names_callee: bool = False
     groups: tuple[object, ...] = ()
@@ -45,7 +45,7 @@ class ActiverulesError(Exception):
         instead: Sequence[str] = (),
         reproduce: str = "",
     ) -> None:
-        """The fields are positional too: compiled code raises the class with constant arguments."""
+        """The fields may be positional: compiled code raises the class with constant arguments."""
         super().__init__(what)
         self.what = what
         self.where: list[Where] = list(where)
@@ -54,7 +54,7 @@ class ActiverulesError(Exception):
         self.reproduce = reproduce
 
     def add_where(self, label: str, text: str, location: str = "") -> None:
-        """Append an entry to `where`; used by the layers the error passes through."""
+        """Append an entry to `where`; for the layers that the error passes through."""
         self.where.append((label, text, location))
 
     def __str__(self) -> str:
@@ -68,8 +68,9 @@ class ActiverulesError(Exception):
 
 
 def render(error: ActiverulesError) -> str:
-    """Return the text of an error: what, where, why, instead, reproduce, help; empty parts are left
-    out.
+    """Return the text of an error: what, where, why, instead, reproduce, help.
+
+    Empty parts are left out.
     """
     paragraphs = [error.what]
     if error.where:
@@ -113,12 +114,12 @@ def _render_labelled(entries: Sequence[tuple[str, str]]) -> str:
 
 
 class UnsupportedIR(ActiverulesError):
-    """The LLVM IR holds something outside the normal form, or an instruction without a known
+    """The LLVM IR has something outside the normal form, or an instruction without a known
     derivative.
 
-    The text names the opcode or intrinsic and the source line it came from. Rewrite that line, or
-    give the function that holds it a rule (`augmented_primal` and `reverse`), so that the engine
-    need not look inside.
+    The text names the opcode or intrinsic and the source line it comes from. Rewrite that line, or
+    give the function that contains it a rule (`augmented_primal` and `reverse`): the body of a
+    function with a rule is not differentiated.
     """
 
 
@@ -141,9 +142,9 @@ class FloatBitsInInteger(ActiverulesError):
     operation in floating point (`abs(x)`, `math.copysign`), give the function a rule, or stop the
     gradient with `ignore_derivatives`.
 
-    Or it is not known where in a list, dictionary or object the floats are, and where integers and
-    pointers: in an argument that is passed on to a function that calls itself. Pass it arrays of
-    numbers.
+    The same error is raised where it is not known which parts of a list, dictionary or object are
+    floats and which are integers or pointers, as in an argument that is passed on to a recursive
+    function. Pass that function arrays of numbers.
     """
 
 
@@ -151,17 +152,17 @@ class ActiveMemoryInConst(ActiverulesError):
     """Active data is stored into memory that was passed as Const, and read back.
 
     The memory has no shadow, so the derivative would be lost. Pass the array as `Duplicated(x,
-    make_zero(x))`. (A Const array of floats gets such a shadow by itself; this is left for other
-    memory.)
+    make_zero(x))`. (Const arrays of floats are given such a shadow automatically; the error is
+    about other memory.)
     """
 
 
 class MixedActivity(ActiverulesError):
     """A pointer may point to active or to Const memory, and which one is only known at run time.
 
-    Mark both arrays Duplicated, or copy the Const one before the place where they are chosen
-    between. (A Const array of floats gets a shadow for the time of the call by itself; this is
-    left for other memory: constant global arrays, containers.)
+    Mark both arrays Duplicated, or copy the Const one before the program chooses between them.
+    (Const arrays of floats are given a shadow for the duration of the call automatically; the error
+    is about other memory: constant global arrays, containers.)
     """
 
 
@@ -189,12 +190,12 @@ class ArityError(ActiverulesError, TypeError):
 
 
 class ShadowMismatch(ActiverulesError, ValueError):
-    """The shadow of a Duplicated argument does not fit its primal; or, in `tree_add`, another one.
+    """The shadow of a Duplicated argument does not fit its primal; or two arguments of `tree_add`
+    do not fit each other.
 
-    It must have the primal's dtype, shape and strides, and must not overlap it or another argument.
-    Nor may items of the primal share memory, as those of `np.broadcast_to(x, (4, 3))` do: pass a
-    copy of it. Otherwise `make_zero(x)` makes a shadow that fits. Nothing has run when this is
-    raised.
+    A shadow must have the primal's dtype, shape and strides, and must not overlap it or another
+    argument; `make_zero(x)` makes one that fits. Nor may items of the primal share memory, as those
+    of `np.broadcast_to(x, (4, 3))` do: pass a copy of it. Nothing has run when this is raised.
     """
 
 
@@ -203,7 +204,7 @@ class BatchWidthMismatch(ActiverulesError, ValueError):
 
 
 class NotAFloatReturn(ActiverulesError, TypeError):
-    """A gradient was asked for of a function that does not return one float.
+    """A gradient was asked for, and the function does not return one float.
 
     Return one float (a sum, a loss), or use `jacobian` for functions that return arrays.
     """
@@ -212,12 +213,12 @@ class NotAFloatReturn(ActiverulesError, TypeError):
 class NotCompilable(ActiverulesError):
     """Numba cannot compile the function in nopython mode; its own error is the `__cause__`.
 
-    Or its compiler is turned off (`NUMBA_DISABLE_JIT`): derivatives are made of what it compiles.
+    Or its compiler is turned off (`NUMBA_DISABLE_JIT`): derivatives are made from its output.
     """
 
 
 class TapeError(ActiverulesError):
-    """A tape was used twice, or with other arguments than it was made from."""
+    """A tape was used twice, or with arguments other than those it was made from."""
 
 
 class UnsupportedVersion(ActiverulesError, ImportError):
@@ -232,23 +233,21 @@ class RuleError(ActiverulesError):
 
 
 class RuleDefinitionError(RuleError, TypeError):
-    """A rule function is not written as rules are: its parameters, its annotations, or the function
-    it is for.
-    """
+    """The definition of a rule is wrong: its parameters, annotations, or function."""
 
 
 class AmbiguousRule(RuleError):
     """Two rules for one function fit the same calls and neither is more specific.
 
-    Narrow the annotations of one of them. `replace=True` replaces a rule that another module
-    defined. Also: the two halves of a rule are from different packages, or one package has a rule
-    for a function that another one declares `inactive`; there, too, `replace=True` decides.
+    Make the annotations of one of them more specific. `replace=True` replaces a rule that another
+    module defined. The error is also raised where the two halves of a rule come from different
+    packages, or one package has a rule for a function that another one declares `inactive`; there,
+    too, `replace=True` decides.
     """
 
 
 class IncompleteRule(RuleError):
-    """A function has one half of a rule: `augmented_primal` without `reverse` or the other way
-    round.
+    """A function has only one half of a rule: `augmented_primal` without `reverse`, or vice versa.
 
     Both halves must have the same annotations for the arguments of the function and for its result.
     """
@@ -264,23 +263,23 @@ class NoRuleForActivity(RuleError):
 
 
 class RuleReturnError(RuleError, TypeError):
-    """A rule returns something other than what its protocol asks for; the text says found and
-    expected.
+    """A rule returns something other than its protocol asks for; the text says what was found and
+    what was expected.
     """
 
 
 class RuleViolation(RuleError):
-    """A rule does what rules do not; the text says which rule, which call and what.
+    """A rule breaks the contract of rules; the text says which rule, at which call, and how.
 
-    Debug mode looks for it: see `debug_mode` for everything that is checked, without which the
-    derivative would have been wrong without a word. That a rule exchanges the arrays of an object,
-    where it should write into them, is checked always.
+    Debug mode finds this; `debug_mode` lists everything it checks. Without it the derivative would
+    have been silently wrong. One violation is always looked for: a rule that replaces the arrays of
+    an object instead of writing into them.
     """
 
     def __init__(
         self, what: str = "", found: float | None = None, expected: float | None = None
     ) -> None:
-        """Compiled code says what it found along a direction, and what finite differences are."""
+        """`found` is the derivative along a direction, `expected` that by finite differences."""
         known = found is not None and expected is not None
         super().__init__(f"{what}: found {found:.9g}, expected {expected:.9g}" if known else what)
 
@@ -288,8 +287,8 @@ class RuleViolation(RuleError):
 class RuleArgumentsOverlap(RuleError, ValueError):
     """Two arguments of a function with a rule share memory, and the function writes into it.
 
-    A rule takes its arguments for separate memory: its formulas would be wrong. Pass a copy, or
-    write the rule of a function of one array.
+    The formulas of a rule assume that its arguments do not share memory. Pass a copy, or write the
+    rule for a function of one array.
     """
 
 
@@ -300,29 +299,29 @@ class TapeMismatch(RuleError, TypeError):
 class TangentNotImplemented(RuleError, NotImplementedError):
     """A derivative that is asked for depends on one that a rule leaves out.
 
-    The rule answers `NotImplementedTangent(info)` there; `info` says where to read more.
+    The rule returned `NotImplementedTangent(info)` for it; `info` says where to read more.
     """
 
 
 class TangentMismatch(RuleError, ValueError):
-    """A tangent or cotangent is not of the type or the shape of its primal."""
+    """A tangent or cotangent does not have the type or the shape of its primal."""
 
 
 class RepeatedValues(ActiverulesError, ArithmeticError):
-    """Vectors of two equal eigenvalues, or singular values, are asked for a derivative.
+    """The eigenvectors, or singular vectors, of two equal values have no derivative.
 
-    Any basis of the space they span would do as well: they have none, nor has what is computed from
-    them one that could be had from theirs. The values have, `eigvalsh(a)` or `svd(a)[1]`, and so
-    have vectors of other values. What is a smooth function of the matrix all the same, as its
-    exponential or its square root, has to be computed without the vectors, or be given a rule.
-    Equal means: not further apart than the rounding of the decomposition. docs/maths.md has the
-    rule of the orthogonal factor U Vᵀ as an example.
+    They may be any basis of the space they span, so neither they nor a function computed from them
+    can be differentiated. The values themselves, `eigvalsh(a)` or `svd(a)[1]`, can, and so can the
+    vectors of other values. A function that is smooth in the matrix all the same, such as its
+    exponential or its square root, has to be computed without the vectors, or be given a rule;
+    docs/maths.md has the rule of the orthogonal factor U Vᵀ as an example. Values count as equal if
+    they differ by no more than the rounding error of the decomposition.
     """
 
     def __init__(
         self, what: str = "", first: int = 0, second: int = 0, value: float = 0.0, gap: float = 0.0
     ) -> None:
-        """Compiled code says which values they are; `second` is -1 where one is zero."""
+        """`first` and `second` number the equal values; `second` is -1 if the first is zero."""
         if what:
             super().__init__(what)
             return
@@ -343,8 +342,8 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
 
 
 class RuleCheckError(ActiverulesError, AssertionError):
-    """A derivative disagrees with finite differences; the text says argument, direction, found and
-    expected. Or a rule breaks a promise: that of `saves`, `keeps_shadow=False` or `noalias`.
+    """A derivative disagrees with finite differences, or a rule breaks a promise: that of `saves`,
+    `keeps_shadow=False` or `noalias`. The text says argument, direction, found and expected value.
     """
 
 
@@ -352,41 +351,41 @@ class RuleCheckError(ActiverulesError, AssertionError):
 
 
 class ActiverulesWarning(UserWarning):
-    """Base class of all warnings of activerules: a derivative that may not be what its author
-    means.
+    """Base class of all warnings of activerules: a derivative may not be what its author means.
 
-    `warnings.simplefilter("error", ar.ActiverulesWarning)` makes errors of them.
+    `warnings.simplefilter("error", ar.ActiverulesWarning)` turns them into errors.
     """
 
 
 class UndeclaredDataWarning(ActiverulesWarning):
-    """A rule is not run at a call, as nothing active goes into the function and comes out of it,
-    and the function uses more than its arguments: data may pass there that has a derivative.
+    """A rule does not run at a call because no active data passes from arguments to results there,
+    yet the function communicates by other means, through which active data may pass.
 
-    Say so in the rule: `sends=` names the arguments whose data leaves by a queue, a socket or
-    memory that is no argument, `receives=` those whose data enters that way (`"ret"`: the result).
-    Its two halves then run at every call. `sends=()` says that there is no such data. The warning
-    comes once per line.
+    Declare that in the rule: `sends=` names the arguments whose data leaves through a queue, a
+    socket or memory that is no argument, `receives=` those whose data enters like that (`"ret"`:
+    the result). The rule then runs at every call. `sends=()` says that there is no such data. The
+    warning is given once per line.
     """
 
 
 class FrozenArrayWarning(ActiverulesWarning):
-    """A function that is differentiated uses an array that it is not passed: one of its module, or
-    of an enclosing function. Numba compiles its values as constants, into the function and into its
-    derivative; what is written into the array later, neither sees.
+    """A function that is differentiated uses an array that is not one of its arguments, but global
+    or captured from an enclosing function. Numba compiles the values of such an array into the
+    function, and into its derivative, as constants: neither sees what is written into it later.
 
-    Pass it as an argument: `hvp`, Jacobians and the others take functions of any number of them,
-    and differentiate with respect to those of `argnums`. A table that stays as it is says so:
-    `table.setflags(write=False)`. The warning comes once per array and function.
+    Pass it as an argument: `grad`, `hvp`, Jacobians and the others accept functions of any number
+    of arguments, and differentiate with respect to those of `argnums`. For a table that does not
+    change, `table.setflags(write=False)` says so. The warning is given once per array and function.
     """
 
 
 class MissingForwardWarning(ActiverulesWarning):
-    """Forward mode differentiates the body of a function that has a reverse pair and no forward
-    rule. Where the pair is there because the body is wrong to differentiate (a loop that converges,
-    code with a limit), so is this tangent.
+    """Forward mode differentiates the body of a function that has a reverse rule but no forward
+    rule. If the rule was written because differentiating the body is wrong (a loop that converges,
+    code with a limit), this tangent is wrong as well.
 
-    Write `@ar.forward(f)`, or `frule.register(f)`. `ar.opt_out(f, mode="forward")` says that the
-    body is right, and there is no warning any more. Second derivatives (`hessian`, `hvp`, a
-    gradient of a gradient) differentiate the pair. The warning comes once per function.
+    Write `@ar.forward(f)`, or `frule.register(f)`. `ar.opt_out(f, mode="forward")` declares that
+    differentiating the body is right, and silences the warning. Second derivatives (`hessian`,
+    `hvp`, a gradient of a gradient) differentiate the reverse rule instead. The warning is given
+    once per function.
     """

@@ -1,12 +1,13 @@
-"""One way to derive a function is refused, and another is tried.
+"""What is tried when a derivative is refused.
 
-    with_fallbacks(attempt, first, on=refusals, other=what to try in place of what was refused)
+    with_fallbacks(attempt, first, on=refusals, other=what to try after a refusal)
 
     what is refused                             what is tried            where
     pointers replaced in memory of arguments    copies of the objects    numba_ext.replaced
     a Const array mixed with active memory      a scratch shadow         pipeline.requests
 
-`explain` shows what was tried (`recorded`). A refusal without an alternative is raised unchanged.
+`explain` shows the fallbacks that were tried (`recorded`). A refusal without a fallback is raised
+unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fallback:
-    """What was tried in place of what was refused, and the refusal in one line."""
+    """What was tried, and the refusal that was the reason, each in one line."""
 
     tried: str
     refused: str
@@ -36,7 +37,7 @@ _records: ContextVar[list[Fallback] | None] = ContextVar("activerules_fallbacks"
 
 @contextmanager
 def recorded() -> Generator[list[Fallback]]:
-    """What is tried instead from here on, in order."""
+    """Record the fallbacks that are tried while the context lasts, in order."""
     found: list[Fallback] = []
     token = _records.set(found)
     try:
@@ -52,11 +53,11 @@ def with_fallbacks(
     on: tuple[type[ActiverulesError], ...],
     other: Callable[[S, ActiverulesError], tuple[S, str] | None],
 ) -> T:
-    """What `attempt` gives for `first`, or for the first of the others that it does not refuse.
+    """The result of `attempt(first)`, or of the first fallback that is not refused.
 
-    on      what counts as a refusal; anything else is raised
-    other   what to try next and how `explain` calls that, from what was tried and the refusal; None
-            if there is nothing else, and then the refusal is raised
+    on      the exceptions that are refusals; others pass
+    other   from what was tried and its refusal: what to try next, and its name in `explain`; None
+            if there is nothing, and the refusal is raised
     """
     tried = first
     while True:

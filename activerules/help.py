@@ -16,20 +16,20 @@ from activerules import errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `help NAME`; returns the exit code: 1 if there is no such error."""
+    """Run `help NAME` and return the exit code: 1 if there is no such error."""
     parser = argparse.ArgumentParser(prog="python -m activerules", add_help=False)
     add_to(parser.add_subparsers(required=True, metavar="command"))
     return show(parser.parse_args(arguments).name)
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to the subparsers of a parser."""
+    """Add the command `help` to the subparsers of a parser."""
     command = commands.add_parser("help", help="print the help page of an error")
     command.add_argument("name", help="its class, as in the last line of its text")
 
 
 def show(name: str) -> int:
-    """Print a page; returns the exit code."""
+    """Print the page of an error, and return the exit code."""
     try:
         print(page(name))
     except errors.ActiverulesError as error:
@@ -39,7 +39,7 @@ def show(name: str) -> int:
 
 
 def page(name: str) -> str:
-    """The page of an error or warning class. Raises `ActiverulesError` if there is none."""
+    """The help page of an error or warning class. Raises `ActiverulesError` for other names."""
     known = {
         cls.__name__: cls
         for _, cls in inspect.getmembers(errors, inspect.isclass)

@@ -1,6 +1,6 @@
-"""Every public name of activerules in one place; `import activerules` looks names up here.
+"""Every public name of activerules; the package `activerules` looks its names up here.
 
-Importing it loads the whole of activerules. Packages that only define rules import
+Importing this module loads the whole of activerules. Packages that only define rules import
 `activerules.annotations` and `activerules.rules`, which load neither the engine nor Numba; with the
 first rule defined, the rules that come with activerules are loaded, and Numba with them.
 """

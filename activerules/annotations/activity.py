@@ -1,9 +1,10 @@
-"""Activity annotations: what a value is to the derivative.
+"""Activity annotations: what a value contributes to a derivative.
 
-`Const(x)` has none, `Active(x)` is a float whose derivative is returned, `Duplicated(x, dx)`
-carries a shadow `dx` of the same type, shape and strides to which the derivative is added. The
-classes themselves stand for the activity of a return value and of the parameters of rules;
-`Active[float64]` narrows one to a type, `Active | Const` widens it, `Annotation` is any.
+`Const(x)` carries no derivative, `Active(x)` is a float whose derivative is returned, and
+`Duplicated(x, dx)` carries a shadow `dx` of the same type, shape and strides, to which the
+derivative is added. The classes themselves stand for the activity of a return value and of the
+parameters of rules: `Active[float64]` restricts one to a type, `Active | Const` admits either,
+`Annotation` admits all of them.
 
 This module depends on nothing but the errors: the types in brackets may be any object.
 """
@@ -44,7 +45,7 @@ class Narrowed:
 
 @dataclass(frozen=True, eq=False)
 class AnyOf:
-    """Several annotations of which one must fit: `Active[float64] | Const`."""
+    """Alternatives, one of which must fit: `Active[float64] | Const`."""
 
     members: tuple[Narrowed, ...]
 
@@ -67,7 +68,7 @@ class Annotation:
     __slots__: tuple[str, ...] = ()
 
     def __class_getitem__(cls, item: Any) -> Narrowed:
-        """`Active[float64]`: this annotation of values of one type."""
+        """`Active[float64]`: this annotation, for values of one type."""
         return Narrowed(cls, item)
 
     @property
@@ -81,7 +82,7 @@ class Annotation:
 
 
 def _required(form: str) -> Callable[[], Any]:
-    """The default of a shadow: to leave it out is an error that says the right form."""
+    """The default of a shadow: leaving it out raises an error that shows the right form."""
 
     def raise_missing() -> Any:
         kind = form.partition("(")[0]
@@ -103,14 +104,16 @@ class Const(Annotation):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Active(Annotation):
-    """A float whose derivative is returned (reverse mode only)."""
+    """A float, a complex number or a tuple of them, whose derivative is returned (reverse mode)."""
 
     val: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Duplicated(Annotation):
-    """A value and its shadow: in reverse the derivative is added to `dval`."""
+    """A value and its shadow `dval`: reverse mode adds the derivative to it, in forward mode it is
+    the tangent.
+    """
 
     val: Any
     dval: Any = field(default_factory=_required("Duplicated(x, make_zero(x))"))
@@ -118,7 +121,7 @@ class Duplicated(Annotation):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class DuplicatedNoNeed(Annotation):
-    """As Duplicated, for a value that need not be computed."""
+    """Like Duplicated, for a value that itself need not be computed."""
 
     val: Any
     dval: Any = field(default_factory=_required("DuplicatedNoNeed(x, make_zero(x))"))
@@ -134,7 +137,7 @@ class BatchDuplicated(Annotation):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class BatchDuplicatedNoNeed(Annotation):
-    """As BatchDuplicated, for a value that need not be computed."""
+    """Like BatchDuplicated, for a value that itself need not be computed."""
 
     val: Any
     dval: Any = field(default_factory=_required("BatchDuplicatedNoNeed(x, (dx1, dx2))"))
@@ -142,7 +145,9 @@ class BatchDuplicatedNoNeed(Annotation):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class MixedDuplicated(Annotation):
-    """A tuple of floats and arrays: array parts are added to, float parts are returned."""
+    """A tuple of floats and arrays: derivatives of its arrays are added to `dval`, those of its
+    floats are returned.
+    """
 
     val: Any
     dval: Any = field(default_factory=_required("MixedDuplicated(x, make_zero(x))"))
@@ -173,9 +178,9 @@ def is_annotation_class(item: object) -> bool:
 
 
 def alternatives(annotation: object) -> Iterator[Narrowed]:
-    """Yield what a written annotation admits, one kind at a time.
+    """Yield the single annotations that the annotation of a parameter admits.
 
-    `Annotation` becomes every kind. `TypeError` if it is not an annotation.
+    `Annotation` gives all of them. Raises `TypeError` if it is not an annotation.
     """
     if isinstance(annotation, types.UnionType):
         for member in annotation.__args__:

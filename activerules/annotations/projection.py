@@ -1,8 +1,8 @@
 """`ProjectTo(x)`: brings a cotangent into the tangent space of `x`.
 
-A rule may answer with more than its argument can hold: a complex cotangent of a real number, a
-double one of single precision, a number where an array of one entry is meant. `ProjectTo(x)(dx)` is
-what of it lies in the tangent space of `x`, in the type of `x`.
+A rule may return a cotangent that its argument cannot hold: a complex one for a real number, a
+double for a number of single precision, a number for an array of one entry. `ProjectTo(x)(dx)` is
+the projection of such a `dx` onto the tangent space of `x`, with the type of `x`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class ProjectTo:
     """The projection onto the tangent space of `x`; it remembers types and shapes, not values.
 
     Floats and complex numbers keep their type, arrays their dtype and shape, tuples their
-    structure. What has no derivative (integers, strings) projects everything to `NoTangent()`. A
+    structure. For what has no derivative (integers, strings) the projection is `NoTangent()`. A
     symbolic zero stays one; a thunk is projected when it is computed.
 
-    `TangentMismatch` for an array of another shape, a tuple of another length.
+    Raises `TangentMismatch` for an array of another shape or a tuple of another length.
     """
 
     def __init__(self, x: Any) -> None:
@@ -44,7 +44,7 @@ class ProjectTo:
 
     @property
     def has_tangent(self) -> bool:
-        """Whether anything but NoTangent is in the space."""
+        """Whether the tangent space holds anything but `NoTangent()`."""
         return self.dtype is not None or any(part.has_tangent for part in self.parts)
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class ProjectTo:
         return f"ProjectTo({self.kind.__name__}{shape}, dtype={self.dtype})"
 
     def __call__(self, dx: Any) -> Any:
-        """The part of `dx` in the tangent space."""
+        """Return the projection of `dx`."""
         if isinstance(dx, NotImplementedTangent):
             return dx
         if not self.has_tangent:

@@ -1,8 +1,6 @@
 """Activity signatures, and the modes of differentiation with their options.
 
-A mode is an immutable object; an option of it returns another mode. Modes that this version does
-not have exist by name and refuse at their first use, so that programs written for them say why they
-stop.
+A mode is an immutable object; each of its options returns another mode.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ class ActivitySignature:
 
     @classmethod
     def from_names(cls, arguments: Sequence[str], result: str) -> ActivitySignature:
-        """Build a signature from the names an analysis uses: "const", "active", "duplicated"."""
+        """Build a signature from the names the analyses use: "const", "active", "duplicated"."""
         return cls(tuple(BY_NAME[name] for name in arguments), BY_NAME[result])
 
     def __str__(self) -> str:
@@ -38,10 +36,11 @@ class GradientSpec:
 
     argnums      positions of the arguments to differentiate with respect to.
     single       whether `argnums` was one number: the gradient is then not in a tuple.
-    with_value   whether the function's value comes with it.
+    with_value   whether the function's value is returned with the gradient.
     holomorphic  whether arguments and result are complex, and f'(z) is asked for.
-    deferred     whether the version for arguments that overlap is compiled when a call needs it.
-    auxiliary    of a function that returns `(value, aux)`: which class of Jacobian of the value.
+    deferred     whether the version for overlapping arguments is compiled only when a call needs
+                 it.
+    auxiliary    for a function that returns `(value, aux)`: the class of the Jacobian of its value.
     """
 
     argnums: tuple[int, ...]
@@ -56,12 +55,12 @@ class GradientSpec:
 class SplitSpec:
     """What `autodiff_thunk` and `vjp` ask for.
 
-    result          the activity of the return value; Annotation for the one that fits it.
+    result          the activity of the return value; `Annotation` for the one that fits its type.
     arguments       the activity of each argument.
-    returns_primal  whether `augmented` gives what the function returned.
-    repeated        whether the reverse may run several times over one tape; who calls it then says
-                    when it begins and ends.
-    options         of the mode.
+    returns_primal  whether `augmented` also returns what the function returned.
+    repeated        whether the reverse may run several times over one tape; its caller then says
+                    when the first run begins and the last ends.
+    options         the options of the mode.
     """
 
     result: type[Annotation]
@@ -76,9 +75,9 @@ class PlainSpec:
     """How plain values make up the annotated arguments of a call.
 
     asked     what the call asks for: a mode, or a `SplitSpec`.
-    result    the activity of the return value that was given, if one was.
-    kinds     per argument, the annotation its values are the fields of; None for a bare value.
-    deferred  whether the version for arguments that overlap is compiled when a call needs it.
+    result    the activity given for the return value, if there was one.
+    kinds     for each argument, the annotation whose fields its values are; None for a bare value.
+    deferred  whether the version for overlapping arguments is compiled only when a call needs it.
     """
 
     asked: Mode | SplitSpec
@@ -92,7 +91,7 @@ _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fa
 
 @dataclass(frozen=True, repr=False)
 class Mode:
-    """A mode of `autodiff`: `Reverse`, `ReverseWithPrimal` and those still to come.
+    """A mode of `autodiff` or `autodiff_thunk`: `Reverse`, `Forward`, `ReverseSplitNoPrimal` …
 
     direction        "reverse" or "forward".
     returns_primal   whether the result also holds what the function returned.
@@ -106,18 +105,18 @@ class Mode:
     options: frozenset[str] = frozenset()
 
     def with_primal(self) -> Mode:
-        """Return the mode that gives the function's own result, too."""
+        """Return the mode that also gives the function's own result."""
         return replace(self, returns_primal=True)
 
     def runtime_activity(self) -> Mode:
-        """Return the mode in which an array whose shadow is the array itself is constant: pointers
-        are compared when the derivative is called. Rules see `config.runtime_activity`.
+        """Return the mode in which an array that is its own shadow is constant: the pointers are
+        compared when the derivative is called. Rules see `config.runtime_activity`.
         """
         return self._with("runtime_activity")
 
     def strong_zero(self) -> Mode:
-        """Return the mode in which a zero cotangent or tangent stays zero, also where a derivative
-        is infinite or NaN. What rules return is up to them: they see `config.strong_zero`.
+        """Return the mode in which a zero cotangent or tangent stays zero even where a partial
+        derivative is infinite or NaN. Rules see `config.strong_zero`, and decide for themselves.
         """
         return self._with("strong_zero")
 
@@ -133,9 +132,9 @@ class Mode:
     def fast(self, reassociate: bool = True, vector_math: bool = True) -> Mode:
         """Return the mode that trades the last digits of values and derivatives for speed.
 
-        reassociate  sums and products of the function may be taken in another order, as with
-                     `fastmath={"reassoc"}`, in the code of the derivative alone.
-        vector_math  sin, exp and their like in loops may be the vector functions of the C library
+        reassociate  sums and products may be evaluated in another order, as with
+                     `fastmath={"reassoc"}`, in the code of the derivative only.
+        vector_math  sin, exp and the like in loops may call the vector functions of the C library
                      (libmvec: within 4 units in the last place), where the machine has them.
         """
         names = ("reassociate",) * reassociate + ("vector_math",) * vector_math
@@ -145,7 +144,7 @@ class Mode:
         return replace(self, options=self.options | {option})
 
     def __getattr__(self, name: str) -> Any:
-        """Name the option that does not exist; `UnknownOption` is an AttributeError."""
+        """Raise `UnknownOption`, an AttributeError, which names the options there are."""
         raise UnknownOption(
             f"a mode has no option {name!r}",
             instead=[f"one of {', '.join('.' + option + '()' for option in _OPTIONS)}"],
@@ -159,7 +158,7 @@ class Mode:
             )
 
     def __str__(self) -> str:
-        """Return the name the mode is exported under."""
+        """Return the public name of the mode."""
         direction = self.direction.capitalize() + ("Split" if self.split else "")
         if self.returns_primal:
             direction += "WithPrimal"
@@ -178,9 +177,7 @@ class Mode:
 
 
 def no_mode(given: object, following: object) -> ActivityError:
-    """What is to be raised where the first argument of `autodiff` is no mode; `following` is the
-    second.
-    """
+    """The error for a first argument of `autodiff` that is no mode; `following` is its second."""
     name = getattr(given, "__name__", None) or "f"
     if isinstance(following, Mode):
         what = "autodiff is given a function before its mode"

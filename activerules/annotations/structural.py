@@ -4,8 +4,8 @@
     Tangent[tuple](1.0, dy)        of a tuple: fields by position
     Tangent[dict](a=1.0)           of a dict: by key
 
-It adds to tangents of the same type and to primals, scales, and can be walked through. Which fields
-there are is known of named tuples and dataclasses; a name that is none of them is refused.
+It can be added to tangents of the same type and to primals, scaled, and iterated over. The fields
+of named tuples and dataclasses are known; for these any other name is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = int | str
 class Tangent(AbstractTangent):
     """The tangent of a value of the class `primal`; `backing` holds the fields that were given.
 
-    Made by `Tangent[P](…)`. Immutable. A field that was not given is `ZeroTangent()`.
+    Immutable; made by `Tangent[P](…)`. A field that was not given is `ZeroTangent()`.
     """
 
     __slots__ = ("backing", "primal")
@@ -140,7 +140,7 @@ class TangentOf:
         return tangent_of(self.primal, self.backing(args, fields))
 
     def backing(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[Key, Any]:
-        """What was given, by field. `TypeError` for a field that the class does not have."""
+        """The given tangents by field. Raises `TypeError` for a field the class does not have."""
         return _backing(self.primal, args, fields)
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class TangentOf:
 
 
 def plus(x: Any, y: Any) -> Any:
-    """Add two tangents of one field, tuples entry by entry."""
+    """The sum of two tangents of one field; tuples are added entry by entry."""
     if is_tuple(x) and is_tuple(y):
         if len(x) != len(y):
             raise TypeError(f"tangents of {len(x)} and {len(y)} entries")
@@ -157,27 +157,27 @@ def plus(x: Any, y: Any) -> Any:
 
 
 def times(x: Any, factor: Any) -> Any:
-    """A multiple of the tangent of a field, tuples entry by entry."""
+    """The tangent of a field times a factor; tuples are scaled entry by entry."""
     return like_tuple(type(x), [times(v, factor) for v in x]) if is_tuple(x) else x * factor
 
 
 def over(x: Any, divisor: Any) -> Any:
-    """A quotient of the tangent of a field, tuples entry by entry."""
+    """The tangent of a field divided by a number; tuples are divided entry by entry."""
     return like_tuple(type(x), [over(v, divisor) for v in x]) if is_tuple(x) else x / divisor
 
 
 def canonicalize(tangent: Tangent) -> Tangent:
-    """The tangent with every field of its primal there, `ZeroTangent()` where none was given.
+    """The tangent with every field of its primal filled in: `ZeroTangent()` where none was given.
 
-    Needs a primal whose fields are known; others come back as they are.
+    If the fields of the primal are not known, the tangent is returned unchanged.
     """
     return tangent_of(tangent.primal, dict(zip(tangent.keys(), tangent, strict=True)))
 
 
 def add_to_primal(x: Any, tangent: Tangent) -> Any:
-    """Move `x` by a tangent: a new value of the type of `x`, made by its constructor.
+    """`x` plus a tangent: a new value of the type of `x`, made by its constructor.
 
-    `TypeError` if `x` is not of the tangent's type.
+    Raises `TypeError` if `x` is not of the tangent's type.
     """
     if not isinstance(x, tangent.primal):
         raise TypeError(f"cannot add {tangent!r} to {x!r}: it is not a {tangent.primal.__name__}")
@@ -203,7 +203,7 @@ def _moved(value: Any, tangent: Any) -> Any:
 
 
 def tangent_of(primal: type, backing: Mapping[Key, Any]) -> Tangent:
-    """The tangent of a class with these fields."""
+    """The tangent, of a value of the class `primal`, with these fields."""
     made = object.__new__(Tangent)
     made.primal = primal
     made.backing = dict(backing)
@@ -211,7 +211,7 @@ def tangent_of(primal: type, backing: Mapping[Key, Any]) -> Tangent:
 
 
 def names_of(primal: Any) -> tuple[str, ...] | None:
-    """The fields of a class, if they are known."""
+    """The names of the fields of a class; None if they are not known."""
     named: Any = getattr(primal, "_fields", None)
     if named is not None:
         return tuple(named)

@@ -3,14 +3,14 @@
     ZeroTangent()   the additive identity: the derivative is zero.
     NoTangent()     there is no derivative: of an index, a size, a function without data.
     One()           the multiplicative identity.
-    NotImplementedTangent(info)   the derivative exists, and the rule does not have it: to compute
-                    with it is an error that says so.
+    NotImplementedTangent(info)   the derivative exists, but the rule does not have it: computing
+                    with it raises an error that says so.
 
-They add to each other and to every primal, scale, and cost nothing. The sum of two different ones
-is the more informative: NotImplementedTangent before NoTangent before ZeroTangent. Arrays defer
-to them: `np.ones(3) + ZeroTangent()` is the array itself.
+They can be added to each other and to every primal, and scaled, at no cost. The sum of two
+different ones is the more informative: NotImplementedTangent before NoTangent before ZeroTangent.
+Arrays defer to them: `np.ones(3) + ZeroTangent()` is the array itself.
 
-Source  the tangent types of ChainRulesCore.jl; its seed-era names were Zero, DoesNotExist, One.
+Source  the tangent types of ChainRulesCore.jl, formerly called Zero, DoesNotExist and One.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINEAR = ("dot", "vdot", "outer", "sum")
 class AbstractTangent:
     """Base class of all tangents that are not numbers, arrays or tuples of them."""
 
-    # NumPy's operators leave an operand with this set alone: `array + tangent` comes to us.
+    # NumPy's operators defer to an operand with this set: `array + tangent` calls our `__radd__`.
     __array_ufunc__ = None
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class AbstractTangent:
         return self + (-other)
 
     def __rsub__(self, other: Any) -> Any:
-        """`a - b` is `a + (-b)`; the right operand is ours."""
+        """`a - b` is `a + (-b)`, also where only `b` is a tangent of ours."""
         return other + (-self)
 
     def __neg__(self) -> Any:
@@ -88,7 +88,7 @@ class _Zero(_Identity):
     __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = __mul__
 
     def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        """NumPy's linear functions of a zero are zero; others do what they do of any object."""
+        """NumPy's linear functions map a zero to zero; others treat it as any object."""
         if function.__name__ in LINEAR:
             return self
         return function._implementation(*args, **kwargs)
@@ -110,7 +110,7 @@ class _Zero(_Identity):
 
     @property
     def imag(self) -> Any:
-        """The imaginary part is zero, too."""
+        """The imaginary part of a zero is the same zero."""
         return self
 
 
@@ -126,7 +126,7 @@ class NoTangent(_Zero):
     __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
-        # 0 + "no tangent": that there is none says more.
+        # Of ZeroTangent and NoTangent, the latter is the more informative sum.
         return self if isinstance(other, ZeroTangent) else other
 
     __radd__ = __add__
@@ -166,15 +166,15 @@ class One(_Identity):
 
     @property
     def imag(self) -> Any:
-        """One is real."""
+        """The imaginary part of one is zero."""
         return ZeroTangent()
 
 
 class NotImplementedTangent(AbstractTangent):
     """A derivative that the author of a rule left out; `info` says where it is discussed.
 
-    It passes through sums with a zero. `TangentNotImplemented` where anything else is computed with
-    it: the derivative asked for depends on it.
+    The sum with a zero is the tangent itself. Any other computation with it raises
+    `TangentNotImplemented`: the derivative asked for depends on it.
     """
 
     __slots__ = ("info",)
@@ -197,7 +197,7 @@ class NotImplementedTangent(AbstractTangent):
     __radd__ = __add__
 
     def __mul__(self, other: Any) -> Any:
-        # Zero times an unknown finite derivative; an unused cotangent must not raise.
+        # Zero times an unknown finite derivative is zero: an unused cotangent must not raise.
         return other if isinstance(other, _Zero) else self.refuse()
 
     __rmul__ = __mul__
@@ -215,7 +215,7 @@ class NotImplementedTangent(AbstractTangent):
         return self.refuse()
 
     def conjugate(self) -> Any:
-        """Nothing is known of the conjugate either."""
+        """The conjugate is not implemented either."""
         return self
 
     def refuse(self) -> NoReturn:

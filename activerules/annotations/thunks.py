@@ -1,16 +1,16 @@
 """Derivatives that are computed when they are used.
 
-    Thunk(f)                 `f()` when it is unthunked; each time anew.
-    InplaceableThunk(add, t) a thunk that also knows how to add itself to memory: `add(x)` does
-                             `x += f()` without making `f()`.
-    unthunk(x)               what a thunk stands for; anything else as it is.
+    Thunk(f)                 `f()`, computed each time it is unthunked.
+    InplaceableThunk(add, t) a thunk that can also add itself to memory: `add(x)` does `x += f()`
+                             without allocating `f()`.
+    unthunk(x)               the value of a thunk; anything else is returned as it is.
     extern(x)                the same through tuples, lists, dicts and tangents: plain values only.
     add_inplace(x, y)        x + y, in the memory of `x` where that is possible.
 
 Computing with a thunk unthunks it; only negation, conjugation and scaling by a number stay lazy.
 
-In a rule that is converted for compiled code (`rules.closures.convert`), a thunk is a branch on the
-activity of its argument: nothing of it is left where the derivative is not used.
+In a rule that is converted for compiled code (`rules.closures.convert`), a thunk becomes a branch
+on the activity of its argument, and costs nothing where the derivative is not used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AbstractThunk(AbstractTangent):
     __slots__ = ()
 
     def __call__(self) -> Any:
-        """Compute it: one layer, as `unthunk`."""
+        """Return the derivative, which may be another thunk."""
         raise NotImplementedError
 
     def __add__(self, other: Any) -> Any:
@@ -59,7 +59,7 @@ class AbstractThunk(AbstractTangent):
         return Thunk(lambda: -unthunk(self))
 
     def conjugate(self) -> Any:
-        """The conjugate, which is computed when it is needed, too."""
+        """The conjugate, which is lazy as well."""
         return Thunk(lambda: conjugate(unthunk(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -76,7 +76,7 @@ class AbstractThunk(AbstractTangent):
 
 
 class Thunk(AbstractThunk):
-    """`Thunk(f)`: the derivative `f()`, computed each time it is asked for."""
+    """`Thunk(f)`: the derivative `f()`, computed each time it is unthunked."""
 
     __slots__ = ("_compute",)
 
@@ -84,7 +84,7 @@ class Thunk(AbstractThunk):
         self._compute = compute
 
     def __call__(self) -> Any:
-        """Compute the tangent."""
+        """Return `f()`."""
         return self._compute()
 
     def __repr__(self) -> str:
@@ -94,8 +94,8 @@ class Thunk(AbstractThunk):
 class InplaceableThunk(AbstractThunk):
     """A thunk with a function that adds it to memory.
 
-    `add(x)` adds the derivative to the array `x` in place; `value` is a Thunk (or a function of
-    nothing) with the derivative itself.
+    `add(x)` adds the derivative to the array `x` in place; `value`, a Thunk or a function without
+    parameters, computes the derivative itself.
     """
 
     __slots__ = ("add", "value")
@@ -105,7 +105,7 @@ class InplaceableThunk(AbstractThunk):
         self.value = value if isinstance(value, AbstractThunk) else Thunk(value)
 
     def __call__(self) -> Any:
-        """Compute the tangent as a value of its own."""
+        """Return the derivative as a new value."""
         return self.value()
 
     def __repr__(self) -> str:
@@ -113,12 +113,12 @@ class InplaceableThunk(AbstractThunk):
 
 
 def unthunk(x: Any) -> Any:
-    """Compute what a thunk stands for (one layer); anything else is returned as it is."""
+    """The value of a thunk, which may be another thunk; anything else is returned as it is."""
     return x() if isinstance(x, AbstractThunk) else x
 
 
 def extern(x: Any) -> Any:
-    """Compute every thunk in `x`, through tuples, lists, dicts and `Tangent`s."""
+    """Return `x` with every thunk in it computed, through tuples, lists, dicts and `Tangent`s."""
     if isinstance(x, AbstractThunk):
         return extern(x())
     if isinstance(x, Tangent):

@@ -1,11 +1,11 @@
-"""Parameters in dictionaries and dataclasses, as compiled code takes them: named tuples.
+"""Parameters in dictionaries and dataclasses, which compiled code takes as named tuples.
 
-`flattened` makes a named tuple of each dictionary with fixed keys, and of each object of a
-dataclass, in a value; `restored` is its inverse, and makes a gradient that compiled code returns a
-dictionary, or an object of the class, again. Compiled code reads `p["w"]` and `p.w` of them.
+`flattened` replaces each dictionary with fixed keys, and each object of a dataclass, by a named
+tuple, from which compiled code reads `p["w"]` and `p.w`. `restored` is the inverse: it turns the
+gradient that compiled code returns back into a dictionary or an object of the class.
 
-The class of a named tuple has a name that says what it is for, under which this module gives it
-again: code that is stored on disk refers to it.
+The name of a named tuple's class encodes its keys or its dataclass, so that the module attribute of
+that name gives the class in another process, too: code that is stored on disk refers to it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ less than a microsecond.
 
 
 def flattened(x: Any) -> Any:
-    """The value, with a named tuple in place of each dictionary and object of a dataclass.
+    """The value with each dictionary and object of a dataclass replaced by a named tuple.
 
     Raises `ActivityError` for keys that are not strings, and for lists in such a value. An empty
     dictionary is left as it is.
@@ -52,7 +52,7 @@ def flattened(x: Any) -> Any:
 
 
 def restored(x: Any) -> Any:
-    """The value, with what `flattened` made a named tuple of in its place."""
+    """The inverse of `flattened`: named tuples become dictionaries and objects again."""
     if not is_tuple(x):
         return x
     items = [restored(item) for item in x]
@@ -61,7 +61,7 @@ def restored(x: Any) -> Any:
         return x if _same(items, x) else like_tuple(type(x), items)
     if is_tuple(origin):
         return dict(zip(origin, items, strict=True))
-    # Not by a call of the class, which may check or change what is a gradient here.
+    # The class is not called: it may check or change its fields, which are a gradient here.
     made = object.__new__(origin)
     for field, item in zip(fields(origin), items, strict=True):
         object.__setattr__(made, field.name, item)
@@ -69,13 +69,15 @@ def restored(x: Any) -> Any:
 
 
 def index_of_key(kind: type, key: str) -> int | None:
-    """Where the value of a key is in a named tuple of such a class; None for another one."""
+    """The position of a key's value in a named tuple of the class `kind`; None if it has no such
+    key, or is another class.
+    """
     origin: Any = getattr(kind, _ORIGIN, None)
     return origin.index(key) if is_tuple(origin) and key in origin else None
 
 
 def is_of_keys(kind: type) -> bool:
-    """Whether a named tuple of such a class stands for a dictionary."""
+    """Whether `kind` is the class of a named tuple that stands for a dictionary."""
     return is_tuple(getattr(kind, _ORIGIN, None))
 
 
@@ -148,7 +150,7 @@ def _coded(parts: Iterable[str]) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """The class of that name, for code that was stored by another process."""
+    """The class of a named tuple, by its name; for code that another process stored on disk."""
     kind, _, code = name.partition("_")
     if kind not in ("dict", "dataclass") or not code:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

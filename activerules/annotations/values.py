@@ -1,8 +1,7 @@
-"""Values that go with annotations: zero shadows, sums of shadows, one-hot shadows, and the identity
+"""Functions of values and shadows: zero shadows, sums of shadows, one-hot shadows, and the identity
 that stops a gradient.
 
-These are the plain Python forms; `numba_ext.calls.overloads` gives them the same meaning inside
-`@njit`.
+These are the Python versions; `numba_ext.calls.overloads` has those for `@njit` functions.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from activerules.errors import ActivityError, ShadowMismatch
 
 
 def ignore_derivatives(x: Any) -> Any:
-    """Return `x`, which is a constant to derivatives.
+    """Return `x` as a constant: derivatives do not pass through it.
 
-    Floats, complex numbers, tuples and arrays of them; an array is copied.
+    `x` is a float, a complex number, an array of these or a tuple of any of them; arrays are
+    copied.
     """
     if is_tuple(x):
         return like_tuple(type(x), map(ignore_derivatives, x))
@@ -36,9 +36,9 @@ def ignore_derivatives(x: Any) -> Any:
 def make_zero(x: Any) -> Any:
     """Return a zero shadow of `x`: the same structure, dtypes, shapes and strides.
 
-    What carries no derivative (integers, strings, None) is returned as it is. An object of a
-    `jitclass` or a StructRef gets one of its own class, with its own integers. Lists and dicts of
-    Python have none: `ActivityError`.
+    What carries no derivative (integers, strings, None) is returned as it is. The shadow of an
+    object of a `jitclass` or a StructRef is an object of the same class, with the same integers.
+    Raises `ActivityError` for Python's own lists and dicts, which have no shadows.
     """
     if is_tuple(x):
         return like_tuple(type(x), map(make_zero, x))
@@ -53,13 +53,14 @@ def make_zero(x: Any) -> Any:
 
 
 def tree_add(x: Any, y: Any) -> Any:
-    """Return the sum of two values of one structure, as two shadows of one primal are: a new value.
+    """Return the sum of two values of the same structure, such as two shadows of one primal.
 
     Floats and complex numbers are added, however deep they are in tuples, arrays, records, objects,
-    typed lists and dictionaries; what carries no derivative is that of `x`. Neither is changed.
+    typed lists and dictionaries; what carries no derivative is taken from `x`. The sum is a new
+    value.
 
     Raises `ShadowMismatch` where types, shapes, lengths or keys differ, and `ActivityError` for
-    lists and dicts of Python, as `make_zero` does. Inside `@njit` other types are a `TypingError`.
+    Python's own lists and dicts. Inside `@njit` different types are a `TypingError`.
     """
     return _sum(x, y, "x")
 
@@ -116,10 +117,10 @@ def _refuse_python_containers(x: Any) -> None:
 
 
 def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> Any:
-    """Return `v` with the arrays in it laid out as those of `x`.
+    """Return `v` with its arrays laid out like the corresponding arrays of `x`.
 
-    An array of the shape and dtype of its partner in `x`, with other strides, is copied; the copy
-    and the array are appended to `copies`. Whatever does not match is left as it is.
+    An array with the shape and dtype of its counterpart in `x` but other strides is copied, and the
+    pair (copy, array) is appended to `copies`. Whatever does not match is left as it is.
     """
     if is_tuple(v) and is_tuple(x) and len(v) == len(x):
         made = [laid_like(*pair, copies) for pair in zip(v, x, strict=True)]
@@ -139,12 +140,12 @@ _compiled_forms: dict[str, Callable[..., Any]] = {}
 
 
 def use_compiled(**forms: Callable[..., Any]) -> None:
-    """Say what makes the zero, and the sum, of objects that Numba knows and Python does not."""
+    """Register what computes the zero and the sum of objects that only Numba has the types of."""
     _compiled_forms.update(forms)
 
 
 def kind_of(x: Any) -> type[Annotation]:
-    """Return the annotation of `x` with everything in it that can carry a derivative."""
+    """Return the annotation under which everything in `x` that can carries a derivative."""
     if is_tuple(x):
         found = set(map(kind_of, x)) - {Const}
         return MixedDuplicated if len(found) > 1 else found.pop() if found else Const
@@ -154,7 +155,7 @@ def kind_of(x: Any) -> type[Annotation]:
 
 
 def onehot(x: Any) -> tuple[Any, ...]:
-    """Return one shadow per float in `x`, each with a one in its place and zeros elsewhere."""
+    """Return one shadow of `x` per float in it: one at that float, zero elsewhere."""
     return tuple(_with_one(x, index) for index in range(_count(x)))
 
 
@@ -164,7 +165,7 @@ def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     reach = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]
     below = -sum(r for r in reach if r < 0)
     nbytes = below + sum(r for r in reach if r > 0) + x.itemsize
-    # Backed by whole items, so that the elements are aligned as those of `x` are.
+    # The memory consists of whole items, so that the elements are aligned like those of `x`.
     memory = np.zeros(-(-nbytes // x.itemsize), x.dtype)
     return np.ndarray(x.shape, x.dtype, buffer=memory, offset=below, strides=x.strides)
 
@@ -183,7 +184,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _with_one(x: Any, index: int) -> Any:
-    """Return a zero shadow of `x` with a one at the float number `index`."""
+    """Return a zero shadow of `x` with a one at its float number `index`."""
     zero = make_zero(x)
     if is_tuple(x):
         items: list[Any] = []
