@@ -17,8 +17,9 @@ A tape is a struct on the stack of the gradient:
    64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
    72  i64 placed   bytes of the objects in rows: they are no part of what is counted as tape
 
-`reserve` returns null when memory is exhausted. `release` frees all memory at once, on success and
-on error alike, after it has released every owned object.
+`reserve` returns null when memory is exhausted. Where a row does not fit, rows go on in the chunk
+that has more room left after it: the new one, or the one before. `release` frees all memory at
+once, on success and on error alike, after it has released every owned object.
 """
 
 from __future__ import annotations
@@ -115,27 +116,43 @@ link:
   %size.at = getelementptr inbounds i8, ptr %chunk, i64 8
   %size.new = load i64, ptr %size.at, align 8
   %held.new = add i64 %held, %size.new
+  store i64 %held.new, ptr %held.at, align 8
+  %rows = getelementptr i8, ptr %chunk, i64 32
   %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
   %previous = load ptr, ptr %chunk.at, align 8
-  store ptr %previous, ptr %chunk, align 8
-  store ptr %chunk, ptr %chunk.at, align 8
-  store i64 %held.new, ptr %held.at, align 8
-  %top.old = load ptr, ptr %tape, align 8
-  %first.at = getelementptr inbounds i8, ptr %tape, i64 56
-  %first.old = load ptr, ptr %first.at, align 8
-  %top.int = ptrtoint ptr %top.old to i64
-  %first.int = ptrtoint ptr %first.old to i64
-  %filled = sub i64 %top.int, %first.int
   %used.at = getelementptr inbounds i8, ptr %tape, i64 48
   %used.old = load i64, ptr %used.at, align 8
+  %top.old = load ptr, ptr %tape, align 8
+  %top.int = ptrtoint ptr %top.old to i64
+  %end.at = getelementptr inbounds i8, ptr %tape, i64 8
+  %end.old = load ptr, ptr %end.at, align 8
+  %end.int = ptrtoint ptr %end.old to i64
+  %left.old = sub i64 %end.int, %top.int
+  %left.new = sub i64 %size.new, %exact
+  %stay = icmp ugt i64 %left.old, %left.new
+  %inside = icmp ne ptr %previous, null
+  %behind = and i1 %stay, %inside
+  br i1 %behind, label %put.behind, label %switch
+put.behind:
+  %before = load ptr, ptr %previous, align 8
+  store ptr %before, ptr %chunk, align 8
+  store ptr %chunk, ptr %previous, align 8
+  %used.more = add i64 %used.old, %need
+  store i64 %used.more, ptr %used.at, align 8
+  ret ptr %rows
+switch:
+  store ptr %previous, ptr %chunk, align 8
+  store ptr %chunk, ptr %chunk.at, align 8
+  %first.at = getelementptr inbounds i8, ptr %tape, i64 56
+  %first.old = load ptr, ptr %first.at, align 8
+  %first.int = ptrtoint ptr %first.old to i64
+  %filled = sub i64 %top.int, %first.int
   %used = add i64 %used.old, %filled
   store i64 %used, ptr %used.at, align 8
-  %rows = getelementptr i8, ptr %chunk, i64 32
   store ptr %rows, ptr %first.at, align 8
   %top = getelementptr i8, ptr %rows, i64 %need
   store ptr %top, ptr %tape, align 8
   %end = getelementptr i8, ptr %chunk, i64 %size.new
-  %end.at = getelementptr inbounds i8, ptr %tape, i64 8
   store ptr %end, ptr %end.at, align 8
   ret ptr %rows
 fail:

@@ -3,7 +3,7 @@ that can cost as much as the whole sweep.
 
 Gives       `DEFINITION`: IR of `activerules.chunk.new` and `.old` (see ir/tape/runtime.py)
             `VARIABLES`: what they share among all derivatives of the process
-Invariants  C1  at most one chunk is kept, of at most 64 MB; a larger tape is given back
+Invariants  C1  at most one chunk is kept, of at most 256 MB; a larger tape is given back
             C2  it is taken and returned by one atomic exchange, so that threads never share it
             C3  a tape of several chunks frees them all, and the next new chunk is as large as they
                 were together, so that tapes soon have one chunk. If so much memory cannot be
@@ -59,7 +59,7 @@ end:
 
 define void @activerules.chunk.old(ptr %chunk, i64 %used) noinline optnone nounwind {{
 entry:
-  %large = icmp ugt i64 %used, 67108864
+  %large = icmp ugt i64 %used, 268435456
   br i1 %large, label %free, label %note
 note:
   %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8

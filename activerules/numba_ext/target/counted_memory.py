@@ -12,13 +12,12 @@ from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
 
 _PLACED = """
 ; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as
-; the tape: in a row if it is small; else the runtime allocates it, and the tape owns it.
-; Its count never comes to zero. null: out of memory
+; the tape. Its count never comes to zero. null: out of memory
 define internal noalias ptr @activerules.tape.array(ptr nocapture %tape, i64 %bytes) \
 noinline nounwind willreturn {
 entry:
-  %small = icmp ule i64 %bytes, 65536
-  br i1 %small, label %row, label %heap
+  %possible = icmp ule i64 %bytes, 4611686018427387904
+  br i1 %possible, label %row, label %fail
 row:
   %need = add i64 %bytes, 64
   %block = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
@@ -48,18 +47,8 @@ fill:
   %allocator.at = getelementptr inbounds i8, ptr %block, i64 40
   store ptr null, ptr %allocator.at, align 8
   ret ptr %block
-heap:
-  %large = call ptr @NRT_MemInfo_alloc_aligned(i64 %bytes, i32 32)
-  %none = icmp eq ptr %large, null
-  br i1 %none, label %fail, label %set
-set:
-  store i64 4611686018427387904, ptr %large, align 8
-  %fine = call i1 @activerules.tape.own(ptr %tape, ptr @NRT_MemInfo_call_dtor, ptr %large)
-  br i1 %fine, label %end, label %fail
 fail:
   ret ptr null
-end:
-  ret ptr %large
 }
 
 ; the same, of zeros
@@ -78,8 +67,6 @@ end:
   ret ptr %made
 }
 
-declare noalias ptr @NRT_MemInfo_alloc_aligned(i64, i32)
-declare void @NRT_MemInfo_call_dtor(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 

@@ -1,13 +1,18 @@
 """The tape's memory is left from one call to the next, of any derivative, in any thread."""
 
 import ctypes
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from numba import njit
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 import activerules as ar
+from activerules.pipeline import requests
 
 
 @njit(nogil=True)
@@ -24,6 +29,23 @@ def shrinking(x, steps):
         x = np.sin(x)
         steps -= 1
     return x
+
+
+@njit(nogil=True)
+def relax(a, b, steps):
+    for _ in range(steps):
+        a = a + 0.1 * (b - a * a)
+    return np.sum(a)
+
+
+@njit(nogil=True)
+def grow(a):
+    """Arrays of many sizes, and a row of the tape for each iteration: its length is not known."""
+    total = np.sum(a)
+    while total < 1e6:
+        a = np.concatenate((a, np.sqrt(a)))
+        total = total * 1.5 + np.sqrt(total) + np.sum(a)
+    return total
 
 
 def shared(name):
@@ -64,7 +86,7 @@ def test_a_tape_of_many_chunks_becomes_one():
 def test_a_large_tape_is_given_back():
     gradient(40_000)
     before = spare()
-    gradient(9_000_000)
+    gradient(40_000_000)
     assert spare() in (0, before)
 
 
@@ -83,3 +105,74 @@ def test_threads_never_share_one():
     with ThreadPoolExecutor(4) as pool:
         counts = [30_000, 60_000, 90_000] * 30
         assert all(abs(g - 4.0) < 1e-12 for g in pool.map(gradient, counts))
+
+
+FRESH_PAGES = """
+import resource
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit
+def relax(a, b):
+    for _ in range(10):
+        a = a + 0.1 * (b - a * a)
+    return np.sum(a)
+
+a, b = np.linspace(0.5, 1.5, 100_000), np.linspace(1.0, 2.0, 100_000)
+gradient = ar.grad(relax)
+for _ in range(4):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    gradient(a, b)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_large_arrays_of_a_loop_are_in_memory_that_is_left():
+    """Twenty arrays of 800 kB are 4,000 pages, each of which costs a fault if it is fresh."""
+    run = subprocess.run([sys.executable, "-c", FRESH_PAGES], capture_output=True, check=True)
+    assert int(run.stdout) < 1000
+
+
+def test_rows_and_arrays_of_any_size_share_chunks():
+    rng = np.random.default_rng(7)
+    a = rng.uniform(1.0, 2.0, 50)
+    v = rng.uniform(-1.0, 1.0, 50)
+    gradient_of = ar.grad(grow)
+    shared("wish")[0] = 0
+    gradient(40_000_000)  # too large to be left: the next tape starts with small chunks
+    before = rtsys.get_allocation_stats()
+    for _ in range(3):
+        slope = gradient_of(a) @ v
+        step = 1e-4
+        central = (grow(a + step * v) - grow(a - step * v)) / (2 * step)
+        assert abs(slope - central) < 1e-5 * abs(central)
+    after = rtsys.get_allocation_stats()
+    assert after.alloc - before.alloc == after.free - before.free
+
+
+def test_threads_never_share_arrays():
+    with ThreadPoolExecutor(4) as pool:
+        sizes = [20_000, 30_000, 40_000] * 8
+        a = np.linspace(0.5, 1.5, 40_000)
+        b = np.linspace(1.0, 2.0, 40_000)
+        gradient_of = ar.grad(relax)
+        whole = gradient_of(a, b, 10)
+        found = pool.map(lambda n: gradient_of(a[:n], b[:n], 10), sizes)
+        assert all(np.array_equal(g, whole[:n]) for g, n in zip(found, sizes, strict=True))
+
+
+def test_arrays_that_do_not_fit_are_a_memory_error(monkeypatch):
+    monkeypatch.setattr(requests, "_tape_limit", lambda: 1 << 22)
+
+    @njit
+    def relax_again(a, b):
+        for _ in range(10):
+            a = a + 0.1 * (b - a * a)
+        return np.sum(a)
+
+    a = np.linspace(0.5, 1.5, 100_000)
+    gradient_of = ar.grad(relax_again)
+    with pytest.raises(MemoryError, match="tape"):
+        gradient_of(a, a)
+    assert np.allclose(gradient_of(a[:100], a[:100]), ar.grad(relax)(a[:100], a[:100], 10))

@@ -280,13 +280,3 @@ def test_the_header_of_counted_memory():
     assert (count, data, size) == (memory.refcount, memory.data, 64)
     assert (destructor, argument, allocator) == (0, 0, 0)
     assert data - pointer >= 48, "what follows the six words is data"
-
-
-def test_memory_is_released_whatever_its_count():
-    """So the tape releases a large array, whose count is out of reach (ir/plan/tape_arrays.py)."""
-    pointer = _nrt_python.meminfo_alloc(64)
-    ctypes.c_int64.from_address(pointer).value = 1 << 62
-    before = rtsys.get_allocation_stats()
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_nrt_python.c_helpers["MemInfo_call_dtor"])(pointer)
-    after = rtsys.get_allocation_stats()
-    assert (after.mi_free - before.mi_free, after.free - before.free) == (1, 1)
