@@ -2,7 +2,7 @@
 
 Needs       the arguments of a marked call, with the annotations that the rule takes
 Gives       `RuleCaller`: the function with its parameters, calls of compiled functions in it, and
-            the checks of what a rule returns
+            checks of what a rule returns
 Invariants  W2 and W3 of `wrap`
 """
 
@@ -35,12 +35,13 @@ POINTER = ir.IntType(8).as_pointer()
 
 
 class RuleCaller:
-    """What all functions built here have in common: their parameters, and the call of a rule.
+    """The base class of builders of such functions: their parameters, and the call of a rule.
 
-    lanes    the shadows of the Duplicated arguments, in order, once per lane
-    scratch  what is released when the function returns
-    pending  what is released only where it fails: the engine has no results then
-    retained how to release shadows that are retained while a rule runs; that does not raise
+    lanes     the shadows of the Duplicated arguments, in order, once per lane
+    scratch   types and values released when the function returns
+    pending   types and values released only if it fails, when the engine gets no results
+    retained  compiled functions, with arguments, that release the shadows retained while a rule
+              runs; they do not raise
     """
 
     def __init__(
@@ -81,13 +82,13 @@ class RuleCaller:
         self.retained: list[tuple[Any, list[Any]]] = []
 
     def fields(self) -> list[list[Any]]:
-        """The value of each argument, and its shadow where the rule takes one."""
+        """The value of each argument, and its shadow if the rule takes one."""
         return [
             self._fields(a, primal) for a, primal in zip(self.arguments, self.primals, strict=True)
         ]
 
     def annotated(self, fields: Sequence[Sequence[Any]]) -> list[Any]:
-        """The parameters of the rule, made of the `fields` of the arguments."""
+        """The parameters of the rule, built from the `fields` of the arguments."""
         return [self._annotated(each, [fields[i] for i in each.parts]) for each in self.parameters]
 
     def _annotated(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
@@ -104,8 +105,10 @@ class RuleCaller:
         return put_together(found, iter(leaves), make)
 
     def _whole_shadow(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
-        """The shadow of a tuple, or a tuple of them for a batch: zero for a number of which the
-        derivative is returned, the value itself for what has none.
+        """The shadow of a tuple; for a batch, a tuple of such shadows.
+
+        In it, numbers whose derivatives are returned are zero, and parts without derivative are
+        those of the value.
         """
         every, one = parameter.annotation.dval, one_shadow(parameter.annotation)
 
@@ -139,17 +142,17 @@ class RuleCaller:
         return fields
 
     def shadow(self, argument: RuleArgument, value: Any) -> Any:
-        """The shadow of an argument as the rule takes it."""
+        """The shadow of an argument, as passed to the rule."""
         if argument.needs_scratch:
             return self.zero_shadow(argument, value)
         return self.without_owner(argument.shadow_type, next(self.shadows))
 
     def borrowed(self, value_type: types.Type, value: Any) -> Any:
-        """An argument's value as the rule function gets it."""
+        """The value of an argument, as passed to the rule."""
         return value
 
     def without_owner(self, value_type: types.Type, value: Any) -> Any:
-        """Arrays that are not reference-counted, for memory that outlives the call (W4)."""
+        """The value with arrays that own nothing, for memory that outlives the call (W4)."""
         if isinstance(value_type, types.BaseTuple):
             for i, item in enumerate(types_of(value_type)):
                 part = self.without_owner(item, self.builder.extract_value(value, i))
@@ -162,32 +165,33 @@ class RuleCaller:
         return array._getvalue()
 
     def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
-        """An annotation struct; it borrows its fields."""
+        """An annotation struct, which borrows its fields."""
         struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
         for name, field in zip(annotation.kind.__slots__, fields, strict=True):
             setattr(struct, name, field)
         return struct._getvalue()
 
     def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
-        """A shadow to throw away after the call (W2)."""
+        """A scratch shadow of zeros, released after the call (W2)."""
         return self.made_for(argument.shadow_type, self.zero_makers[argument.value_type], [value])
 
     def made_for(self, wanted: types.Type, compiled: Any, args: Sequence[Any]) -> Any:
-        """What a compiled function makes in place of an argument, released after the call; of a
-        record, the one in the array that owns it.
+        """The value that a compiled function makes to replace an argument; released after the call.
+
+        For a record the function makes an array that owns it.
         """
         value, found = self.call(compiled, args), compiled.signature.return_type
         self.scratch.append((found, value))
         return self.as_passed(wanted, value, found)
 
     def as_passed(self, wanted: types.Type, value: Any, found: types.Type) -> Any:
-        """What was made, as the argument is passed."""
+        """A value made to replace an argument, with the type in which it is passed."""
         if isinstance(wanted, types.Record):
             return self.context.make_array(found)(self.context, self.builder, value).data
         return self.context.cast(self.builder, value, found, wanted)
 
     def call(self, compiled: Any, args: Sequence[Any]) -> Any:
-        """Call a compiled function; leave with its status if it fails (W3)."""
+        """Call a compiled function; if it fails, return its status (W3)."""
         builder, fndesc = self.builder, compiled.fndesc
         callee = self.context.declare_function(builder.module, fndesc)
         status, result = self.context.call_conv.call_function(
@@ -203,7 +207,7 @@ class RuleCaller:
         return result
 
     def keep_shared(self, checks: Sequence[SharedCheck]) -> list[Any]:
-        """What arguments hold that share memory with others."""
+        """Copies of the contents of arguments that share memory with others."""
         kept: list[Any] = []
         for check in checks:
             kept.append(self.call(check.keep, [self.primals[i] for i in check.indices]))
@@ -211,7 +215,7 @@ class RuleCaller:
         return kept
 
     def check_shared(self, checks: Sequence[SharedCheck], kept: Sequence[Any]) -> None:
-        """Leave with an error if the rule wrote into what two arguments share."""
+        """Return an error if the rule wrote into memory that two arguments share."""
         for check, before in zip(checks, kept, strict=True):
             self.call(check.check, [self.primals[check.indices[0]], before])
 
@@ -228,7 +232,7 @@ class RuleCaller:
         return found
 
     def _identified(self, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
-        """An object and its shadow; of several shadows none."""
+        """An object and its shadow; without the shadow if there are several."""
         annotation = self.arguments[check.index].annotation
         is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
         return fields[check.index][:1] if is_batch else fields[check.index]
@@ -236,7 +240,7 @@ class RuleCaller:
     def check_objects(
         self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
     ) -> None:
-        """Return an error if a rule exchanged parts of an object or of its shadow."""
+        """Return an error if a rule replaced parts of an object or of its shadow."""
         self._release_retained()
         self.retained.clear()
         for check, known in zip(checks, before, strict=True):
@@ -244,7 +248,7 @@ class RuleCaller:
                 self.check_object(check, value, then, which)
 
     def check_object(self, check: ObjectCheck, value: Any, before: Any, which: int) -> None:
-        """Leave with an error if an object is no more what it was."""
+        """Return an error if parts of an object were replaced."""
         now = self.call(check.identity, [value])
         self.call(check.unchanged, [now, before, cgutils.intp_t(which)])
 
@@ -254,8 +258,8 @@ class RuleCaller:
         result: tuple[Any, types.Type],
         others: Sequence[tuple[Any, types.Type]],
     ) -> None:
-        """Leave with an error if an array of a result shares memory with another one of it, or with
-        one of the others.
+        """Return an error if an array of a result shares memory with another array of it, or with
+        one of `others`.
         """
         if not checks or result[1] == types.none:
             return
@@ -282,7 +286,7 @@ class RuleCaller:
         result: tuple[Any, types.Type],
         shadow: tuple[Any, types.Type],
     ) -> None:
-        """Leave with an error if a shadow does not lie in memory as its array does."""
+        """Return an error if a shadow has another shape or other strides than its array."""
         if not checks:
             return
         for (found, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
@@ -316,7 +320,7 @@ class RuleCaller:
         )
 
     def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
-        """The counterpart of `load_result`; takes the reference over."""
+        """The counterpart of `load_result`; takes over the reference."""
         return_type = self.return_type
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)

@@ -1,6 +1,6 @@
 """Small compiled functions that wrappers of rules call: copies, zeros, checks of results.
 
-All of them are compiled for the CPU, by the types of their arguments, and linked with the wrapper.
+Each is compiled for the CPU and given argument types, and linked with the wrapper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _array_of_record(typing_context, x):
 
 
 def in_array(x: Any) -> Any:
-    """A record as the only element of an array that borrows it; anything else as it is."""
+    """A record as the only element of an array that borrows it; anything else unchanged."""
     raise NotImplementedError("there in compiled rules only")
 
 
@@ -43,13 +43,13 @@ def _in_array(x):
 
 
 def make_zero_of(x: Any) -> Any:
-    """Make a shadow of zeros for an argument of a rule that has none; a record in an array."""
+    """A shadow of zeros for an argument of a rule that has none; of a record, in an array."""
     return make_zero(in_array(x))
 
 
 def copied(x: Any) -> Any:
-    """A copy of an array of the same layout, C for an array of layout A; of an object, see
-    `objects`.
+    """A copy of an array in the same layout (C if it has layout A), or of an object (see
+    `objects`).
     """
     raise NotImplementedError("there in compiled rules only")
 
@@ -59,32 +59,33 @@ def _copied(x):
     if not isinstance(x, types.Array):
         return None
     if x.layout == "F":
-        return lambda x: x.T.copy().T  # Numba's own copy of it has layout C
+        return lambda x: x.T.copy().T  # Numba's own copy has layout C
     return lambda x: x.copy()
 
 
 def copy_of(x: Any) -> Any:
-    """A copy of what an argument holds, which belongs to nobody else; of a record in an array."""
+    """A copy of an argument that shares no memory with it; of a record, in an array."""
     return copied(in_array(x))
 
 
 def laid_as(kept: Any, x: Any) -> Any:
-    """What was kept of `x`, with the strides of `x`, which are those of its shadow: what a reverse
-    calls has one address computation for both.
+    """`kept`, a copy of `x`, with the strides of `x` and so of its shadow.
+
+    Functions that a reverse calls compute one address for both.
     """
     return copy_in_place(kept, x) if _differ(x, kept) else kept
 
 
 @register_jitable
 def copy_in_place(kept, x):
-    """What was kept, in new memory that is laid out as that of `x`."""
+    """The contents of `kept` in new memory with the layout of `x`."""
     result = room_like(x)  # pyright: ignore[reportCallIssue]
     overwrite(result, kept)
     return result
 
 
 def copy_of_leaf(x: Any) -> Any:
-    """A copy of a leaf of a tape: an array, or a list of numbers or arrays, with its items."""
+    """A deep copy of a leaf of a tape: an array, or a list of numbers or arrays."""
     raise NotImplementedError("there in compiled rules only")
 
 
@@ -105,14 +106,14 @@ def _copy_of_leaf(x):
 
 
 def own_leaf(x: Any, shadows: Any) -> Any:
-    """What a reverse may write into: a copy, but of a shadow itself."""
+    """A leaf of a tape that a reverse may write into: a copy, or `x` itself if it is a shadow."""
     if _is_of(x, shadows):
         return x
     return copy_of_leaf(x)
 
 
 def _is_of(x: Any, shadows: Any) -> Any:
-    """Whether a leaf of a tape is an array that shares memory with one of these."""
+    """Whether a leaf of a tape is an array that shares memory with one of `shadows`."""
     raise NotImplementedError("there in compiled rules only")
 
 
@@ -124,7 +125,7 @@ def _is_of_form(x, shadows):
 
 
 def restore(x: Any, saved: Any) -> None:
-    """Write back into an array what `copy_of` kept of it."""
+    """Restore the contents of an array from a copy made by `copy_of`."""
     overwrite(x, saved)
 
 
@@ -148,7 +149,7 @@ def _extent(x):
 
 
 def overlap(x: Any, y: Any) -> Any:
-    """Whether two arrays share memory; of objects, see `objects`."""
+    """Whether two arrays share memory; for objects see `objects`."""
     raise NotImplementedError("there in compiled rules only")
 
 
@@ -173,8 +174,8 @@ def arrays_overlap(x, y):
 
 @register_jitable
 def _interleave(x, y):
-    """Whether the items of two arrays lie beside each other in every step both can make, as two
-    columns of a matrix do, or the real and imaginary parts of complex numbers.
+    """Whether the items of two arrays alternate in memory without overlap, as two columns of a
+    matrix do, or the real and imaginary parts of complex numbers.
     """
     step = 0
     for axis in range(x.ndim):
@@ -191,11 +192,11 @@ def _interleave(x, y):
 
 @cache
 def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[Any, Any], None]:
-    """The function that raises `error(message)` if an array shares memory with another, or with an
+    """A function that raises `error(message)` if an array shares memory with another, or with an
     object.
 
-    The engine takes an array that a rule returns for new memory: a result that is an argument, or a
-    part of one, would carry the cotangents of both.
+    The engine assumes that an array returned by a rule is new memory. The shadow of a result that
+    is (part of) an argument would accumulate the cotangents of both.
     """
 
     def check(result, other):
@@ -206,7 +207,7 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
 
 
 def none_of(x: Any) -> Any:
-    """An array of the same type without items."""
+    """An empty array of the same type."""
     raise NotImplementedError("there in compiled rules only")
 
 
@@ -216,24 +217,23 @@ def _none_of_form(x):
 
 
 def kept_if_shared(x: Any, y: Any) -> Any:
-    """What `x` holds, if it shares memory with `y`; else an array without items."""
+    """A copy of `x` if it shares memory with `y`, else an empty array."""
     return copied(x) if overlap(x, y) else copied(none_of(x))
 
 
 @cache
 def unwritten(message: str) -> Callable[[Any, Any], None]:
-    """The function that raises `RuleArgumentsOverlap(message)` if `x` is no more what was kept of
-    it.
+    """A function that raises `RuleArgumentsOverlap(message)` if `x` differs from the copy `kept`.
 
-    A rule takes its arguments for separate memory: with one array in two places, what it reads
-    through one has been overwritten through the other, and what it zeroes was still to be read.
+    A rule assumes that its arguments are separate memory. If one array is passed twice, it may
+    overwrite through one argument, or zero, what it still has to read through the other.
     """
 
     def check(x, kept):
         if kept.size == 0:
             return
-        for place in np.ndindex(x.shape):
-            now, then = x[place], kept[place]
+        for index in np.ndindex(x.shape):
+            now, then = x[index], kept[index]
             if now != then and (now == now or then == then):
                 raise RuleArgumentsOverlap(message)
 
@@ -242,8 +242,8 @@ def unwritten(message: str) -> Callable[[Any, Any], None]:
 
 @cache
 def alike(message: str) -> Callable[[Any, Any], None]:
-    """The function that raises `RuleReturnError(message)` if an array and its shadow differ in
-    shape or strides: one address computation serves both.
+    """A function that raises `RuleReturnError(message)` if an array and its shadow differ in shape
+    or strides, since one address computation serves both.
     """
 
     def check(result, shadow):
@@ -257,7 +257,7 @@ def alike(message: str) -> Callable[[Any, Any], None]:
 
 @register_jitable
 def _differ(x, y):
-    """Whether arrays of one shape differ in strides that are used."""
+    """Whether arrays of one shape differ in a stride along an axis longer than one."""
     for axis in range(x.ndim):
         if x.shape[axis] > 1 and x.strides[axis] != y.strides[axis]:
             return True
@@ -266,12 +266,12 @@ def _differ(x, y):
 
 @register_jitable
 def detached(x: Any, other: Any) -> Any:
-    """An array of a tape, or its copy where the program may write to it through another array."""
+    """An array of a tape; a copy if it shares memory with `other`, which the program may write."""
     return copied(x) if overlap(x, other) else x
 
 
 def detached_items(x: Any, other: Any) -> Any:
-    """A list of a tape with such arrays in it."""
+    """A copy of a list of a tape, its arrays `detached` from `other`."""
     result = x.copy()
     for i in range(len(result)):
         result[i] = detached(result[i], other)
@@ -279,5 +279,5 @@ def detached_items(x: Any, other: Any) -> Any:
 
 
 def copy_of_list(x: Any, other: Any) -> Any:
-    """A list of numbers of a tape, which may be the list `other`."""
+    """A copy of a list of numbers of a tape, which may be the list `other`."""
     return x.copy()

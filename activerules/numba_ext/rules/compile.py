@@ -4,7 +4,7 @@ Needs       the marked calls of a capture, a rule registry
 Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol
             it hands out
 Invariants  R1  a rule is compiled once per call signature and request
-            R2  an error about a rule says at which call the rule was wanted
+            R2  an error about a rule names the call that needed it
             R3  an array that a function with rules returns is new memory: known, promised or
                 checked at every call
 """
@@ -117,7 +117,7 @@ class RuleRegistry(Protocol):
         ...
 
     def data_paths(self, function: object) -> DataPaths:
-        """How data passes a function beside its arguments."""
+        """How data enters or leaves a function other than through its arguments and result."""
         ...
 
     def is_inactive_type(self, found: Any) -> bool:
@@ -125,7 +125,7 @@ class RuleRegistry(Protocol):
         ...
 
     def lacks_forward(self, function: object) -> bool:
-        """Whether forward mode has a pair of rules of a function, and no forward rule."""
+        """Whether forward mode finds a pair of rules of a function, but no forward rule."""
         ...
 
     def find_behind(
@@ -136,11 +136,11 @@ class RuleRegistry(Protocol):
         activities: Sequence[Any],
         result_activity: Any,
     ) -> tuple[RuleQuery, RulePair]:
-        """The call as forward mode has it, and the pair that serves it in reverse mode."""
+        """The call as seen by forward mode, and the pair that serves it in reverse mode."""
         ...
 
     def is_noalias(self, function: object) -> bool:
-        """Whether what the function and its rules return never shares memory with its arguments."""
+        """Whether results of the function and its rules never share memory with its arguments."""
         ...
 
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
@@ -171,8 +171,8 @@ class NumbaRuleCompiler:
     def call_info(self, symbol: str) -> CallInfo:
         """The record of a marked call; KeyError if `symbol` is none.
 
-        Raises `NotYetSupported` for results that hold floats in another way than rules can give a
-        derivative for: it would be lost.
+        Raises `NotYetSupported` for results with floats whose derivative rules cannot give: it
+        would be lost.
         """
         marked = self._marked[symbol]
         returned = marked.result_type
@@ -206,8 +206,9 @@ class NumbaRuleCompiler:
         )
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
-        """Whether a returned array is known never to be memory of an argument, or promised so;
-        debug mode takes no promise for granted.
+        """Whether a returned array is known, or promised, not to be memory of an argument.
+
+        Debug mode checks promises.
         """
         is_promised = self._registry.debug is None and self._registry.is_noalias(marked.function)
         return _is_numpy(marked) or is_promised
@@ -286,7 +287,7 @@ class NumbaRuleCompiler:
         self.seconds += time.perf_counter() - start
 
     def _checked(self, request: Request) -> Request:
-        """What is compiled: debug mode compares the primal, whoever reads it."""
+        """The request as it is compiled: debug mode always needs the primal, to compare it."""
         return request if self._registry.debug is None else replace(request, needs_primal=True)
 
     def _compile_forward(
@@ -390,7 +391,7 @@ class NumbaRuleCompiler:
         written: tuple[bool, ...],
         make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
-        """The compiled rule, from where it is kept or made anew."""
+        """The compiled rule, from the cache or newly made."""
         found = (*marked.signature.args, marked.signature.return_type)
         noalias = self._is_new_memory(marked)
         debug = repr(self._registry.debug)
@@ -404,7 +405,7 @@ _compiled_rules = StoredRules()
 
 
 def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
-    """What a rule says of itself that goes into its code."""
+    """The fields of a rule that its code depends on."""
     excluded = {"augmented", "reverse", "function", "location", "lost"}
     values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in excluded]
     return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
@@ -424,7 +425,7 @@ def _rule_code(rule: CompiledRule, symbols: Symbols, *, keeps_shadow: bool) -> R
     )
 
 
-# The rules that are being compiled, each because the one before it asked for a derivative.
+# The rules being compiled: each one needs a derivative that needs the next.
 _in_progress: list[tuple[str, RuleRequest | ForwardRuleRequest]] = []
 
 
@@ -432,7 +433,7 @@ _in_progress: list[tuple[str, RuleRequest | ForwardRuleRequest]] = []
 def _compiling(
     marked: MarkedCall, request: RuleRequest | ForwardRuleRequest
 ) -> Generator[None, None, None]:
-    """Errors about a rule say at which call it was wanted; a rule that needs itself is refused."""
+    """Errors about a rule name the call that needed it; a rule that needs itself is refused."""
     key = (marked.symbol, request)
     try:
         if key in _in_progress:
@@ -451,18 +452,18 @@ def _compiling(
         raise
 
 
-# --- what a call looks like to the engine ---
+# --- a call as the engine sees it ---
 
 
 def _is_numpy(marked: MarkedCall) -> bool:
-    """Whether a function is one of NumPy or an operator."""
+    """Whether a function is a NumPy function or an operator."""
     module = getattr(marked.function, "__module__", None) or ""
     return module.split(".")[0] in ("numpy", "_operator")
 
 
 def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
-    """The slots through which a function reaches what an argument holds: of a container the only
-    one is its owner.
+    """The slots through which a function accesses the memory of an argument; for a container that
+    is its owner alone.
     """
     next_roles = [*(slot.role for slot in slots[1:]), ""][: len(slots)]
     return [
@@ -475,9 +476,7 @@ def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
 def _may_write(
     marked: MarkedCall, position: int, found: types.Type, pointers: Sequence[int]
 ) -> bool:
-    """Whether a function may write into the memory of an argument; LLVM may have proved it does
-    not.
-    """
+    """Whether a function may write into the memory of an argument, judged by types and LLVM."""
     if isinstance(found, types.Array) and not found.mutable:
         return False
     if layout_of(found).is_container:
@@ -500,14 +499,14 @@ def _symbol(
     request: RuleRequest | ForwardRuleRequest,
     stem: str | None,
 ) -> str:
-    """How the names of a rule's functions begin; `stem`: what tells it from all other rules."""
+    """The beginning of the names of a rule's functions; `stem`, if given, makes it unique."""
     if stem is not None:
         return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
     return stem_of(marked, *(one.fndesc.llvm_func_name for one in compiled), repr(request))
 
 
 def _rule_description(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
-    """The rule, where it is, and what was done to make it serve the call."""
+    """A line about the rule: its definition, its location, and how it was adapted to the call."""
     passed = parameters_of(marked, chosen)
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
     written = f"{chosen.name}({arguments}) -> {chosen.result.__name__} {chosen.location}"

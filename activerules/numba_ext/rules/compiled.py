@@ -1,7 +1,7 @@
-"""A rule as it was chosen and compiled for one marked call: its arguments, its halves, its tape.
+"""A rule, chosen and compiled for one marked call: its arguments, its halves, its tape.
 
-Needs       nothing of the engine; `typing` fills these classes in
-Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the tape that is stored
+Needs       nothing from the engine; `typing` makes instances of these classes
+Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the stored tape
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from activerules.values.kinds import shadow_type
 
 @dataclass(frozen=True)
 class RuleArgument:
-    """One argument on its way from the marked call to the rule.
+    """One argument of a marked call, and how the rule takes it.
 
-    passed        its type in the call, `value_type` the type the rule sees (that of the default, if
-                  it was left out)
-    activity      at the call; the rule gets it as `annotation`
+    passed        its type in the call
+    value_type    the type that the rule sees; of an omitted argument, that of its default
+    activity      at the call
+    annotation    the type that the rule takes
     """
 
     name: str
@@ -43,19 +44,20 @@ class RuleArgument:
 
     @property
     def needs_scratch(self) -> bool:
-        """The rule wants a shadow where the caller has none."""
+        """Whether the rule takes a shadow and the caller has none."""
         return self.annotation.dval is not None and self.activity != "duplicated"
 
     @property
     def shadow_type(self) -> types.Type:
-        """The type of one shadow; that of an annotation for a batch is a tuple of them."""
+        """The type of one shadow; an annotation for a batch has a tuple of them."""
         return one_shadow(self.annotation)
 
 
 @dataclass(frozen=True)
 class RuleParameter:
-    """What a rule takes for one argument of the function: the annotation of the whole, of whose
-    parts each is a `RuleArgument`.
+    """A parameter of a rule: the annotation of one whole argument of the function.
+
+    Each part of the argument is a `RuleArgument`.
     """
 
     name: str
@@ -67,9 +69,9 @@ class RuleParameter:
 
 @dataclass(frozen=True)
 class SharedCheck:
-    """The check that nothing is written into what two arguments share.
+    """The check that the rule does not write into memory that two arguments share.
 
-    indices     the positions of the two
+    indices     the positions of the two arguments
     keep        compile result of `checks.kept_if_shared`, which runs before the rule
     check       compile result of `checks.unwritten`, which runs after it
     """
@@ -86,13 +88,14 @@ class SharedCheck:
 
 @dataclass(frozen=True)
 class ObjectCheck:
-    """The checks of an object that a rule is passed (O1 and O2 of `objects`).
+    """The checks of an object that is passed to a rule (O1 and O2 of `objects`).
 
-    index       the position of the argument
-    identity    compile result of `objects.identity_of`
-    retain_shadow, release_shadow   compile results of these: called around a rule, with its shadow
-    unchanged   compile result of that, of the object and of its shadow after a rule ran, and of the
-                object when the reverse begins
+    index           the position of the argument
+    identity        compile result of `objects.identity_of`
+    retain_shadow   compile result of `objects.retain_shadow`, called before a rule runs
+    release_shadow  compile result of `objects.release_shadow`, called after it
+    unchanged       compile result of a function from `objects.unchanged`: called for the object and
+                    its shadow after a rule ran, and for the object when the reverse begins
     """
 
     index: int
@@ -115,25 +118,25 @@ class CompiledRule:
     result_activity   at the call
     augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
     reverse           compile result of (config, dret, tape, *annotations)
-    arguments         as the engine sees them: of a tuple with arrays each part
+    arguments         as the engine sees them: each part of a tuple with arrays is one
     parameters        as the rule sees them
-    derivatives       per parameter with a part that is Active at the call, in order: its place in
-                      what `reverse` returns (None: all of it)
+    derivatives       for each parameter with a part that is Active at the call, in order: the index
+                      of its derivative in the return value of `reverse` (None: all of that)
     zero_makers       compile results of `make_zero`, by the type of the value
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
-    handed            compile results of what makes of such a copy what the reverse is given, by
-                      position: of its own where the function writes into the argument, as what
-                      runs the function again does; and laid out as the shadow
+    handed            compile results of functions from such a copy to the argument that the reverse
+                      gets, by position: a further copy if the function writes into the argument,
+                      since a reverse may run the function again; or one with the shadow's layout
     apart, alike      compile results of `checks.apart` and `alike`, by types
-    detachers         compile results of what keeps a part of the tape as it is, by its type and the
-                      position of an argument that may be overwritten, or what `tapes.of_result`
-                      gives for a part of the result
-    copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
-                      tape that the reverse works on a copy of; they take all shadows, too
-    shared            of the arguments that the function may write into: the checks against others
-    another           compile result of `make_zero`, of a result the rule makes new shadows of
-    objects           the checks of the arguments that are objects
+    detachers         compile results of functions that protect a leaf of the tape from being
+                      overwritten; by its type and the position of an argument, or `tapes.of_result`
+                      of a leaf of the result
+    copiers           compile results of `own_leaf`, by the types of arrays and lists of the tape
+                      that the reverse gets copies of; their second argument is all shadows
+    shared            checks for arguments that the function may write into, against the others
+    another           compile result of `make_zero`, if the rule can have new shadows of its result
+    objects           checks of the arguments that are objects
     """
 
     marked: MarkedCall
@@ -164,13 +167,13 @@ class CompiledRule:
 
     @property
     def carries_result(self) -> bool:
-        """Whether the result travels with the tape."""
+        """Whether the result is stored with the tape."""
         return self.result_activity == "const" and self.marked.result_type != types.none
 
     @property
     def stored_type(self) -> types.Type:
-        """What is stored as the tape: the rule's own, the result where it travels with it, what is
-        saved of the arguments, and what tells whether objects are what they were.
+        """The type of the stored tape: the rule's own tape, then the result if `carries_result`,
+        the saved arguments, and the identities of objects.
         """
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
@@ -180,7 +183,7 @@ class CompiledRule:
 
     @property
     def returned(self) -> tuple[RuleParameter, ...]:
-        """The parameters of which the reverse returns derivatives that the call asks for."""
+        """The parameters whose derivatives the reverse returns and the call needs."""
         return tuple(p for p in self.parameters if has_active(p, self.arguments))
 
 
@@ -212,7 +215,7 @@ def shadow_arrays(arguments: Sequence[RuleArgument]) -> types.Tuple:
 
 
 def one_shadow(annotation: AnnotationType) -> types.Type:
-    """The type of a shadow of an annotation, of one lane of a batch."""
+    """The type of the shadow in an annotation; of a batch, that of one lane."""
     shadow = annotation.dval
     assert shadow is not None, f"{annotation} has no shadow"
     is_batch = annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
@@ -220,9 +223,7 @@ def one_shadow(annotation: AnnotationType) -> types.Type:
 
 
 def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
-    """The annotation of a value of a type; a shadow has the type of its value, and can be
-    written.
-    """
+    """The annotation type for a value type; the shadow has the same type, but is writable."""
     if kind in (Const, Active):
         return AnnotationType(kind, found)
     shadow = shadow_type(found)
@@ -232,7 +233,7 @@ def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -
 
 
 def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
-    """Types of the elements of a tuple of any of Numba's kinds."""
+    """Types of the elements of any of Numba's tuple types."""
     return tuple(tuple_type.types)
 
 

@@ -2,14 +2,14 @@
 
 Needs       a rule chosen for a marked call, and what is to be checked
 Gives       `checked_pair`: a pair of the same protocol whose functions call those of the rule and
-            raise `RuleViolation` where it breaks the protocol
-Invariants  D1  the checks change nothing that the rule or the program sees, except that the value
-                of an argument that was overwritten since is NaN in the reverse
+            raise `RuleViolation` if it breaks the protocol
+Invariants  D1  the checks change nothing that the rule or the program sees, except that in the
+                reverse the value of an argument overwritten in between is NaN
             D2  every message names the rule, where it is defined and where it was called
 
-The derivative is checked along one direction per call, by the identity between what goes in and
-what comes out: ȳ·(dy) + Σ x̄ᵢ(before)·(dxᵢ(after)) = Σ x̄ᵢ(after)·(dxᵢ(before)), in which arguments
-that are written count on both sides.
+The derivative is checked along one direction per call, by the identity of the two pairings
+ȳ·(dy) + Σ x̄ᵢ(before)·(dxᵢ(after)) = Σ x̄ᵢ(after)·(dxᵢ(before)), in which arguments that are written
+count on both sides.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from activerules.values.layout import layout_of
 def checked_pair(
     marked: MarkedCall, pair: RulePair, wanted: Any, compiled: CompiledRule
 ) -> RulePair:
-    """The rule with checks around it; `wanted` is a `rules.debug.Checks`."""
+    """The rule with checks around it, selected by `wanted`, a `rules.debug.Checks`."""
     source = _Source(marked, pair, wanted)
     returned = compiled.reverse.signature.return_type
     whole, config = not returns_entries(returned, compiled.parameters), compiled.config
@@ -56,20 +56,20 @@ def checked_pair(
 def checked_forward(
     marked: MarkedCall, chosen: ForwardRule, wanted: Any, compiled: CompiledForwardRule
 ) -> ForwardRule:
-    """As `checked_pair`; of a rule for batches every lane is checked."""
+    """As `checked_pair`, for a forward rule; every lane of a batch is checked."""
     return replace(chosen, function=_Source(marked, chosen, wanted).forward(compiled))
 
 
 class _Source:
-    """Writes the two functions: the parameters have to be written out."""
+    """Writes the checked functions as source text, in which parameters are spelled out."""
 
     def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, wanted: Any) -> None:
         if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
-            # Run beside the rule it would draw another number, and change those that follow.
+            # A second run would draw another number, and change those that follow.
             wanted = replace(wanted, primal=False, derivatives=False)
         found = [plain_type(each) for each in marked.signature.args]
         if not marked.only_reads and any(map(is_object, found)):
-            # Nor may it write into an object twice, of which there is no copy here.
+            # It would write into an object twice, as objects are not copied here.
             wanted = replace(wanted, primal=False, derivatives=False)
         self.marked, self.rule, self.wanted = marked, rule, wanted
         self.numbers = range(len(marked.signature.args))
@@ -108,7 +108,7 @@ class _Source:
         return self._function("augmented", head, lines, self.rule.augmented)
 
     def _no_shadow_kept(self) -> list[str]:
-        """The promise that one run serves every shadow."""
+        """Checks of the promise `keeps_shadow=False`: that one run serves every shadow."""
         promised = "keeps_shadow=False, and the augmented primal"
         shadows = {f"_its_shadow(a{i})": f"the shadow of `{self.names[i]}`" for i in self.numbers}
         lines = [
@@ -122,8 +122,10 @@ class _Source:
         ]
 
     def reverse(self, whole: bool, written: Sequence[bool]) -> Any:
-        """`whole`: it returns the derivative of its only Active argument alone; `written`: what the
-        function writes into.
+        """The checked reverse.
+
+        whole    whether it returns the derivative of its only Active argument, not a tuple
+        written  which arguments the function writes into
         """
         assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
@@ -199,7 +201,7 @@ class _Source:
         return self._function("forward", head, lines, self.rule.function)
 
     def _moves(self, lane: int) -> list[str]:
-        """The function at two steps forth and back along the tangents of a lane."""
+        """Calls of the function at two steps, forwards and backwards, along a lane's tangents."""
         lines = []
         step = 2e-2 if self.single else 2e-4
         for k, h in enumerate((step, step / 2)):
@@ -216,7 +218,7 @@ class _Source:
         return f"if not _fits({values}, {found}, {step}, {tolerance}): {self._raise(differs)}"
 
     def _differences(self) -> list[str]:
-        """What goes in, along a direction, at two steps."""
+        """The left side of the identity by finite differences along a direction, at two steps."""
         step = 2e-2 if self.single else 2e-4
         lines = [f"d{i} = _direction(a{i}, before[{i}], {i})" for i in self.numbers]
         for k, h in enumerate((step, step / 2)):
@@ -236,7 +238,7 @@ class _Source:
         size = [f"_size(g{i}, d{i})" for i in self.numbers]
         tolerance = 1e-2 if self.single else 1e-5
         what = "the derivative differs from finite differences of the function"
-        # each would have the derivatives with respect to both in its shadow
+        # a shared shadow would contain the derivatives with respect to both
         shared = [
             f"_share(_its_shadow(a{i}), _its_shadow(a{j}))" for j in self.numbers for i in range(j)
         ]
@@ -250,7 +252,7 @@ class _Source:
         ]
 
     def _of_one(self, i: int, tolerance: float) -> list[str]:
-        """Whether the derivative by one argument is the wrong one: along its direction alone."""
+        """Check the derivative with respect to one argument: along its direction alone."""
         if self.rule.arguments[i] is Const:
             return []
         step = 1e-2 if self.single else 1e-4
@@ -263,7 +265,7 @@ class _Source:
             lines += [f"y{sign} = _function({self._arguments(sign)})"]
         terms = ["_paired(_cotangent(dret), yp, ym)"]
         terms += [f"_paired(s{j}, p{j}, m{j})" for j in self.numbers]
-        what = f"the derivative by `{self.names[i]}` differs from finite differences"
+        what = f"the derivative with respect to `{self.names[i]}` differs from finite differences"
         lines += [
             f"found{i}, wanted{i} = _along(g{i}, d{i}), ({' + '.join(terms)}) / {2 * step}",
             f"size = _size(g{i}, d{i}) + abs(wanted{i})",
@@ -273,7 +275,7 @@ class _Source:
         return [f"    {line}" for line in lines]
 
     def _arguments(self, letter: str) -> str:
-        """The arguments of the function itself, by position as far as its signature goes."""
+        """The arguments of the function itself, by keyword where positions do not match names."""
         if isinstance(self.marked.function, CPUDispatcher):
             return ", ".join(f"{letter}{i}" for i in self.numbers)
         known = _parameters(self.marked.function)
@@ -289,7 +291,7 @@ class _Source:
         return f"if not _agrees({found}, {expected}, {tolerance}): {self._raise(what)}"
 
     def _raise(self, what: str, *numbers: str) -> str:
-        """`numbers`: expressions of what was found, and of what was expected."""
+        """A `raise` of the violation; `numbers`: expressions of the found and expected values."""
         return f"raise _RuleViolation({', '.join([repr(self._text(what)), *numbers])})"
 
     def _text(self, what: str) -> str:
@@ -325,8 +327,8 @@ def _at(path: ResultPath) -> str:
 
 
 def _is_differenced(found: Any) -> bool:
-    """Whether finite differences know what to do with a type: numbers, arrays and tuples of them,
-    lists they can copy, and what holds no numbers.
+    """Whether finite differences support a type: numbers, arrays and tuples of them, lists that can
+    be copied, and types without numbers.
     """
     if isinstance(found, types.List | types.ListType):
         return isinstance(found.dtype, types.Number)

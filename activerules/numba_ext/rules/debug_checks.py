@@ -1,7 +1,7 @@
-"""What the checks of debug mode call inside compiled rules; everything is chosen by type.
+"""The compiled functions that the checks of debug mode call, selected by argument types.
 
-Values are numbers, arrays of them, lists, and tuples of all these; anything else is left
-alone. Complex numbers pair as in cotangents: Re(conj(x̄) ẋ).
+Values are numbers, arrays of them, lists, and tuples of all these; anything else is ignored.
+Complex numbers pair as in cotangents: Re(conj(x̄) ẋ).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ agrees = _compiled_only("agrees", "Whether two values are the same up to a relat
 all_finite = _compiled_only("all_finite", "Whether no float in a value is NaN or infinite.")
 along = _compiled_only("along", "The derivative with respect to an argument along its direction.")
 close = _compiled_only("close", "Whether two directional derivatives agree within their errors.")
-completed = _compiled_only("completed", "A value with what another has in place of None.")
+completed = _compiled_only("completed", "A value with None entries taken from another value.")
 copy = _compiled_only("copy", "A value that nobody else writes into.")
 cotangent = _compiled_only("cotangent", "The cotangent of a result.")
 direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
@@ -94,7 +94,10 @@ def _is_inexact_array(found: Any) -> bool:
 
 
 def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
-    """An implementation for tuples: `item`, with `{i}` for the number, for each item of `found`."""
+    """An implementation for tuples: `item`, with `{i}` the index, for each item of `found`.
+
+    They are combined by the operator `joined`, or to a tuple if that is "make".
+    """
     items = [item.format(i=i) for i in range(len(found))]
     made_by = getattr(found, "instance_class", None)
     body = f" {joined} ".join(items)
@@ -106,7 +109,7 @@ def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
 
 
 def _is_items(*found: Any) -> bool:
-    """Whether values are tuples of as many items, one at least."""
+    """Whether all are tuple types of the same length, at least one."""
     counts = {len(each) if isinstance(each, types.BaseTuple) else 0 for each in found}
     return len(counts) == 1 and counts != {0}
 

@@ -1,15 +1,15 @@
-"""The forward rule that a reverse pair makes, for derivatives that are differentiated again.
+"""A forward rule made from a reverse pair, for derivatives that are differentiated again.
 
 Needs       a marked call of a function with a pair and no forward rule, and the pair for it
-Gives       `forward_of_pair`: a forward rule that calls both halves, which are ordinary functions:
-            what differentiates it differentiates them, and never the body
-Invariants  P1  the tangent of a number is <x̄, ẋ>, with x̄ the derivatives that the reverse gives for
-                a one as its cotangent (and for a one in its imaginary part), ẋ the tangents before
-                the call; the numbers are those of the result, and of the arrays that are written
-            P2  what the pair needs more than numbers, arrays and tuples of them for is refused
+Gives       `forward_of_pair`: a forward rule that calls both halves. They are ordinary functions:
+            differentiating the rule differentiates them, and never the function's body
+Invariants  P1  the tangent of an output number is <x̄, ẋ>, with x̄ the derivatives that the reverse
+                returns for the cotangent one (and for a one in the imaginary part), and ẋ the
+                tangents before the call; outputs are the result, and arrays that are written
+            P2  pairs that need other types than numbers, arrays and tuples of them are refused
             P3  each run of the reverse finds shadows of zeros, and the tape as it was recorded
 
-It runs the reverse once per number of what the function gives: the price of J v from Jᵀ.
+Cost        one run of the reverse per number in the outputs: J v computed with Jᵀ
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _has_only_known_leaves(found: types.Type) -> bool:
 
 @dataclass(frozen=True)
 class _RuleWriter:
-    """Writes the rule as source text. Argument k is `a0`, `a1` … as the rule is given it, `b0` …
-    as the augmented primal, and `c0` … as the reverse is; `s0` … are shadows.
+    """Writes the rule as source text. Argument k is `a0`, `a1` … as passed to the rule, `b0` … to
+    the augmented primal, and `c0` … to the reverse; `s0` … are shadows.
 
     kinds    of the arguments and the result of the rule
     written  which arguments the function may write into
@@ -184,9 +184,10 @@ class _RuleWriter:
         ]
 
     def _annotated(self, k: int) -> list[str]:
-        """An argument as both halves take it; tangents and values are kept that the call changes.
+        """An argument as both halves take it, after copying the tangents and values that the call
+        changes.
 
-        With `saves` a reverse finds what is written as it was before.
+        For arguments in `saves`, the reverse gets the values from before the call.
         """
         kind, found = self.pair.arguments[k], self.found[k]
         lines = [
@@ -223,7 +224,7 @@ class _RuleWriter:
     # --- the result ---
 
     def _leaves_of_result(self) -> Iterator[LeafText]:
-        """The leaves of a result that the reverse is given a shadow of."""
+        """The leaves of a result whose shadow is passed to the reverse."""
         if self.pair.result in _SHADOWED:
             yield from leaves_at("y", self.marked.result_type)
 
@@ -234,7 +235,7 @@ class _RuleWriter:
         return [leaf for leaf in leaves_at("y", self.marked.result_type) if leaf.carries]
 
     def _cotangent(self, seeded: LeafText | None, seed: str) -> str:
-        """What the reverse is given for the result, with `seed` for one number of it."""
+        """The argument `dret` of the reverse, with cotangent `seed` for the number `seeded`."""
 
         def number(leaf: LeafText) -> str:
             if not leaf.carries:
@@ -263,7 +264,7 @@ class _RuleWriter:
         return lines
 
     def _returned(self) -> str:
-        """What the rule returns: the result, and its tangent."""
+        """The return statement of the rule: the result, and its tangent."""
         found = self.marked.result_type
         if found == types.none:
             return "return None"
@@ -289,7 +290,7 @@ class _RuleWriter:
         return [made, *self._each_element(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
 
     def _each_element(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
-        """The runs for each number of an array, whose cotangent is `seeded`."""
+        """The runs for each number of an array; its cotangent is the array `seeded`."""
         *loops, innermost = over_elements("{index}", into, leaf.found.ndim, "").splitlines()
         index = innermost.strip()
         each: list[str] = []
@@ -299,7 +300,7 @@ class _RuleWriter:
         return [*loops, *(" " * leaf.found.ndim + line for line in each)]
 
     def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
-        """One run of the reverse; its part of a tangent is `part`."""
+        """One run of the reverse; leaves its contribution to a tangent in `part`."""
         shadows = self._shadows()
         numbers = range(len(self.found))
         own = "".join(f"{one}, " for one in shadows)
@@ -322,7 +323,7 @@ class _RuleWriter:
         return [*clear, *seeds, *saved, *back, f"part = {' + '.join(terms) or '0.0'}"]
 
     def _gradient(self, k: int, leaf: LeafText) -> str:
-        """What the reverse gave for a leaf."""
+        """The expression of the derivative that the reverse gave for a leaf."""
         if leaf.is_array:
             return f"s_{leaf.name}"
         only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
@@ -342,18 +343,19 @@ def _tangent(leaf: LeafText) -> str:
 
 
 def _ones(leaf: LeafText, one: str, i: str) -> list[tuple[str, str]]:
-    """The cotangents a leaf is run with, each with what its part of the tangent is multiplied by:
-    `one`, and of a complex number `i`.
+    """The seeds of a leaf, `one` and, if it is complex, `i`; each after the text of the factor by
+    which its contribution to the tangent is multiplied.
     """
     return [("", one), (" * 1j", i)] if isinstance(leaf.number, types.Complex) else [("", one)]
 
 
-# --- what the rule calls ---
+# --- functions that the rule calls ---
 
 
 def entry(returned: Any, index: int, count: int, only: int, value: Any) -> Any:
-    """The derivative by argument `index` of `count`, whose value is `value`, of what a reverse
-    returned: an entry per argument, or, where one `only` has a derivative, perhaps that alone.
+    """The derivative with respect to argument `index` of `count`, taken from the return value of a
+    reverse: a tuple with an entry per argument or, if `only` one has a derivative, perhaps that
+    alone. `value` is the argument.
     """
     raise NotImplementedError("this function only has a compiled form")
 
@@ -374,7 +376,7 @@ def imaginary_unit(x: Any) -> Any:
 
 
 def own_tape(tape: Any, shadows: Any) -> Any:
-    """A tape whose arrays, but for shadows, a reverse may write into."""
+    """A copy of a tape that a reverse may write into; shadows in it are not copied."""
     raise NotImplementedError("this function only has a compiled form")
 
 

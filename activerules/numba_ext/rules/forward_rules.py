@@ -4,8 +4,8 @@ Needs       a marked call, the forward rule chosen for it, and the request it wa
 Gives       `compile_forward_rule`: a `CompiledForwardRule`; `build_forward`: the library that
             defines the function the engine calls (its convention is in `ir.derivatives.rulecall`)
 Invariants  F1  what the rule returns is checked when it is compiled
-            F2  a rule of width 1 runs once per lane; every lane finds the arguments as the first
-                one did, and leaves them as it did
+            F2  a rule of width 1 runs once per lane; every run finds the arguments as the first
+                one did, and leaves them as that did
             F3  a status other than 0 leaves nothing behind: results of earlier lanes are released
 
 A rule may return more than the call needs: unused results are released.
@@ -56,7 +56,7 @@ from activerules.rules.rule import ForwardRule
 from activerules.values.kinds import is_object
 
 ResultPath = tuple[int, ...] | None
-"""Where a value stands in what a rule returns: indices into tuples, () for all of it."""
+"""The path of a value in the return value of a rule: indices into tuples, () for all of it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CompiledForwardRule:
     """A forward rule, type-checked and compiled.
 
     compiled         compile result of (config, ret, *annotations)
-    primal, tangent  where they stand in what it returns; None: not there, and not asked for
+    primal, tangent  their paths in what it returns; None: not there, and not requested
     copies           compile results of `copy_of`, by the type of the value
     apart, alike     compile results of `checks.apart` and `alike`, by types
     """
@@ -98,8 +98,8 @@ def compile_forward_rule(
 ) -> CompiledForwardRule:
     """Compile the rule and check what it returns (F1).
 
-    `written`: what the function may write into. `target` is the CPU's, or that of the engine for
-    code that is differentiated again.
+    `written` says which arguments the function may write into. `target` is that of the CPU, or the
+    AD target for code that is differentiated again.
     """
     compile_one = compile_function if target == "cpu" else _compile_source
     width = 1 if chosen.looped else request.width
@@ -166,7 +166,7 @@ def _is_restored(argument: RuleArgument, looped: bool) -> bool:
 def _paths(
     compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
 ) -> tuple[ResultPath, ResultPath]:
-    """Where primal and tangent stand; `RuleReturnError` if what is asked for is not there."""
+    """The paths of primal and tangent; `RuleReturnError` if a requested one is missing."""
     found = compiled.signature.return_type
     primal = marked.result_type
     is_batch = chosen.result is BatchDuplicated
@@ -203,8 +203,8 @@ def build_source(
     symbol: str,
     written: Sequence[bool],
 ) -> Any:
-    """The same function as IR of the AD target: the derivative that calls it is differentiated
-    again, and so is the rule. Calls in it that carry rules are marked calls.
+    """Build the same function as IR of the AD target, for derivatives that are differentiated
+    again: so is the rule then. Calls in it that carry rules are marked calls.
     """
     rule = compile_forward_rule(marked, chosen, request, noalias=True, target=AD_TARGET)
     library = context.codegen().create_library(symbol)
@@ -278,7 +278,7 @@ class _Forward(RuleCaller):
             self._keep(self._run(), (lane,), first=lane == 0)
 
     def _copy_of_object(self, index: int, found: types.Type) -> Any:
-        """The object that a run for another lane gets, as the first has its own."""
+        """A copy of an object, for the run of another lane than the first."""
         return self.made_for(found, self.rule.copies[found], [self.primals[index]])
 
     def _run(self) -> Any:
@@ -311,7 +311,7 @@ class _Forward(RuleCaller):
         return self.context.make_tuple(self.builder, argument.annotation.dval, each)
 
     def _keep(self, returned: Any, lanes: Sequence[int], *, first: bool) -> None:
-        """Store what a run returned; what is not asked for is released."""
+        """Store the requested results of a run, and release the others."""
         found = self.rule.compiled.signature.return_type
         context, builder = self.context, self.builder
         kept: list[tuple[str, types.Type, Any]] = []

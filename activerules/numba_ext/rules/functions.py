@@ -1,7 +1,7 @@
 """The functions of a rule, compiled one by one for the CPU.
 
-Each is compiled by a dispatcher of our own, which keeps what it has compiled: it is linked with the
-wrapper of the rule, and nothing enters it from Python.
+Each has a dispatcher of our own, which caches compile results. They are linked with the wrapper of
+the rule, and never called from Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from activerules.rules.rule import ForwardRule, RulePair, location_of
 
 Chosen = RulePair | ForwardRule
 
-# Per function: compiling again would give code of the same behaviour, and lose what was compiled.
+# By function, so that nothing is compiled twice.
 _dispatchers: dict[Any, Any] = {}
 
 
@@ -35,8 +35,9 @@ def _dispatcher(function: Any) -> Any:
 
 
 def callable_rule(function: Any, **more: Any) -> Any:
-    """A dispatcher of a function of a rule that other compiled functions can call, with `more`
-    options of `@njit`.
+    """A dispatcher of a function of a rule, for calls from other compiled functions.
+
+    `more` are further options of `@njit`.
     """
     options = {**getattr(function, "targetoptions", {}), **more}
     options.pop("nopython", None)
@@ -45,7 +46,7 @@ def callable_rule(function: Any, **more: Any) -> Any:
 
 
 def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen | MarkedCall) -> Any:
-    """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
+    """The compile result of one function of a rule; `NotCompilable` if Numba refuses it."""
     try:
         return compile_to_link(_dispatcher(function), args)
     except ActiverulesError:
@@ -60,7 +61,7 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
 
 
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
-    """Where a function of a rule is, as an entry of an error."""
+    """The location of a function of a rule, as an entry of an error."""
     plain = getattr(function, "py_func", function)
     annotated = ", ".join("config" if isinstance(a, ConfigType) else type_name(a) for a in args)
     text = f"{plain.__name__}({annotated})" if args else plain.__name__

@@ -2,16 +2,17 @@
 their pointers lead to.
 
 Needs       the arguments of a marked call
-Gives       `object_checks`: the compiled checks that every call of a rule with objects makes;
+Gives       `object_checks`: the compiled checks around every call of a rule with objects;
             `copied` and `overlap` of `checks`, for objects
-Invariants  O1  an object is made of the same pieces of memory before and after a rule runs, and in
-                both halves: what is found at the places in it is what was there, and its shadow is
-                made of the pieces that belong to these
-            O2  the same of its shadow, while a rule runs
+Invariants  O1  an object consists of the same memory blocks before and after a rule runs, and in
+                both halves: its pointers are unchanged, and those of its shadow lead to the
+                corresponding blocks
+            O2  the pointers of the shadow are unchanged while a rule runs
 
-The pieces are told by `identity.identity_of_memory`. Of the time between the halves the primal is
-looked at: in memory of the function that is differentiated, what exchanges pieces of the primal
-exchanges those of the shadow, and in memory of its caller nothing may (D2 of `declared`).
+`identity.identity_of_memory` tells whether pointers have changed. Between the halves only the
+primal is checked: in memory of the function that is differentiated, code that replaces pointers of
+the primal replaces those of the shadow, and memory of its caller may not be changed so (D2 of
+`declared`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from activerules.values.walk import Depth, Emit, Making, fresh, walk
 
 @intrinsic
 def identity(typing_context, x):
-    """A number that changes when the memory does that an object leads to."""
+    """A hash of the pointers in an object; it changes when one of them does."""
 
     def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
@@ -67,8 +68,9 @@ def _meet(typing_context, x, y):
 
 
 def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """All memory with floats that a value leads to, by type; of a list or dictionary an array over
-    its items, of a record one with it alone.
+    """All memory with floats that a value leads to, with its type.
+
+    For a list or dictionary that is an array over its items, for a record an array of one.
     """
     for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
         if visit.entries is not None:
@@ -95,7 +97,7 @@ def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, 
 
 @intrinsic
 def _copied(typing_context, x):
-    """A value of its own, owned, with copies of all arrays it leads to, of integers too."""
+    """A deep copy, owned by the caller, with copies of all arrays, those of integers too."""
 
     def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
@@ -121,7 +123,7 @@ def _copy_of_leaf(em: Emit, node: Node, value: Any) -> Any:
 
 
 def _copied_array(x):
-    return copy_in_place(x, x)  # the shadow of the object lies in memory as the object does
+    return copy_in_place(x, x)  # in the same layout, which the shadow of the object has too
 
 
 _COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
@@ -140,13 +142,13 @@ def _objects_overlap(x, y):
 
 
 def identity_of(x: Any) -> Any:
-    """What identifies the memory of an object, to be compared after a rule has run."""
+    """The `identity` of an object, to be compared after a rule has run."""
     return identity(x)  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic
 def _keep(typing_context, x):
-    """Count one reference more to everything an object leads to."""
+    """Take a reference to everything an object leads to."""
     return types.none(x), _counting(x, keep)
 
 
@@ -167,23 +169,24 @@ def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable
 def retain_shadow(x: Any) -> Any:
     """Retain the memory of a shadow, and return its identity.
 
-    Shadows that the engine made are owned by the tape, and not by what leads to them: a rule that
-    puts another array in place of one would release it.
+    Shadows that the engine made are owned by the tape, not by the objects that point to them: a
+    rule that replaces an array in one would release it.
     """
     _keep(x)  # pyright: ignore[reportCallIssue]
     return identity(x)  # pyright: ignore[reportCallIssue]
 
 
 def release_shadow(x: Any, before: Any) -> None:
-    """Release what `retain_shadow` retained, if nothing was exchanged."""
+    """Release what `retain_shadow` retained, if no pointer was replaced."""
     if identity(x) == before:  # pyright: ignore[reportCallIssue]
         _release(x)  # pyright: ignore[reportCallIssue]
 
 
 @cache
 def objects_apart(message: str) -> Callable[[Any, Any], Any]:
-    """The function that raises `RuleArgumentsOverlap(message)` if two objects share memory. It
-    returns what `nothing_kept` takes.
+    """A function that raises `RuleArgumentsOverlap(message)` if two objects share memory.
+
+    Its result is the second argument of `nothing_kept`.
     """
 
     def check(x, y):
@@ -195,13 +198,15 @@ def objects_apart(message: str) -> Callable[[Any, Any], Any]:
 
 
 def nothing_kept(x: Any, kept: Any) -> None:
-    """Do nothing: the check for objects of which nothing was kept."""
+    """Do nothing: objects have no copy to compare with."""
 
 
 @cache
 def unchanged(primal: str, shadow: str, later: str) -> Callable[[Any, Any, Any], None]:
-    """The function that raises if an object is no more what it was, by what was looked at: 0, 1
-    or 2.
+    """A function that raises if two identities differ.
+
+    Its last argument selects the error: 0 for the object and 1 for its shadow after a rule ran, 2
+    for the object when the reverse begins.
     """
 
     def check(now, before, which):
@@ -220,7 +225,7 @@ def object_checks(
     arguments: Sequence[RuleArgument],
     compile_function: Callable[[Any, tuple[types.Type, ...]], Any],
 ) -> tuple[ObjectCheck, ...]:
-    """What is checked of each object that a rule is passed."""
+    """The checks of each object that is passed to a rule."""
     checks: list[ObjectCheck] = []
     for i, argument in enumerate(arguments):
         found = argument.value_type

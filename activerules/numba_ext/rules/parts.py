@@ -1,15 +1,14 @@
-"""Tuples with arrays as arguments of rules: taken apart for the engine, whole for the rule.
+"""Tuples with arrays as arguments of rules: split into leaves for the engine, whole for the rule.
 
-The engine knows one kind of derivative per argument of a marked call. A tuple with arrays holds
-several: its leaves are arguments of their own there, each with its own activity, and the rule is
-called with the tuple put together again. Every other argument is its own only part.
+The engine knows one activity per argument of a marked call, and a tuple with arrays may have
+several. So its leaves are separate arguments for the engine, each with its own activity, and the
+rule is called with the reassembled tuple. Any other argument is a single part.
 
 Needs       a marked call
-Gives       `taken_apart`: the call as the engine sees it; `wholes_of`: where the parts of its
-            arguments stand there; `put_together`, `leaves_in`: the same of values
-Invariants  P1  the parts of an argument are passed as the argument is: their operands follow one
-                another as those of the whole do
-            P2  a tuple is taken apart by its type alone, whatever the activities of its parts
+Gives       `taken_apart`: the call as the engine sees it; `wholes_of`: the positions of the parts
+            of each argument in it; `put_together`, `leaves_in`: the same for values
+Invariants  P1  parts are passed as the whole is: their operands, in order, are those of the whole
+            P2  whether a tuple is split depends on its type alone, not on activities
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Whole:
     is_split: bool
 
     def activity(self, activities: Sequence[str], *, forward: bool = False) -> str | Kind:
-        """The activity of the argument by those of all parts."""
+        """The activity of the argument, from those of its parts."""
         own = [activities[i] for i in self.parts]
         if not self.is_split:
             return own[0]
@@ -70,7 +69,7 @@ def is_split(found: types.Type) -> bool:
 
 
 def wholes_of(marked: MarkedCall) -> tuple[Whole, ...]:
-    """The arguments of a call, and where their parts stand."""
+    """The arguments of a call, with the positions of their parts."""
     wholes: list[Whole] = []
     start = 0
     for name, found in zip(marked.argument_names, marked.signature.args, strict=True):
@@ -82,7 +81,7 @@ def wholes_of(marked: MarkedCall) -> tuple[Whole, ...]:
 
 
 def taken_apart(marked: MarkedCall) -> MarkedCall:
-    """The call with the parts as its arguments; they have names such as `params[0]`."""
+    """The call with the parts as arguments, under names such as `params[0]`."""
     parts = [
         part
         for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
@@ -102,7 +101,7 @@ def _parts_of(name: str, found: types.Type) -> Iterator[tuple[str, types.Type]]:
 
 
 def part_kind(kind: Kind, part: types.Type) -> Kind:
-    """The annotation of a part of a tuple that a rule takes with annotation `kind`."""
+    """The annotation of a part of a tuple whose annotation is `kind`."""
     if not (is_number(part) or is_number_array(part)):
         return Const
     if kind is MixedDuplicated:
@@ -113,7 +112,7 @@ def part_kind(kind: Kind, part: types.Type) -> Kind:
 def put_together(
     found: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
 ) -> Any:
-    """The value of a type, of those of its leaves; `make` makes a tuple."""
+    """The value of type `found` assembled from its leaves; `make` makes a tuple."""
 
     def made(node: Node, items: list[Any]) -> Any:
         return make(node.numba_type, items)

@@ -1,7 +1,7 @@
-"""Functions with rules, called without them: the calls that no rule serves.
+"""Marked calls that need no rule: the function itself is called.
 
 Needs       marked calls
-Gives       `Primals`: what to call in the place of each; the libraries of what is called
+Gives       `Primals`: the compiled function to call, and its library
 Invariants  P1  a function is compiled only if there is a call of it
             P2  every call checks that its result shares no memory with an argument, unless LLVM has
                 proved it
@@ -29,13 +29,13 @@ _checked: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 class Primals:
-    """Of the marked calls of one capture."""
+    """The compiled functions of the marked calls of one capture."""
 
     def __init__(self) -> None:
         self._makers: dict[str, Callable[[], Any]] = {}
 
     def symbol(self, marked: MarkedCall, *, is_new: bool) -> str:
-        """The name of the function; `is_new`: an array it returns is known to be new memory."""
+        """The symbol to call; `is_new` says that a returned array is known to be new memory."""
         if is_new or not _may_share(marked):
             self._makers[marked.cpu_symbol] = lambda: marked.cpu_library
             return marked.cpu_symbol
@@ -44,7 +44,7 @@ class Primals:
         return symbol
 
     def libraries(self, text: str) -> list[Any]:
-        """Code libraries of those that `text` calls."""
+        """The code libraries of the symbols that `text` calls."""
         return [make() for symbol, make in self._makers.items() if symbol in text]
 
 
@@ -69,6 +69,6 @@ def _may_share(marked: MarkedCall) -> bool:
 
 
 def stem_of(marked: MarkedCall, *parts: str) -> str:
-    """How the names of code of a function with rules begin; `parts` tell it from other such."""
+    """The beginning of names of code for a function with rules, made unique by `parts`."""
     digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
     return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{digest}"

@@ -1,13 +1,12 @@
-"""What functions with rules return: numbers, arrays, and tuples of both.
+"""Results of functions with rules: numbers, arrays, and tuples of both.
 
 Needs       the Numba type of a result, or of an argument
-Gives       `result_kind`, `element_of`, `floats_beside_arrays`: what the engine knows of a result;
-            `activity_of_result`: the activity a rule is chosen by; `arrays_in`: its arrays, one by
-            one
-Invariants  R1  all arrays of a result are one memory to the engine's analyses: they hold floats of
-                one type, and nothing else is in them
-            R2  the arrays of a result are apart from each other and from all arguments, and so are
-                those of its shadow: known, promised, or checked at every call
+Gives       `result_kind`, `element_of`, `floats_beside_arrays`: what the engine knows about a
+            result; `activity_of_result`: the activity that selects a rule; `arrays_in`: its arrays
+Invariants  R1  all arrays of a result are one memory object to the engine's analyses: they contain
+                floats of one type, and nothing else
+            R2  the arrays of a result share no memory with each other or any argument, nor do those
+                of its shadow: known, promised, or checked at every call
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from activerules.values.layout import layout_of
 
 
 def argument_kind(found: types.Type) -> ArgumentKind:
-    """How the engine takes an argument of a function with rules."""
+    """The kind of an argument of a function with rules, for the engine."""
     if is_number_array(found):
         return "memory"
     if is_object(found):
@@ -37,7 +36,7 @@ def argument_kind(found: types.Type) -> ArgumentKind:
 
 
 def result_kind(found: types.Type) -> ResultKind:
-    """How the engine takes what a function with rules returns."""
+    """The kind of the result of a function with rules, for the engine."""
     if found == types.none:
         return "none"
     if is_number_array(found) or element_of(found) is not None:
@@ -58,14 +57,14 @@ def element_of(found: types.Type) -> Type | None:
 
 
 def floats_beside_arrays(found: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
-    """Where floats lie in a returned tuple with arrays, and their types."""
+    """The offsets and types of the floats in a returned tuple with arrays."""
     if not isinstance(found, types.BaseTuple) or result_kind(found) != "memory":
         return ()
     return tuple((offset, FLOAT_TYPES[name]) for offset, name in float_offsets(found, target))
 
 
 def activity_of_result(found: types.Type, activity: ActivityName) -> str | type[Annotation]:
-    """The activity a rule is chosen by: of a tuple with arrays, its other entries decide."""
+    """The activity that selects a rule; of a tuple with arrays it depends on the other entries."""
     if activity != "duplicated" or not isinstance(found, types.BaseTuple):
         return activity
     return MixedDuplicated if layout_of(found).carried.by_value else Duplicated

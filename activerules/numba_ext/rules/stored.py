@@ -1,23 +1,23 @@
-"""Compiled rules that are kept: in this process, and on disk where a rule asks for it.
+"""The cache of compiled rules: in this process, and on disk if a rule asks for it.
 
 Needs       the rule chosen for a marked call, and everything its code depends on
-Gives       `StoredRules`: finds the library of a compiled rule, or keeps one
-Invariants  D1  what is stored is found again only under the same rule, types, facts and request, by
-                the same version of activerules, Numba and the processor
-            D2  what would mean something else in another process is not written to disk: addresses,
-                Numba environments, functions that no import finds, types that are made at run time
+Gives       `StoredRules`: finds the library of a compiled rule, or stores one
+Invariants  D1  an entry is found only for the same rule, types, facts and request, and the same
+                versions of activerules and Numba, on the same processor
+            D2  code that is valid in one process only is not written to disk: addresses, Numba
+                environments, functions that cannot be imported, types made at run time
             D3  a file that cannot be read or written, is truncated or damaged, or has another key,
                 counts as missing: only what was written under its digest is unpickled
             D4  a file is replaced atomically: a process that reads while another one writes finds
                 the whole new file or the whole old one
 
-Numba infers the types of a rule and lowers it anew in every process, in the time of hundreds of
-gradients that are compiled with it. The rules that come with activerules are kept on disk always,
-beside their module or in Numba's cache directory (`NUMBA_CACHE_DIR`); those of others where both
-their functions say `@njit(cache=True)`.
+Without it Numba would infer the types of a rule and lower it in every process, which takes longer
+than hundreds of gradients. The rules that come with activerules are always cached on disk, beside
+their module or in Numba's cache directory (`NUMBA_CACHE_DIR`); other rules if both their functions
+say `@njit(cache=True)`.
 
-What is kept is one module with all that the rule calls, of which only the functions the engine
-calls can be seen from outside: the names that Numba gives others differ from process to process.
+An entry is one module with all that the rule calls. Only the functions called by the engine are
+visible from outside, since other names given by Numba differ from process to process.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PACKAGE = __name__.partition(".")[0]
 class Stored:
     """A compiled rule.
 
-    told      what the engine is told of it
+    told      its description for the engine
     library   defines its functions, and all that they call
     """
 
@@ -77,11 +77,11 @@ class StoredRules:
         facts: Sequence[Hashable],
         make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
-        """The rule of these `functions` for the types `found`; its code depends on `facts`, too,
-        the same for which are written the same.
+        """The rule of these `functions` for the types `found`, found or compiled.
 
-        `make(stem)` compiles it: gives what the engine is told, the library, and the names of the
-        functions the engine calls. They contain `stem`, if it is not None.
+        Its code also depends on `facts`, which are equal if their reprs are. `make(stem)` compiles
+        it and returns its description for the engine, the library, and the names of the functions
+        that the engine calls; these contain `stem` unless that is None.
         """
         known = self._of_present_rules()
         key = (*functions, *found, *facts)
@@ -91,7 +91,7 @@ class StoredRules:
         return known[key]
 
     def _of_present_rules(self) -> dict[Hashable, Stored]:
-        """In debug mode they are others."""
+        """The entries for the current rules; debug mode has its own."""
         kept = self._known.get(RULES.debug)
         if kept is None or kept[0] != RULES.epoch:
             kept = self._known[RULES.debug] = RULES.epoch, {}
@@ -106,10 +106,10 @@ def _made(make: Any) -> Stored:
 def _on_disk(
     file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
 ) -> Stored:
-    """The contents of the file; if there are none, the result of `make`, which is written to it."""
+    """The rule stored in the file, or else the result of `make`, which is written to it."""
     what = [*file.names, *map(repr, (*found, *facts, *settings()))]
     path = f"{file.path}.{_digest(what)}.rule"
-    key = _digest([*what, file.stamp])  # the next version of a rule takes the place of this one
+    key = _digest([*what, file.stamp])  # a new version overwrites the file
     stored = read_file(path, key)
     if stored is None:
         told, library, exported = make(key)
@@ -126,7 +126,7 @@ def _digest(names: Sequence[str]) -> str:
 
 
 def settings() -> tuple[object, ...]:
-    """What Numba's code depends on besides its source."""
+    """Everything but the source that Numba's code depends on."""
     codegen = cpu_context().codegen().magic_tuple()
     return codegen, *(getattr(config, name) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"))
 
@@ -142,7 +142,7 @@ class _CacheLocation(CodeLibraryCacheImpl):
 
 @dataclass(frozen=True)
 class File:
-    """Where a function of a rule is kept, how those files begin, and by what it is known there."""
+    """The beginning of the names of a rule's files, and its key."""
 
     path: str
     stamp: str
@@ -157,7 +157,7 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
     if not all(is_of_library(one.__module__) for one in plain):
         if not all(map(_asks, functions)):
             return None
-        rules = RULES.fingerprint  # its code may hold derivatives of other functions
+        rules = RULES.fingerprint  # its code may contain derivatives of others
     else:
         rules = ""
     try:
@@ -180,7 +180,7 @@ def _asks(function: Any) -> bool:
 
 
 def _is_importable(function: Any) -> bool:
-    """Whether every process that imports the function's module finds it, and the same."""
+    """Whether importing the function's module in any process gives the same function."""
     found: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -189,7 +189,7 @@ def _is_importable(function: Any) -> bool:
 
 @cache
 def _has_full_name(found: Any) -> bool:
-    """Whether the written form of a type says all of it, in every process."""
+    """Whether the repr of a type identifies it in every process."""
     if isinstance(found, types.BaseTuple):
         named = isinstance(found, types.BaseNamedTuple)
         return not named and all(map(_has_full_name, items_of(found)))
@@ -200,7 +200,7 @@ def _has_full_name(found: Any) -> bool:
 
 # --- the contents of a file ---
 
-# A file is this, the key, a digest of all that follows it, and a pickle.
+# A file consists of this header, the key, a digest of what follows, and a pickle.
 _MAGIC = b"activerules rule\n"
 
 
@@ -209,7 +209,7 @@ def _head(key: str, content: bytes) -> bytes:
 
 
 def read_file(path: str, key: str) -> tuple[Any, bytes] | None:
-    """What was written under the key; None if there is no such file (D3)."""
+    """The contents written under the key; None if there is no such file (D3)."""
     try:
         written = Path(path).read_bytes()
     except OSError:
@@ -219,7 +219,7 @@ def read_file(path: str, key: str) -> tuple[Any, bytes] | None:
 
 
 def write_file(path: str, key: str, told: Any, bitcode: bytes) -> None:
-    """Write a file (D4), or leave it where that is not possible."""
+    """Write a file (D4); do nothing if that is not possible."""
     content = pickle.dumps((told, bitcode))
     unfinished = f"{path}.{os.getpid()}.{uuid4().hex}"
     with suppress(OSError):
@@ -235,10 +235,11 @@ def write_file(path: str, key: str, told: Any, bitcode: bytes) -> None:
 
 
 def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
-    """One module of a library and all it links, which gives the `exported` functions; other names
-    in it are told from those of other modules by `stem`.
+    """A library and all it links as one module with the `exported` functions.
+
+    `stem` makes all other names distinct from those in other modules.
     """
-    # Numba keeps the module that it hands out.
+    # Numba still owns the module that it returns.
     module = library._get_module_for_linking().clone()
     for one in (*module.functions, *module.global_variables):
         if one.is_declaration or one.name.startswith(SHARED):
@@ -247,8 +248,8 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
             one.linkage = "external"
             continue
         one.linkage = "internal"
-        # The JIT finds internal symbols, too: Numba's own code would call these, whose parameters
-        # the passes change.
+        # The JIT also finds internal symbols: Numba's own code would call these, although passes
+        # may have changed their parameters.
         one.name = f"{one.name}.{stem}"
     builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
     builder.getModulePassManager().run(module, builder)

@@ -1,12 +1,13 @@
-"""What a rule may put on its tape, and what its reverse may do with it: by types.
+"""Tapes of rules: which types may be on one, and what their reverse may do with it.
 
 Needs       the type of a tape, the types of what the program may write to before it is read
-Gives       `frozen`: the type a reverse takes; `detachers_of`: how its parts are kept; `lists_of`:
-            what a reverse gets copies of, as nobody tells whether it writes there
-Invariants  P1  a reverse that reads its tape finds it as the augmented primal left it: what may
-                share memory with what may change is copied, or refused
-            P2  a reverse cannot write into an array of its tape where Numba lets the types say so;
-                where its code needs the plain type, it works on a copy
+Gives       `frozen`: the read-only type that a reverse takes; `detachers_of`: functions that
+            protect its leaves; `lists_of`: the lists that a reverse gets copies of, since nothing
+            tells whether it writes into them
+Invariants  P1  a reverse finds its tape as the augmented primal left it: leaves that may share
+                memory with something that changes are copied, or refused
+            P2  a reverse cannot write into an array of its tape, if its code compiles for read-only
+                arrays; else it works on a copy
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Others = Mapping[int, types.Type]
 
 
 def of_result(k: int) -> int:
-    """What stands for the k-th leaf of the result where an argument has its position."""
+    """The key of the k-th leaf of the result, among the positions of arguments."""
     return -1 - k
 
 
 def frozen(tape: Any) -> Any:
-    """The type of a tape whose arrays can only be read."""
+    """The type of a tape with read-only arrays."""
     if isinstance(tape, types.BaseTuple):
         entries = tuple(map(frozen, items_of(tape)))
         return types.BaseTuple.from_types(entries, getattr(tape, "instance_class", None))
@@ -39,7 +40,7 @@ def frozen(tape: Any) -> Any:
 
 
 def lists_of(tape: types.Type) -> tuple[Any, ...]:
-    """The types of the lists on a tape that can be copied: of numbers, of arrays."""
+    """The types of lists on a tape that can be copied: those of numbers or of arrays."""
     return tuple({leaf for leaf in leaves_of(tape) if _is_plain_list(leaf)})
 
 
@@ -53,16 +54,16 @@ def _is_plain_list(leaf: Any) -> bool:
 
 
 def is_trusted(pair: RulePair) -> bool:
-    """Whether a reverse is known to read its tape only: those that come with activerules."""
+    """Whether a reverse is known not to write into its tape: those that come with activerules."""
     return is_of_library(getattr(pair.reverse, "py_func", pair.reverse).__module__)
 
 
 def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
-    """`(leaf, position, function)`: what keeps the leaves of a tape apart from what may change.
+    """`(leaf, position, function)`: functions that copy a leaf of a tape if it may change.
 
-    `others`: arguments that may be overwritten, by position, and the parts of the result by what
-    `of_result` gives. Raises `TapeMismatch` for objects, whose parts nobody can copy, and for
-    records and arrays in them, which nobody owns.
+    `others` has the types of arguments that may be overwritten, by position, and of leaves of the
+    result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
+    records and arrays in them, which have no owner.
     """
     found: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
@@ -92,7 +93,7 @@ def _is_memory(found: types.Type) -> bool:
 
 
 def _is_opaque(leaf: Any) -> bool:
-    """Whether a leaf may hold memory that `_detacher` does not reach."""
+    """Whether a leaf may contain memory that `_detacher` does not copy."""
     if isinstance(leaf, types.List | types.ListType):
         return layout_of(leaf.dtype).is_container or isinstance(leaf.dtype, types.BaseTuple)
     return layout_of(leaf).is_container

@@ -1,7 +1,7 @@
-"""Rules as Numba types them: compiled for the CPU, and checked against what their protocol asks.
+"""Rules compiled for the CPU, and their types checked against the protocol of rules.
 
 Needs       a marked call, the rule chosen for it, and the request it was chosen by
-Gives       `compile_rule`: a `CompiledRule`; what is typed the same way in forward rules
+Gives       `compile_rule`: a `CompiledRule`; the typing that it shares with forward rules
 Invariants  T1  what a rule returns and the tape its reverse takes are checked when it is compiled
             T2  rules are compiled as if called from Python: no flag of the differentiated function
                 reaches them
@@ -85,8 +85,8 @@ def compile_rule(
 ) -> CompiledRule:
     """Compile both halves for the CPU and check what they return (T1).
 
-    `written`: what the function itself may write into; `noalias`: what it returns is promised to be
-    new memory.
+    written  which arguments the function itself may write into
+    noalias  whether its result is promised to be new memory
     """
     with ExitStack() as stack:
         stack.enter_context(target_override("cpu"))
@@ -96,7 +96,7 @@ def compile_rule(
         saved = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
-        needs_primal = request.needs_primal or pair.result is Const  # `dret` holds it then
+        needs_primal = request.needs_primal or pair.result is Const  # `dret` contains it then
         config = ConfigType(
             RuleConfig(
                 overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
@@ -156,9 +156,9 @@ def compile_rule(
 
 
 def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -> Any:
-    """What makes of a saved copy what the reverse is given; None if that is the copy itself.
+    """The function from a saved copy to the argument of the reverse; None if that is the copy.
 
-    The reverse may run again from what is saved, and may not write into it.
+    The reverse may run again with the same copy, so it must not write into that.
     """
     found, kept = argument.value_type, saver.signature.return_type
     if is_object(found):
@@ -173,8 +173,8 @@ def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
-    """What makes more shadows like that of the result, if the rule promises that it is zeros: of
-    their signs there may be a use (`rules.library.repeated`).
+    """The function that makes more shadows of the result, if the rule promises that one run serves
+    all. It copies, since signs of zeros may carry information (`rules.library.repeated`).
     """
     if pair.keeps_shadow or request.result != "duplicated":
         return None
@@ -186,7 +186,7 @@ def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
 def checks_of_objects(
     marked: MarkedCall, arguments: Sequence[RuleArgument]
 ) -> tuple[ObjectCheck, ...]:
-    """What is checked of the arguments that are objects."""
+    """The checks of the arguments that are objects."""
     return object_checks(
         marked, arguments, lambda function, args: compile_function(function, args, marked)
     )
@@ -212,8 +212,8 @@ def _detachers(
     request: RuleRequest,
     pair: RulePair,
 ) -> dict[tuple[types.Type, int], Any]:
-    """What keeps a tape apart from what the program may write to before the reverse reads it:
-    arguments, by their position, and the result.
+    """The functions that copy leaves of a tape if the program may write to them before the reverse
+    reads it; by the leaf's type, and the position of an argument or key of a leaf of the result.
     """
     others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
     others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
@@ -226,15 +226,13 @@ def _detachers(
 def shared_checks(
     marked: MarkedCall, arguments: Sequence[RuleArgument], written: Sequence[bool]
 ) -> tuple[SharedCheck, ...]:
-    """The checks of each array or object with a derivative that may be written, against the
-    others.
-    """
+    """The checks of pairs of arrays or objects with derivatives, one of which may be written."""
     memory = [
         i
         for i, a in enumerate(arguments)
         if a.activity != "const" and (_is_array(a.value_type) or is_object(a.value_type))
     ]
-    # One text for all pairs: what is compiled depends on their types only.
+    # One text for all pairs, so that compiled code depends on their types only.
     message = (
         f"two {{}} passed to {marked.name} share memory that it writes into: its rule takes them "
         "for separate"
@@ -243,7 +241,7 @@ def shared_checks(
     for pair in itertools.combinations(memory, 2):
         if not (written and any(written[i] for i in pair)):
             continue
-        # an array first: what it holds is easily kept
+        # an array first, since it can be copied
         i, j = sorted(pair, key=lambda k: not _is_array(arguments[k].value_type))
         first, second = arguments[i].value_type, arguments[j].value_type
         before, after = kept_if_shared, unwritten(message.format("arrays"))
@@ -288,7 +286,7 @@ def alias_checks(
 
 
 def cpu_typing_context() -> Any:
-    """The CPU's typing context, with everything loaded that was registered so far."""
+    """The CPU's typing context, with all registrations so far."""
     context: Any = cpu_target.typing_context
     context.refresh()
     return context
@@ -300,8 +298,9 @@ def rule_arguments(
     request: RuleRequest | ForwardRuleRequest,
     width: int = 1,
 ) -> tuple[RuleArgument, ...]:
-    """The arguments of a call as the engine sees them, each part of a tuple with arrays by itself;
-    `width` shadows where the rule takes a batch.
+    """The arguments of a call as the engine sees them, with tuples with arrays split into parts.
+
+    An argument that the rule takes as a batch has `width` shadows.
     """
     apart = taken_apart(marked)
     kinds = [
@@ -326,7 +325,7 @@ def rule_arguments(
 
 
 def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[RuleParameter, ...]:
-    """What the rule takes for the arguments of a call."""
+    """The parameters of the rule, for the arguments of a call."""
     return tuple(
         RuleParameter(
             name=whole.name,
@@ -340,7 +339,7 @@ def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Rul
 
 
 def checked_primal(marked: MarkedCall, symbol: str) -> Any:
-    """The library of the function itself with the check of what it returns."""
+    """The library of the function itself, with a check of its result."""
     arguments = [
         RuleArgument(name, found, found, "const", annotation_type(Const, found))
         for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
@@ -357,10 +356,10 @@ def _compile_reverse(
     pair: RulePair,
     tape: types.Type,
 ) -> tuple[Any, tuple[types.Type, ...]]:
-    """The reverse for a tape it only reads; else for its own copies of the arrays and lists of
-    these types.
+    """The compiled reverse, and the types of the arrays and lists of its tape that it gets copies
+    of, as it might write into them.
 
-    Numba's types refuse most of what writes into arrays, and LLVM is asked for the rest.
+    Numba's read-only array types refuse most writes, and LLVM proves the absence of others.
     """
     wanted, made = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
@@ -376,7 +375,7 @@ def _compile_reverse(
     arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
     lists = () if is_trusted(pair) else lists_of(tape)
     if arrays and not is_trusted(pair):
-        # For `tape *= 2` of an array that can only be read Numba has no error of its own.
+        # For `tape *= 2` of a read-only array Numba has no error of its own: an AttributeError.
         with suppress(NotCompilable, AttributeError):
             args = (*leading, frozen(tape), *annotations)
             reverse = compile_function(pair.reverse, args, pair)
@@ -396,8 +395,9 @@ def _compile_reverse(
 
 
 def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
-    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's
-    type. What `accumulate` refuses, it has given its own reason for.
+    """Whether Numba's error is about a use of the tape: at a line with its name, on its type.
+
+    Errors of `accumulate` give their own reason.
     """
     plain = getattr(pair.reverse, "py_func", pair.reverse)
     if str(tape) not in error.why or "accumulate" in error.why:
@@ -412,7 +412,7 @@ def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> b
 def _check_augmented(
     augmented: Any, marked: MarkedCall, pair: RulePair, *, needs_primal: bool
 ) -> types.Type:
-    """Check what an augmented primal returns; gives the type of its tape."""
+    """Check what an augmented primal returns; return the type of its tape."""
     returned = augmented.signature.return_type
     if getattr(returned, "instance_class", None) is not AugmentedReturn:
         raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
@@ -433,8 +433,8 @@ def _derivative_paths(
     parameters: Sequence[RuleParameter],
     pair: RulePair,
 ) -> tuple[int | None, ...]:
-    """Where the derivative of each parameter that is Active at the call, or has a part that is,
-    stands in what the reverse returns.
+    """The index, in the return value of the reverse, of the derivative with respect to each
+    parameter that is Active at the call or has an Active part; None for all of that value.
     """
     returned = reverse.signature.return_type
     active = [i for i, p in enumerate(parameters) if p.annotation.kind in _RETURNED]
@@ -457,7 +457,7 @@ _RETURNED = (Active, MixedDuplicated)
 
 
 def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -> bool:
-    """Whether a reverse returns an entry per parameter, and not the only derivative alone."""
+    """Whether a reverse returns an entry per parameter, rather than its only derivative."""
     return (
         isinstance(returned, types.BaseTuple)
         and len(returned) == len(parameters)
@@ -489,7 +489,7 @@ def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
 
 
 def converts(found: types.Type, expected: types.Type) -> bool:
-    """Whether a value of type `found` can stand for one of type `expected` without loss."""
+    """Whether type `found` converts to `expected` without loss."""
     if isinstance(found, types.Optional):
         return False
     if found == expected:
@@ -501,7 +501,7 @@ def converts(found: types.Type, expected: types.Type) -> bool:
 
 
 def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) -> RuleReturnError:
-    """The error about what a function of a rule returns."""
+    """The error for a function of a rule that returns the wrong type."""
     return RuleReturnError(
         f"the rule of {pair.name} returns {type_name(found)}, expected {expected}",
         where=[rule_location(function, ())],

@@ -5,15 +5,15 @@ Their convention is in `ir.derivatives.rulecall`.
 Needs       a `CompiledRule`: both halves compiled for the CPU, and how each argument gets to them
 Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if
             it is needed) drop
-Invariants  W1  a rule function borrows what it is passed; results are owned by who reads them, and
-                what nobody reads is released
+Invariants  W1  a rule function borrows its arguments; results belong to whoever reads them, and
+                unread results are released
             W2  scratch shadows live for one call, on its error path too
             W3  a status other than 0 and its exception are passed on unchanged
-            W4  nothing the engine holds is leaked by an exception in a rule, although Numba's own
-                code does not release what it has counted when it raises
+            W4  an exception in a rule leaks no memory of the engine, although Numba's own code does
+                not release its references when it raises
 
-A result that is Const at the call has no place with the engine between the two halves; where the
-reverse is to see it, it travels with the tape.
+The engine does not store a result that is Const at the call between the two halves. If the reverse
+takes it, it is stored with the tape.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def build_primal(
     apart: dict[tuple[types.Type, types.Type], Any],
     symbol: str,
 ) -> Any:
-    """Build the function itself with the check of what it returns, for calls no rule serves."""
+    """Build the function itself with a check of its result, for calls that need no rule."""
     context = cpu_context()
     library = context.codegen().create_library(symbol)
     leave_to_caller(library)
@@ -114,7 +114,7 @@ class _Another(RuleCaller):
 
 
 class _Half(RuleCaller):
-    """The code between the engine and one half of a rule pair."""
+    """A builder of the function through which the engine calls one half of a rule pair."""
 
     leading: tuple[str, ...]
 
@@ -149,7 +149,7 @@ class _Augmented(_Half):
         self.check_objects(rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
-        if primal_type == types.none != self.return_type:  # a number that nobody reads
+        if primal_type == types.none != self.return_type:  # a number that is not read
             primal, primal_type = context.get_constant_null(self.return_type), self.return_type
         self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
         self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
@@ -180,7 +180,7 @@ class _Augmented(_Half):
     def _keep_apart(
         self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
     ) -> None:
-        """Leave with an error if what the rule returns is not memory of its own."""
+        """Return an error if an array that the rule returns is not new memory."""
         shadowed = self.rule.result.dval is not None
         others = [(primal, [shadow])] if shadowed else []
         fields = [
@@ -227,12 +227,14 @@ class _Augmented(_Half):
         return value
 
     def _carried(self, result: Any, shadow: Any) -> tuple[list[Any], types.Type]:
-        """The fields of `dret`, which the tape owns; and the type left to release of the shadow."""
+        """The fields of `dret`, now owned by the tape, and the type of the shadow that remains to
+        be released.
+        """
         rule, context, builder = self.rule, self.context, self.builder
         shadow_type = rule.augmented_types[1]
         return_type = rule.marked.result_type
         if rule.result.kind is Active:
-            # The cotangent of a result that nothing active reads.
+            # The cotangent of a result that no active code reads is zero.
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, result)
         if rule.result.dval is not None:
@@ -256,7 +258,7 @@ class _ReverseHalf(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
 
     def borrowed(self, value_type: types.Type, value: Any) -> Any:
-        """Without owner: unlike a tape, nothing that the reverse returns can hold on to it."""
+        """The value without its owner: nothing that the reverse returns can refer to it."""
         return self.without_owner(value_type, value)
 
     def build(self) -> None:
@@ -286,7 +288,7 @@ class _ReverseHalf(_Half):
         self.finish()
 
     def _shadows(self, fields: Sequence[Sequence[Any]]) -> Any:
-        """The tuple of those that are arrays."""
+        """The tuple of all shadows that are arrays."""
         typed = zip(fields, self.arguments, strict=True)
         shadows = [
             value
@@ -297,7 +299,7 @@ class _ReverseHalf(_Half):
         return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
 
     def _copied(self, value: Any, found: types.Type, shadows: Any) -> Any:
-        """The tape, with copies of its arrays where the reverse may write into them."""
+        """The tape, with copies of those arrays that the reverse may write into."""
         if isinstance(found, types.BaseTuple) and self.rule.copiers:
             for i, item in enumerate(types_of(found)):
                 part = self._copied(self.builder.extract_value(value, i), item, shadows)
@@ -311,7 +313,9 @@ class _ReverseHalf(_Half):
         return made
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
-        """The rule's own tape, `dret`, and what else is kept: see `CompiledRule.stored_type`."""
+        """The rule's own tape, `dret`, and the rest of the stored tape, see
+        `CompiledRule.stored_type`.
+        """
         rule, context = self.rule, self.context
         tape, fields, rest = self._unpacked(self._load_tape())
         if not rule.carries_result:
@@ -354,7 +358,7 @@ class _ReverseHalf(_Half):
                 found = types_of(return_type)[index]
             wanted = derivative_type(parameter.value_type)
             if isinstance(found, types.BaseAnonymousTuple) and found != wanted:
-                wanted = anonymous(wanted)  # a plain tuple will do for a named one
+                wanted = anonymous(wanted)  # a plain tuple is accepted for a named one
             value = context.cast(builder, value, found, wanted)
             for entry_type, entry in self._entries(parameter, wanted, value):
                 packer = context.get_arg_packer([entry_type])

@@ -1,14 +1,14 @@
 """Reverse mode for several shadows at once: one primal sweep, and one reverse sweep for all lanes.
 
-The seed of an Active return goes to every lane. Where a rule wants a primal sweep for every lane
-(D1 of `ir.generate.widen`), there is a reverse per lane instead: the primal is recorded once, with
-working shadows, and for every lane the reverse plays over that tape. An argument the function only
-reads has its derivative added to the lane's shadow; one that it writes has the lane's shadow moved
-in and out, since the reverse consumes what it holds.
+The seed of an Active return goes to every lane. If a rule needs a primal sweep for every lane (D1
+of `ir.generate.widen`), there is a reverse sweep per lane instead: the primal is recorded once,
+with working shadows, and the reverse runs over that tape for every lane. If the function only reads
+an argument, its derivative is added to the lane's shadow. If it writes the argument, the lane's
+shadow is moved into the working shadow and back, since the reverse consumes its contents.
 
 Invariants  B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
                 primals and with other lanes
-            B3  no reference is held when an exception leaves
+            B3  an exception leaks no reference
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _one_by_one(
 
 
 def refuse_shared_records(arguments: Sequence[ArgumentSpec]) -> None:
-    """Refuse records where there are working shadows: nothing would own those of a record."""
+    """Refuse records if there are working shadows: nothing would own those of a record."""
     for argument in arguments:
         if argument.activity != "const":
             where = "a batch where a rule wants a primal sweep for every lane"
@@ -175,7 +175,7 @@ class Lanes:
         tape: Any,
         release: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """The reverse of one lane, for a cotangent of the result (type and value)."""
+        """Run the reverse of one lane, for a cotangent of the result (type and value)."""
         for k, found, working in self._working(fields):
             if self.written[k]:
                 floats.take(self.context, self.builder, found, working, self.lanes[k][lane])
@@ -188,7 +188,7 @@ class Lanes:
         return bars
 
     def _working(self, fields: Sequence[Field]) -> Iterator[tuple[int, Any, Any]]:
-        """The number and type of each argument with a working shadow, and that."""
+        """The position, type and working shadow of each argument that has one."""
         for k, (_, working) in enumerate(fields):
             for shadow in working:
                 yield k, self.emitter.arguments[k].numba_type, shadow
@@ -205,8 +205,10 @@ class Lanes:
         return isinstance(ty, AnnotationType) and ty.kind in BATCHED
 
     def check(self, working: Sequence[Field] | None = None) -> None:
-        """Check the shadows of all lanes (B2); for a tape that was made before, with its `working`
-        shadows: an object or a list may have changed since, so that these say what it was like.
+        """Check the shadows of all lanes (B2).
+
+        If the tape was made earlier, objects and lists may have changed since; then the shadows are
+        compared with the tape's `working` shadows, which have their former structure.
         """
         emitter, primals = self.emitter, list(self.primals)
         for k, found, shadow in self._working(working or ()):

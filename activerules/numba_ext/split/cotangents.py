@@ -1,8 +1,8 @@
-"""Cotangents of a result and the shadows they go to: arrays, and tuples with arrays.
+"""Cotangents of results with arrays, and the shadows that they are added to.
 
-Nothing that is emitted here raises, so that nothing leaks. Where nothing is an array it does
-nothing. Of what may be None, the cotangent may be None, and is where the result is; so may be that
-of an array of integers.
+The emitted code never raises, so that nothing leaks; for results without arrays it does nothing.
+The cotangent of an optional result may be None, and must be if the result is None. That of an array
+of integers may be None, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNTS = types.Integer | types.Boolean
 
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
-    """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
+    """Raise `ActivityError` unless the type of a cotangent fits the result."""
     for _, node, other in pairs(layout_of(shadow), layout_of(cotangent)):
         if not _is_one(node, other):
             what = f"{type_name(node.numba_type)} is {type_name(other.numba_type)}"
@@ -66,7 +66,7 @@ def _holds(node: Node, other: Node) -> bool:
 
 
 def fits(context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
-    """Whether the arrays of a cotangent have the shapes of the result's: of a shadow and it."""
+    """Whether the arrays of a cotangent have the shapes of those in the shadow of the result."""
     em, nodes = Emit(context, builder), tuple(map(layout_of, found))
     result = cgutils.alloca_once_value(builder, cgutils.true_bit)
     for visit in walk(em, nodes, pair, depth=Depth.VALUE):
@@ -113,7 +113,7 @@ def clear(typing_context, shadow):
 
 @register_jitable
 def copy_of_shadow(shadow: Any) -> Any:
-    """A new array with what is in the shadow."""
+    """A new array with the contents of a shadow."""
     result = np.empty(shadow.shape, shadow.dtype)
     overwrite(result, shadow)
     return result

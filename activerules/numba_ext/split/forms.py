@@ -5,10 +5,10 @@ intrinsics, as the forms in `intrinsics` are; `record(spec, function, *annotated
 `(tape, primal, shadow)`, `play(spec, function, *annotated, dret, tape)` the derivatives. With
 several shadows per argument, `shadow`, `dret` and each derivative are tuples, one entry per lane.
 
-Invariants  S1  what fails leaves no tape: `record` releases everything when the primal raises
-            S2  a shadow of the result has one reference for the caller, as the result has
-            S3  `play` takes the tape before it changes anything, and only with the arguments that
-                `record` had; a tape is empty when its one reverse has run
+Invariants  S1  no tape remains after an error: `record` releases everything if the primal raises
+            S2  the caller owns a reference to the shadow of the result, as to the result
+            S3  `play` claims the tape before it changes anything, and only for the arguments of
+                `record`; a tape is emptied after its one reverse has run
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ register_static(SplitSpec, SplitType)
 
 
 def record_form(typing_context, spec, function, *args):
-    """`(tape, primal, shadow)`; None for what is not asked for, or does not exist."""
+    """`(tape, primal, shadow)`; None for what is not requested or does not exist."""
     args = tuple(map(types.unliteral, args))
     asked, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
@@ -111,7 +111,7 @@ def record_form(typing_context, spec, function, *args):
 
 
 def wrong_tape(tape: Any, function: Any) -> TapeError:
-    """The error of something that is no tape of this derivative."""
+    """The error for a value that is not a tape of this derivative."""
     what = f"the tape of {tape.function}" if isinstance(tape, TapeType) else type_name(tape)
     return TapeError(
         f"{what} was given to the reverse of {dispatcher_of_type(function).py_func.__name__}",
@@ -177,7 +177,7 @@ def read_cotangents(
 
 
 def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """`autodiff_thunk` inside `@njit`: a tuple of what `make` makes, as values without data."""
+    """`autodiff_thunk` inside `@njit`: a tuple of the thunks that `make` makes, without data."""
 
     def form(typing_context, mode, function, *activities):
         if not isinstance(mode, ModeType):
@@ -214,8 +214,8 @@ def read_split(
 ) -> tuple[SplitSpec, DerivativeCall]:
     """Compile the derivative for annotated types.
 
-    A result asked for as `Annotation` has the activity that fits it. Of a batch, the derivative may
-    have width 1 nevertheless: see `DerivativeSpec`.
+    If the activity of the result is given as `Annotation`, it is inferred from the result's type.
+    The derivative may have width 1 although the call is a batch: see `DerivativeSpec`.
     """
     dispatcher = dispatcher_in(function)
     arguments = read_kinds(asked, dispatcher, args)
@@ -258,7 +258,7 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
 class SplitEmitter(Emitter):
     """Emits one half of a derivative.
 
-    has_cotangent   whether the shadow of the result holds the cotangent in its arrays already
+    has_cotangent   whether arrays of the result's shadow already contain the cotangent
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class SplitEmitter(Emitter):
         self.repeated = asked.repeated
 
     def record(self, fields: Sequence[Field]) -> tuple[Any, Any, list[Any]]:
-        """Run the augmented primal; gives tape, primal, and the shadows, borrowed from the tape."""
+        """Run the augmented primal; returns tape, primal, and shadows borrowed from the tape."""
         context, builder = self.context, self.builder
         fields = self._with_scratch(fields)
 
@@ -323,9 +323,9 @@ class SplitEmitter(Emitter):
         release: Callable[[], None] = lambda: None,
     ) -> list[list[Any]]:
         """Run the reverse over a tape, for the cotangent (type and value) of the result in each
-        lane; gives, for each lane, the derivative with respect to each argument.
+        lane; returns, for each lane, the derivative with respect to each argument.
 
-        Where it fails, the tape is emptied, and what `release` emits runs.
+        If it fails, the tape is emptied, and the code that `release` emits runs.
         """
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
@@ -368,7 +368,7 @@ class SplitEmitter(Emitter):
         return self.derivatives(derivatives)
 
     def call_jitable(self, function: Any, typed: Any, values: Sequence[Any]) -> Any:
-        """Call a Python function, compiled here; its exceptions are passed on as the primal's."""
+        """Compile a Python function and call it; its exceptions are passed on like the primal's."""
         code = self.context.compile_subroutine(self.builder, function, typed)
         status, value = self.context.call_internal_no_propagate(
             self.builder, code.fndesc, typed, values
@@ -394,7 +394,7 @@ class SplitEmitter(Emitter):
         )
 
     def _allocated(self, block: HandleFields, overlap: Any, release: Callable[[], None]) -> Any:
-        """New memory for a tape; its destructor is that of the sweeps which run."""
+        """New memory for a tape, with the destructor that matches the sweeps which run."""
         builder = self.builder
         size = cgutils.intp_t(block.size)
         destructor = self._drop(self.gradient.symbol)
@@ -414,14 +414,14 @@ class SplitEmitter(Emitter):
         return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
 
     def _variant(self, block: HandleFields) -> Any:
-        """Whether the tape is one for arguments that overlap."""
+        """Whether the tape belongs to the sweeps for arguments that overlap."""
         if self.gradient.conservative_symbol in (None, self.gradient.symbol):
             return cgutils.false_bit
         variant = self.builder.load(block.variant)
         return self.builder.icmp_unsigned("!=", variant, variant.type(0))
 
     def _drop_tape(self, block: HandleFields, variant: Any) -> None:
-        """Release all that the tape holds: it is used, or its reverse failed half-way."""
+        """Empty the tape, after its reverse has run or failed."""
         drop = self._drop(self.gradient.symbol)
         if variant is not cgutils.false_bit:
             other = self._drop(self.gradient.conservative_symbol)
@@ -436,7 +436,7 @@ class SplitEmitter(Emitter):
         return [shadow for lanes in owned for shadow in lanes]
 
     def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
-        """The bits of every argument and shadow of the user's, with the names of their parts."""
+        """The words that identify the user's arguments and shadows, with the names of parts."""
         scratch = memory.owned_shadows(self.gradient, self.arguments)
         em = Emit(self.context, self.builder)
         for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
@@ -445,7 +445,7 @@ class SplitEmitter(Emitter):
             yield from identity_of(em, argument.name, node, primal, shadows)
 
     def _require_same(self, block: HandleFields, words: Sequence[tuple[str, Any]]) -> None:
-        """Refuse other arguments than those the tape was made from."""
+        """Refuse arguments other than those the tape was made from."""
         builder = self.builder
         differs: dict[str, Any] = {}
         for number, (name, word) in enumerate(words):
@@ -466,8 +466,8 @@ class SplitEmitter(Emitter):
         return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
 
     def _cotangent(self, address: Any, dret: tuple[Any, Any]) -> Any:
-        """The shadow of the result at `address`, with the floats of the cotangent in it;
-        None if it has none.
+        """The shadow of the result, which is at `address`, with the cotangent's floats inserted;
+        None if the cotangent has no floats outside arrays.
         """
         if self.asked.result not in (Active, MixedDuplicated):
             return None
@@ -477,8 +477,8 @@ class SplitEmitter(Emitter):
         return self.context.get_return_value(self.builder, result, merged)
 
     def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
-        """A part of the shadow with the floats of the cotangent; its arrays are those of the
-        shadow, or must be.
+        """A part of the shadow with the floats of the cotangent; arrays of a cotangent that the
+        user passes must be those of the shadow.
         """
         result, dret_type = (leaf.numba_type for leaf in leaves)
         if isinstance(leaves[0], Number):
@@ -495,8 +495,8 @@ class SplitEmitter(Emitter):
         return shadow
 
     def _merged_optional(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
-        """As `_merged`, of what may be None: so may its cotangent, which is that of an array then,
-        and zero of a number.
+        """As `_merged`, for an optional part, whose cotangent may be None: then that of a number is
+        zero, and that of an array is what the shadow contains.
         """
         context, builder = self.context, self.builder
         result, dret_type = (leaf.numba_type for leaf in leaves)

@@ -1,12 +1,12 @@
 """A pullback as a value: a compiled stub that carries the tape and the arrays it works on.
 
 `pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The forms here
-are what the stubs of `vjp` run: `make_form` gives `(out, pullback)`, `pullback_form` the cotangents
+implement the stubs of `vjp`: `make_form` returns `(out, pullback)`, `pullback_form` the cotangents
 of the primals.
 
 A pullback carries the tape, the primals, one working shadow per Duplicated primal, and the shadow
-of the result. A run clears the shadows, adds the cotangent to that of the result, plays the tape,
-and hands out copies. Both forms are intrinsics that hold no reference where they raise.
+of the result. A run clears the shadows, adds the cotangent to that of the result, runs the reverse,
+and returns copies. Both forms are intrinsics that leak no reference if they raise.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from activerules.values.walk import Emit, rebuild
 
 
 class PullbackType(StubType):
-    """The type of the pullbacks one stub makes, with the type of what they carry."""
+    """The type of the pullbacks of one stub, which includes the type of their data."""
 
     def __init__(self, dispatcher: Any, data: types.BaseTuple) -> None:
         self.data = data
         super().__init__(dispatcher)
         self.name = f"pullback({self.stub}, {data})"
-        self._hash = hash(self.key)  # of types in types; each call from Python asks for it
+        self._hash = hash(self.key)  # expensive, and needed by each call from Python
 
     def __hash__(self) -> int:
         """The hash of the key."""
@@ -101,16 +101,16 @@ class Pullback:
         return restored(Pullback.run(self._type.stub.dispatcher, self, flattened(cotangent)))
 
     def __repr__(self) -> str:
-        """Say whose pullback it is."""
+        """Name the function of the pullback."""
         return f"<pullback of {self._data[0]!r}>"
 
     def __reduce__(self) -> Any:
-        """A pullback is memory of this process."""
+        """Raise `TypeError`: a pullback is memory of this process."""
         raise TypeError("a pullback cannot be pickled or copied")
 
 
 class PullbackApart(Pullback):
-    """A pullback that Python runs by a function of what it carries, `run_data`."""
+    """A pullback that Python runs by calling `run_data` with the pullback's data."""
 
     __slots__ = ("_run_data",)
 
@@ -130,7 +130,7 @@ def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
 
 @intrinsic
 def bind(typing_context, stub, data):
-    """A pullback with a stub of its own, which carries `data`."""
+    """A pullback of `stub` that carries `data`."""
     bound = PullbackType(stub.stub.dispatcher, data)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
@@ -157,8 +157,8 @@ def data_of(typing_context, pullback):
 @box(PullbackType)
 def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
-    # The type holds functions of the user's, which need not be picklable. Its address is good in
-    # this process only, and code with such an address is not cached on disk.
+    # The type refers to functions of the user, which need not be picklable. So its address is used:
+    # that is valid in this process only, and Numba does not cache code with it on disk.
     _boxed[id(ty)] = ty
     address = c.context.add_dynamic_addr(c.builder, id(ty), info="activerules pullback")
     kind = c.pyapi.unserialize(c.pyapi.serialize_object(Pullback))
@@ -173,8 +173,8 @@ _boxed: dict[int, PullbackType] = {}
 
 
 def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
-    """Raise `NotYetSupported` for arguments that a pullback in Python could not hold: of types that
-    Numba takes from Python and does not give back, as slices; `ActivityError` for a buffer.
+    """Raise `NotYetSupported` for arguments that a pullback in Python cannot store: those of types,
+    such as slices, that Numba unboxes but does not box. `ActivityError` for a buffer.
     """
     for name, one in zip(names, found, strict=False):
         refuse_kind(name, one)
@@ -209,7 +209,7 @@ def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
 
 
 def make_form(typing_context, stub, spec, function, *args):
-    """`(out, pullback)` for plain arguments; `stub` is what the pullback runs."""
+    """`(out, pullback)` for plain arguments; the pullback runs `stub`."""
     args = tuple(map(types.unliteral, args))
     asked, call = read_plain(spec.value, function, args)
     result = call.gradient.result_type
@@ -290,7 +290,7 @@ _SHADOWED = (Duplicated, MixedDuplicated)
 
 
 def _pulled_type(found: Any) -> Any:
-    """The type of a cotangent that a pullback hands out: its arrays and objects are new."""
+    """The type of a cotangent that a pullback returns, with new arrays and objects."""
     return map_type(layout_of(found), _pulled_leaf_type)
 
 
@@ -320,12 +320,12 @@ class _Run:
         self.tape, self.primals, self.shadows, self.shadow = parts
         self.cotangent_type, self.cotangent = cotangent, values[1]
         tape = cgutils.create_struct_proxy(self.types[0])(context, builder, self.tape)
-        # only the state is asked for: what follows it does not matter
+        # only the state is read, so that the types of the fields behind it do not matter
         self.block = HandleFields(context, builder, self.types[0].memory, ir.IntType(8), 0)
         self.block.at(tape.block)
 
     def prepare(self) -> None:
-        """Check the cotangent, take the tape, clear the shadows, and put the cotangent in."""
+        """Check the cotangent, claim the tape, clear the shadows, and add the cotangent."""
         builder = self.builder
         pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
         fits = cotangents.fits(self.context, builder, pair_types, pair)
@@ -348,7 +348,7 @@ class _Run:
         ]
 
     def copies(self, asked: SplitSpec, bars: Sequence[Any]) -> list[Any]:
-        """The derivatives, with copies of the working shadows in their places."""
+        """The derivatives; for Duplicated arguments, copies of the working shadows."""
         rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
         return [
             self._pulled(ty, lanes[0], None if kind is Duplicated else bar) if lanes else bar

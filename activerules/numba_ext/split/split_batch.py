@@ -1,12 +1,12 @@
-"""Batches of shadows in split mode: the augmented primal and the reverse run once, as any.
+"""Batches of shadows in split mode: one augmented primal, and one reverse for all lanes.
 
-Where a rule wants a primal sweep for every lane (see `batch`), the reverse runs once per lane. The
-tape is then that of one lane together with its working shadows. For every lane the reverse plays
-over that tape, between the working shadows and those of the lane.
+If a rule needs a primal sweep for every lane (see `batch`), the reverse runs once per lane instead.
+The tape is then that of one lane together with its working shadows. For every lane the reverse runs
+over that tape, with contents moved between the working shadows and those of the lane.
 
 Invariants  P1  one width for activities, shadows and cotangents (`BatchWidthMismatch`)
             P2  the shadows of all lanes are checked in both halves, before anything runs
-            P3  a tape is used once: all lanes are one use
+            P3  a tape is used once, for all lanes
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
 def _read_one_lane(
     asked: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall, int]:
-    """What is asked for in one lane, its call, and the width."""
+    """The specification and the call for one lane, and the width."""
     dispatcher = dispatcher_of_type(function)
     if asked.result not in (Active, Const):
         raise NotYetSupported(
@@ -148,13 +148,13 @@ def _read_one_lane(
 
 
 def _tape_type(call: DerivativeCall) -> Any:
-    """The tape of one lane, and the working shadows."""
+    """The type of a pair: the tape of one lane, and the working shadows."""
     shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
 
 
 def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> HandleFields:
-    """The state of a tape; what follows it in the block does not matter."""
+    """The fields of a tape, of which only the state is used."""
     context, builder = emitter.context, emitter.builder
     native = cgutils.create_struct_proxy(tape)(context, builder, handle)
     block = HandleFields(context, builder, tape.memory, cgutils.int8_t, 0)

@@ -1,7 +1,7 @@
-"""What a function may return in split mode: its activity, its shadow, its cotangent.
+"""Results of functions in split mode: their activity, their shadow, their cotangent.
 
-Gives       `read_result`: the activity that fits what is returned; `shadow_of`: the type of the
-            shadow that `augmented` returns; `require_cotangent`: the check of what `reverse` takes
+Gives       `read_result`: the activity that fits a result; `shadow_of`: the type of the shadow that
+            `augmented` returns; `require_cotangent`: the check of a cotangent given to `reverse`
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _fitting(name: str, found: Any) -> type[Annotation]:
 
 
 def _kinds(found: Any) -> Iterator[str]:
-    """What a result is made of: float, array, nothing (integers, None) or other."""
+    """The kinds of the parts of a result: float, array, nothing (integers, None) or other."""
     if isinstance(found, types.BaseTuple):
         for item in items_of(found):
             yield from _kinds(item)
@@ -106,7 +106,7 @@ def has_shadow(result: type[Annotation]) -> bool:
 
 
 def shadow_of(found: Any) -> Any:
-    """The type of the shadow of a result: its own, with arrays that can be written."""
+    """The type of the shadow of a result: that of the result, with writable arrays."""
     return map_type(layout_of(found), _shadow_of_leaf)
 
 
@@ -117,7 +117,7 @@ def _shadow_of_leaf(leaf: Node) -> Any:
 
 
 def require_cotangent(typing_context: TypingContext, asked: Any, result: Any, dret: Any) -> None:
-    """Raise `ActivityError` unless a cotangent has the type of the result it is asked for."""
+    """Raise `ActivityError` unless a cotangent has the type of its result."""
     if asked not in (Active, MixedDuplicated):
         return
     if not _fits(typing_context, dret, result):

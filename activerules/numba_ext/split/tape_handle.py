@@ -1,12 +1,12 @@
 """The tape of split mode as a value: it may be stored, passed on, dropped, and boxed to Python.
 
 A tape is one counted block of memory (an NRT MemInfo) and the arrays it keeps alive. The block
-holds what the engine shares between the sweeps (`Gradient.memory` bytes, at its start), and behind
-it `HandleFields`. Its destructor releases what the engine's tape holds; so a tape that is dropped
+starts with the memory that the engine shares between the sweeps (`Gradient.memory` bytes), followed
+by `HandleFields`. Its destructor releases the contents of the engine's tape, so that a tape dropped
 unused leaks nothing.
 
-Relies on NRT handing out data that begins at a multiple of 16, as its header of 48 bytes and malloc
-give it; tests/numba_ext/split/test_tape_handle.py looks.
+This relies on data of an NRT block beginning at a multiple of 16, as it does with a header of 48
+bytes and malloc; tests/numba_ext/split/test_tape_handle.py checks that.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ I64 = ir.IntType(64)
 BLOCK = types.MemInfoPointer(types.voidptr)
 
 FRESH, RUNNING, USED = 0, 1, 2
-"""States of a tape: the reverse sweep may run; runs; has run, and the tape is empty."""
+"""States of a tape: the reverse sweep may run; is running; has run, and the tape is empty."""
 
 
 class TapeType(types.Type):
     """The tape of one derivative, named by the symbol of its functions.
 
-    memory  bytes the engine has of its block
-    owned    the types of the arrays it keeps alive
+    memory  bytes of its block that belong to the engine
+    owned   the types of the arrays it keeps alive
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class _TapeModel(models.StructModel):
 
 
 class Tape:
-    """A tape in Python: opaque, made by `augmented`, used up by `reverse`."""
+    """A tape in Python: an opaque value made by `augmented`, used once by `reverse`."""
 
     __slots__ = ("_block", "_owned", "_type")
 
@@ -69,7 +69,7 @@ class Tape:
         return f"<tape of {self._type.function}>"
 
     def __reduce__(self) -> Any:
-        """A tape is memory of this process."""
+        """Raise `TypeError`: a tape is memory of this process."""
         raise TypeError("a tape cannot be pickled or copied")
 
 
@@ -107,12 +107,12 @@ def _unbox_tape(tape: TapeType, value: Any, c: Any) -> NativeValue:
 
 
 class HandleFields:
-    """The fields behind the engine's memory, in the IR of the function that is being lowered.
+    """Accesses the fields behind the engine's memory, in the function being lowered.
 
     state      FRESH, RUNNING or USED
     variant    whether the sweeps are those for arguments that overlap
     returned   what the primal returned, and its shadow in each lane
-    arguments  the bits of all arguments the tape was made from
+    arguments  the words that identify the arguments the tape was made from
     """
 
     def __init__(
@@ -139,13 +139,13 @@ class HandleFields:
         return self._start + self.context.get_abi_sizeof(self._type)
 
     def at(self, meminfo: Any) -> None:
-        """Take the block of a tape."""
+        """Access the block of a tape from here on."""
         self.memory = self.context.nrt.meminfo_data(self.builder, meminfo)
         start = cgutils.pointer_add(self.builder, self.memory, self._start)
         self._fields = self.builder.bitcast(start, self._type.as_pointer())
 
     def clear(self) -> None:
-        """Make it a fresh tape that holds nothing."""
+        """Make it a fresh, empty tape."""
         cgutils.memset(self.builder, self.memory, cgutils.intp_t(self.size), 0)
 
     def field(self, index: int) -> Any:
@@ -165,7 +165,7 @@ class HandleFields:
 
     @property
     def returned(self) -> list[Any]:
-        """Pointers to what was returned and to its shadows."""
+        """Pointers to what the primal returned, and to its shadow in each lane."""
         return [self.field(2 + k) for k in range(self._count)]
 
     def word(self, number: int) -> Any:
@@ -175,7 +175,7 @@ class HandleFields:
         return self.builder.gep(self._fields, path)
 
     def change_state(self, old: int, new: int) -> Any:
-        """Change the state; true if it was `old`. One of several threads succeeds."""
+        """Change the state atomically; true if it was `old`. Of several threads one succeeds."""
         result = self.builder.cmpxchg(
             self.state, cgutils.int32_t(old), cgutils.int32_t(new), "acq_rel", "monotonic"
         )

@@ -1,7 +1,7 @@
 """ZeroTangent, NoTangent, One and NotImplementedTangent inside `@njit`.
 
-All that is known of them is in their types, so computing with them leaves no code: `x + zero`
-is `x`, `one * x` is `x`. NotImplementedTangent holds a message that must be a literal.
+They are described by their types alone, so that computing with them leaves no code: `x + zero` is
+`x`, `one * x` is `x`. The message of NotImplementedTangent must be a literal.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ register_model(TangentType)(models.OpaqueModel)
 
 
 class StructuralTangentType(types.Type):
-    """The type of a `Tangent[P]`: the class P, and the types of the fields that were given, in the
-    order of P where it has one.
+    """The type of a `Tangent[P]`: the class P, and the types of the given fields, in the order of P
+    if it has one.
     """
 
     def __init__(self, primal: Any, fields: tuple[tuple[Any, types.Type], ...]) -> None:
@@ -64,7 +64,7 @@ class StructuralTangentType(types.Type):
 
 
 def refuse_type(found: Any) -> None:
-    """Raise `TangentNotImplemented` for the type of a tangent that a rule does not have."""
+    """Raise `TangentNotImplemented` if a type is that of a `NotImplementedTangent`."""
     if isinstance(found, TangentType) and isinstance(found.value, NotImplementedTangent):
         found.value.refuse()
 
@@ -111,7 +111,7 @@ def _type_not_implemented(context: Any) -> Any:
     def typer(info: Any = None) -> Any:
         if info is None:
             return TangentType(NotImplementedTangent())
-        # Numba asks for the type of any string first; it comes again with the literal.
+        # Numba first asks with the type of any string, then again with the literal.
         is_literal = isinstance(info, types.StringLiteral)
         return TangentType(NotImplementedTangent(info.literal_value)) if is_literal else None
 
@@ -124,7 +124,7 @@ def _construct_not_implemented(context: Context, builder: Builder, sig: Any, arg
     return ir.Constant(context.get_value_type(sig.return_type), None)
 
 
-# --- algebra: the answer of the Python classes, for types ---
+# --- algebra, as of the Python classes, on types ---
 
 
 def _sum(x: Any, y: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What a converted rule calls, compiled; the meaning is that of `rules.closures.delivery`.
+"""The compiled forms of the functions in `rules.closures.delivery`, which converted rules call.
 
-Everything is decided by the types of the annotation and of the cotangent: a symbolic zero for an
-array leaves no code at all.
+The types of the annotation and of the cotangent select the code: a symbolic zero for an array
+leaves none.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _returned(x: AnnotationType, x_bar: Any) -> Any:
 
 
 def _projected(found: Any, tangent: Any) -> Any:
-    """Return a compiled `(x, tangent) -> tangent`, as a value of the type of x: numbers, and tuples
-    of them, with None in place of integers.
+    """Return a compiled `(x, tangent) -> tangent` that converts a tangent to the type of x: numbers
+    and tuples of them, with None for integers.
     """
     refuse_type(tangent)
     if isinstance(found, types.BaseTuple):
@@ -116,7 +116,7 @@ def _projected(found: Any, tangent: Any) -> Any:
 
 
 def _projected_tuple(found: Any, tangent: Any) -> Any:
-    """Write out the items: each has a type of its own."""
+    """As `_projected`, item by item, as the items have different types."""
     items_of = types_of(found)
     entries = _tangents_of_items(found, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
@@ -129,7 +129,7 @@ def _projected_tuple(found: Any, tangent: Any) -> Any:
 
 
 def _tangents_of_items(found: Any, tangent: Any) -> list[tuple[str, Any]]:
-    """How the tangents of the items of a tuple are written, and their types."""
+    """The expressions of the tangents of a tuple's items, with their types."""
     count = len(types_of(found))
     if is_zero_type(tangent):
         return [("None", types.none)] * count
@@ -145,8 +145,8 @@ def _tangents_of_items(found: Any, tangent: Any) -> list[tuple[str, Any]]:
 
 
 def _delivered(found: Any, x_bar: Any) -> Any:
-    """Return a compiled `(x, dval, x_bar) -> entry` that adds the arrays of a cotangent; the entry
-    has the derivatives of the numbers.
+    """Return a compiled `(x, dval, x_bar) -> entry` that adds the arrays of a cotangent to `dval`,
+    and returns the derivatives of the numbers.
     """
     if isinstance(found, types.BaseTuple):
         entries = _tangents_of_items(found, x_bar)
@@ -226,7 +226,7 @@ def _kept(value, result, overwritten):
 
 
 def _of_items(found: Any, parameters: str, call: str, scope: dict[str, Any]) -> Any:
-    """A function that makes a tuple of a call for each item: they have types of their own."""
+    """A function that returns a tuple with the result of `call` for each item."""
     items = "".join(f"{call.format(i=i)}, " for i in range(len(found)))
     made = "made" if isinstance(found, types.BaseNamedTuple) else ""
     source = f"def of_items({parameters}):\n return {made}({items})"
@@ -235,7 +235,7 @@ def _of_items(found: Any, parameters: str, call: str, scope: dict[str, Any]) -> 
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    """Whether the memory two arrays reach over has a byte in common."""
+    """Whether the extents of two arrays have a byte in common."""
     return np.may_share_memory(a, b)
 
 
@@ -262,7 +262,7 @@ def _compiled_overlap(a, b):
 
 
 def _extent(a: Any) -> tuple[int, int]:
-    """The first byte an array reaches, and the one after its last."""
+    """The addresses of an array's first byte and of the one after its last."""
     raise NotImplementedError("this function only has a compiled form")
 
 

@@ -1,12 +1,12 @@
 """`ProjectTo` and `add_inplace` inside `@njit`.
 
-Needs       the types of the primal and of its tangent: they decide everything but shapes
-Gives       `ProjectTo(x)`, a value that holds the shapes of the arrays in x, and calls of it;
+Needs       the types of the primal and of its tangent: they determine everything but shapes
+Gives       `ProjectTo(x)`, a value with the shapes of the arrays in x, and calls of it;
             `add_inplace`, `is_inplaceable_destination`
-Invariants  J1  what is returned has the type the Python form would give it, by types alone
+Invariants  J1  results have the type that the Python form gives, as determined by types alone
 
-Where the Python form of `add_inplace` makes a new array for a sum that does not fit the memory of
-`x`, so does this one where the types say so; shapes that differ are `TangentMismatch`.
+The Python form of `add_inplace` makes a new array if the sum does not fit the memory of `x`. This
+one does so if the types say that it does not; other shapes raise `TangentMismatch`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ProjectionType(types.Callable):
         super().__init__(f"ProjectTo({primal})")
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
-        """The signature of a call: that of `_project`, with the projection itself in front."""
+        """The signature of a call: that of `_project`, with the projection as first argument."""
         function = context.resolve_value_type(_project)
         found = function.get_call_type(context, (self, *args), kws)
         if found is None:
@@ -54,11 +54,11 @@ class ProjectionType(types.Callable):
         return signature(found.return_type, *found.args[1:], recvr=self)
 
     def get_call_signatures(self) -> Any:
-        """None is known before the call."""
+        """No signature is known before a call."""
         return (), True
 
     def get_impl_key(self, sig: Any) -> Any:
-        """Where the target context has the compiled call."""
+        """The key under which the target context has the compiled call."""
         return self._keys[sig.args]
 
 
@@ -120,7 +120,7 @@ def _project_form(projection, dx):
     return lambda projection, dx: project(_remembered(projection), dx)  # pyright: ignore[reportCallIssue]
 
 
-# --- what a projection does, by the type of the primal and of the tangent ---
+# --- projections, by the types of primal and tangent ---
 
 
 def _projected(primal: Any, dx: Any) -> Any:

@@ -1,13 +1,13 @@
-"""`Tangent[P]` inside `@njit`: fields, sums, multiples, and the move of a primal.
+"""`Tangent[P]` inside `@njit`: fields, sums, multiples, and `p + t` for a primal p.
 
-Needs       fields whose names are written out: a tangent is a struct of those that were given
+Needs       field names that are spelled out: a tangent is a struct of the fields given
 Gives       the compiled forms of `Tangent[P](…)`, `t.x`, `t[0]`, `t + t`, `p + t`, `c * t`,
             `len`, `tuple`, loops, `canonicalize`; boxing and unboxing
 Invariants  X1  a field that was not given is `ZeroTangent()`, a type: adding it leaves no code
             X2  tuples in fields add entry by entry, as in Python
 
-`Tangent[P]` is written inside `@njit` for named tuples, `tuple` and `dict`; for a jitclass it is
-made outside (`SpringTangent = Tangent[Spring]`), as Numba does not tell which class a name is.
+`Tangent[P]` can be written inside `@njit` for named tuples, `tuple` and `dict`. For a jitclass it
+is made outside (`SpringTangent = Tangent[Spring]`), as Numba does not know the class by its name.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _rebuilt(primal: Any, keys: tuple[Key, ...], *values: Any) -> Tangent:
 
 
 def _call_python(c: Any, function: Any, *args: Any) -> Any:
-    """Call a Python function; static arguments are those that are no LLVM values."""
+    """Call a Python function; arguments that are no LLVM values are constants."""
     objects = [
         a if hasattr(a, "type") else c.pyapi.unserialize(c.pyapi.serialize_object(a))
         for a in (function, *args)
@@ -171,16 +171,16 @@ class ConstructorType(types.Callable, types.Opaque):
         return signature(result, *result.fields.values()).replace(pysig=pysig)
 
     def get_call_signatures(self) -> Any:
-        """None is known before the call."""
+        """No signature is known before a call."""
         return (), True
 
     def get_impl_key(self, sig: Any) -> Any:
-        """All constructors are lowered alike."""
+        """The class: all constructors have the same implementation."""
         return type(self)
 
 
 def _identifier(key: Key) -> str:
-    """The attribute of a field: positions of tuples have none of their own."""
+    """The attribute name of a field; those of tuples, which have none, are made from positions."""
     return f"_{key}" if isinstance(key, int) else key
 
 
@@ -292,7 +292,7 @@ def _tuple(tangent):
 
 
 def _types_of_items(tangent: StructuralTangentType) -> list[types.Type]:
-    """The types of what a loop over a tangent gives."""
+    """The types of the items that a loop over a tangent yields."""
     found: dict[Any, Any] = tangent.fields
     return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
 
@@ -302,7 +302,7 @@ class _Iterator(AbstractTemplate):
     key = "getiter"
 
     def generic(self, args: Any, kws: Any) -> Any:
-        """Entries of one type are iterated over as those of a tuple are."""
+        """Type iteration over entries of one type as iteration over a tuple."""
         (tangent,) = args
         if not isinstance(tangent, StructuralTangentType):
             return None
@@ -338,7 +338,7 @@ def _from_source(source: str, **names: Any) -> Any:
 
 
 def _made(tangent: StructuralTangentType, head: str, fields: dict[Key, str]) -> Any:
-    """The implementation that gives a tangent of the same class with these fields."""
+    """The implementation that returns a tangent of the same class with these fields."""
     entries = ", ".join(
         text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
     )
@@ -398,7 +398,7 @@ def _constructor_fields(x: types.ClassInstanceType) -> tuple[str, ...]:
 
 
 def _each(tangent: StructuralTangentType, head: str, pattern: str) -> Any:
-    """The implementation that does something to every field."""
+    """The implementation that applies an operation to every field."""
     fields = {key: pattern.format(f"{head[0]}.{_identifier(key)}") for key in tangent.fields}
     return _made(tangent, head, fields)
 
@@ -465,7 +465,7 @@ def _canonicalize(tangent):
     return _from_source(source, make=made, zero=ZeroTangent())
 
 
-# --- what fields do (X2) ---
+# --- operations on fields (X2) ---
 
 
 @overload(plus)

@@ -21,9 +21,9 @@ AUGMENTED = {
     6: "`n` is not left as the function does",
 }
 REVERSE = {
-    11: r"the derivative by `a` differs .*: found 0, expected [-\d]",  # accumulates nothing
-    12: "the derivative by `a` differs from finite differences",  # overwrites the shadow
-    13: "the derivative by `x` differs from finite differences",  # 1 % too large
+    11: r"the derivative with respect to `a` differs .*: found 0, expected [-\d]",  # adds nothing
+    12: "the derivative with respect to `a` differs from finite",  # overwrites the shadow
+    13: "the derivative with respect to `x` differs from finite differences",  # 1 % too large
     14: "with respect to `x` is NaN or infinite, or made from a value that was overwritten",
     15: "the reverse writes into the value of `a`",
     16: "the derivative with respect to `x` is NaN or infinite",
