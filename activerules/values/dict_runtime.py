@@ -200,7 +200,7 @@ define i64 @activerules.dict.room(ptr %d) {{
 }}
 
 ; add a key that is not there; its entry, with a value of zeros
-define i64 @activerules.dict.place(ptr %d, ptr %key, i64 %hash) noinline {{
+define i64 @activerules.dict.add(ptr %d, ptr %key, i64 %hash) noinline {{
 {_LOAD_KEYS}
 {_load("val_size")}
   %zeros = alloca i8, i64 %val_size

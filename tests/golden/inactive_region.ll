@@ -46,7 +46,7 @@ end:
 ;     %loop   depth 1   nothing to undo   0 bytes per iteration
 ;
 ; kept
-;     %s.next.lcssa   a value after a branch   8 bytes per call   it depends on the way control took
+;     %s.next.lcssa   a value after a branch   8 bytes per call   it depends on which branches were taken
 ;
 ; computed again
 ;     none

@@ -364,8 +364,8 @@ def _extend_to_neighbours(
         changed = False
         holders = {
             o
-            for o, held in memory.contents.items()
-            if (o.is_local or o in results) and o not in active and not active.isdisjoint(held)
+            for o, pointees in memory.contents.items()
+            if (o.is_local or o in results) and o not in active and not active.isdisjoint(pointees)
         }
         changed |= bool(holders)
         active |= holders

@@ -289,7 +289,7 @@ class _Check:
                 mixed,
                 "it comes from outside, or from a function whose code is not visible, and is "
                 "passed to a function that is not inlined, as one that calls itself: there, all "
-                "that its pointers lead to counts as one piece of memory",
+                "that its pointers lead to counts as one block of memory",
                 [
                     "pass arrays of numbers, and an index, to that function",
                     "a loop with a stack of its own (a list) instead of recursion",
@@ -421,8 +421,8 @@ class _Check:
                 i,
                 f"{plain_name(i.callee_name or '')} may reach active memory that it is not given "
                 f"({_names(facts.active_memory & (used - passed))})",
-                "it gets there by a global, or an address passed as an integer; its shadow "
-                "could not be found that way",
+                "it gets there by a global, or an address passed as an integer, neither of which "
+                "leads to its shadow",
                 ["pass the memory as an argument"],
                 MixedActivity,
             )

@@ -55,7 +55,7 @@ class CallArgument:
     shadow_written     the shadow may be written even so
     element            the type of the floats in the memory
     pointers           the operands that point to memory of any kind, integers included
-    opaque             a "const" argument whose type holds floats in a way rules do not accept (a
+    opaque             a "const" argument whose type contains floats but is not accepted by rules (a
                        list, an object): refused if active data is, or may be written, in it, unless
                        it is `declared_inactive`
     container          it holds pointers, which the function may follow

@@ -92,7 +92,7 @@ def differentiate(
 
     Memory
         Parameters may point to memory that overlaps, unless they are declared `noalias` (C:
-        `restrict`); then shadows overlap in the same way. Otherwise shadows are separate memory.
+        `restrict`); then shadows overlap likewise. Otherwise shadows are separate memory.
         Memory of a Const parameter does not overlap memory of a Duplicated one. Memory that is
         accessed only as integers is assumed to hold no floats there; memory that is only copied, to
         hold floats where the copies begin. A float that is partly overwritten, by an integer or a

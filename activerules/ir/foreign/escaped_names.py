@@ -82,7 +82,7 @@ class Escaped:
         except ActiverulesError as error:
             error.what, error.why = self.restored(error.what), self.restored(error.why)
             error.where = [
-                (label, self.restored(text), place) for label, text, place in error.where
+                (label, self.restored(text), location) for label, text, location in error.where
             ]
             raise
 

@@ -52,14 +52,14 @@ def _collect(
             _collect(body_of(t, named), path, offset, named, found)
         case StructType(elements):
             for k, element in enumerate(elements):
-                place = offset + field_offset(t, k, named)
-                _collect(element, (*path, k), place, named, found)
+                start = offset + field_offset(t, k, named)
+                _collect(element, (*path, k), start, named, found)
         case VectorType(scalable=True):
             raise CannotSplit
         case ArrayType(length, element) | VectorType(length, element):
             for k in range(min(length, _MOST + 1)):
-                place = offset + k * size_of(element, named)
-                _collect(element, (*path, k), place, named, found)
+                start = offset + k * size_of(element, named)
+                _collect(element, (*path, k), start, named, found)
         case _:
             found.append(ScalarPart(path, offset, t))
 

@@ -27,7 +27,7 @@ _compound_types: dict[str, T.Type] = {}
 class Cursor:
     """A position in the tokens of one line; `load` starts a line. The last token is empty."""
 
-    __slots__ = ("_spans", "at", "number", "source", "tokens")
+    __slots__ = ("_bounds", "at", "number", "source", "tokens")
 
     def __init__(self, source: str = "", number: int = 0) -> None:
         self.load(source, number)
@@ -38,7 +38,7 @@ class Cursor:
         self.tokens = TOKEN.findall(source)
         self.tokens.append("")
         self.at = 0
-        self._spans: list[tuple[int, int]] | None = None
+        self._bounds: list[tuple[int, int]] | None = None
 
     def error(self, why: str) -> IRSyntaxError:
         """The error that says where the cursor is."""
@@ -80,9 +80,9 @@ class Cursor:
             return ""
         if end == start + 1:
             return self.tokens[start]
-        if self._spans is None:
-            self._spans = [m.span() for m in TOKEN.finditer(self.source)]
-        return self.source[self._spans[start][0] : self._spans[end - 1][1]]
+        if self._bounds is None:
+            self._bounds = [m.span() for m in TOKEN.finditer(self.source)]
+        return self.source[self._bounds[start][0] : self._bounds[end - 1][1]]
 
     def closing(self, start: int) -> int:
         """Index one past the bracket that closes the one at token `start`."""

@@ -24,8 +24,8 @@ def refusal(
     kind: type[ActiverulesError] = UnsupportedIR,
 ) -> ActiverulesError:
     """The error to raise about instruction `i`."""
-    place = ("at the instruction", shown(i), i.attributes.get("location", ""))
-    error = kind(what=what, where=[place], why=why, instead=list(instead))
+    entry = ("at the instruction", shown(i), i.attributes.get("location", ""))
+    error = kind(what=what, where=[entry], why=why, instead=list(instead))
     error.instruction = i
     return error
 

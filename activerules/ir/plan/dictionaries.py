@@ -35,7 +35,7 @@ def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> A
         i,
         "a function that is not inlined, as one that calls itself, adds keys to a dictionary of "
         f"active values ({', '.join(f'`{name}`' for name in names)})",
-        "there, all that a dictionary leads to counts as one piece of memory: its values, which "
+        "there, all that a dictionary leads to counts as one block of memory: its values, which "
         "have a shadow, and its keys, which have none",
         [
             "keep the values in an array that is found by number, table[n], with an array of "

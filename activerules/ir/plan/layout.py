@@ -101,7 +101,7 @@ def make_layout(plan: Plan) -> Layout:
             rows[loop] = RowLayout(loop, known, fields, size)
     outer = [Link(loop) for loop in rows if loop.parent is None]
     frame, end = _pack(by_home.get(None, []) + outer, plan, 0)
-    stack, end = _place_stack(plan, end)
+    stack, end = _stack_offsets(plan, end)
     return Layout(frame, end, stack, rows)
 
 
@@ -153,8 +153,10 @@ def taken_type(plan: Plan, block: Block) -> Type:
     return I8 if len(plan.returns.predecessors[block]) <= 1 << 8 else I32
 
 
-def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
-    """Offsets for stack memory of the primal, which the reverse sweep may read, and its shadow."""
+def _stack_offsets(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
+    """Offsets for stack memory of the primal, which the reverse sweep may read, and its shadow; and
+    the end of all.
+    """
     stack: dict[tuple[Instruction, bool], int] = {}
     for i in plan.flow.order[0].instructions:
         if i.opcode != "alloca":

@@ -104,9 +104,9 @@ def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
 
 
 _WHY_KEPT: dict[type, str] = {
-    Shadow: "the address depends on the way control took",
+    Shadow: "the address depends on which branches were taken",
     LeavingIteration: "it is not known when the loop begins",
-    Taken: "the way back through the join must be known",
+    Taken: "the reverse sweep must know from which block the join was reached",
     RuleTape: "the reverse of the rule takes it",
     SavedStruct: "the reverse of the rule reads it",
     CalleeFrame: "the reverse of the called function works on it",
@@ -187,7 +187,7 @@ def _why_value(value: Instruction, plan: Plan) -> Reason:
         case "phi":
             if _is_carried(value, plan):
                 return Reason("it is carried from one iteration to the next")
-            return Reason("it depends on the way control took")
+            return Reason("it depends on which branches were taken")
         case "load":
             return _why_load(value, plan)
         case "call":

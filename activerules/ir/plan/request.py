@@ -93,8 +93,8 @@ class Request:
                 (ir/plan/callees.py); its result is returned through memory unless it is a status
     fresh_shadow   memory that it allocates and returns has a shadow
     result_shadow  the pointer it returns has a shadow
-    changing    structs that are overwritten, in a way the IR does not show, before the reverse
-                sweep runs
+    changing    structs that are overwritten before the reverse sweep runs, although the IR does not
+                show it
     pointees    memory that pointers in the memory of parameters point to, as far as declared
     arguments   of a callee: per group, the groups of the user's function that it may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version

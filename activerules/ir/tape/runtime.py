@@ -10,12 +10,12 @@ A tape is a struct on the stack of the gradient:
    16  ptr chunk    the chunk `top` is in: {ptr previous, i64 size, ...} in its first 32 bytes;
                     null: the first, which is a buffer on the stack
    24  ptr owned    the list of what must be released: {ptr next, ptr function, ptr object}
-   32  i64 held     bytes of all chunks
-   40  i64 limit    bytes `held` may not exceed
+   32  i64 total    bytes of all chunks
+   40  i64 limit    bytes `total` may not exceed
    48  i64 used     bytes used in chunks before this one
    56  ptr first    start of this chunk's rows
    64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
-   72  i64 placed   bytes of the objects in rows: they are no part of what is counted as tape
+   72  i64 objects  bytes of the objects in rows, which do not count as tape
 
 `reserve` returns null when memory is exhausted. Where a row does not fit, rows go on in the chunk
 that has more room left after it: the new one, or the one before. `release` frees all memory at
@@ -94,18 +94,18 @@ entry:
   %huge = icmp ugt i64 %need, 4611686018427387904
   br i1 %huge, label %fail, label %size
 size:
-  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
-  %held = load i64, ptr %held.at, align 8
+  %total.at = getelementptr inbounds i8, ptr %tape, i64 32
+  %total = load i64, ptr %total.at, align 8
   %limit.at = getelementptr inbounds i8, ptr %tape, i64 40
   %limit = load i64, ptr %limit.at, align 8
-  %small = icmp ult i64 %held, 16384
-  %at.least = select i1 %small, i64 16384, i64 %held
+  %small = icmp ult i64 %total, 16384
+  %at.least = select i1 %small, i64 16384, i64 %total
   %large = icmp ugt i64 %at.least, 67108864
   %usual = select i1 %large, i64 67108864, i64 %at.least
   %exact = add i64 %need, 32
   %more = icmp ugt i64 %exact, %usual
   %wish = select i1 %more, i64 %exact, i64 %usual
-  %after = add i64 %held, %wish
+  %after = add i64 %total, %wish
   %over = icmp ugt i64 %after, %limit
   br i1 %over, label %fail, label %allocate
 allocate:
@@ -115,8 +115,8 @@ allocate:
 link:
   %size.at = getelementptr inbounds i8, ptr %chunk, i64 8
   %size.new = load i64, ptr %size.at, align 8
-  %held.new = add i64 %held, %size.new
-  store i64 %held.new, ptr %held.at, align 8
+  %total.new = add i64 %total, %size.new
+  store i64 %total.new, ptr %total.at, align 8
   %rows = getelementptr i8, ptr %chunk, i64 32
   %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
   %previous = load ptr, ptr %chunk.at, align 8
@@ -203,16 +203,16 @@ entry:
   store ptr null, ptr %chunk.at, align 8
   %owned.at = getelementptr inbounds i8, ptr %tape, i64 24
   store ptr null, ptr %owned.at, align 8
-  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
-  store i64 0, ptr %held.at, align 8
+  %total.at = getelementptr inbounds i8, ptr %tape, i64 32
+  store i64 0, ptr %total.at, align 8
   %limit.at = getelementptr inbounds i8, ptr %tape, i64 40
   store i64 %limit, ptr %limit.at, align 8
   %used.at = getelementptr inbounds i8, ptr %tape, i64 48
   store i64 0, ptr %used.at, align 8
   %first.at = getelementptr inbounds i8, ptr %tape, i64 56
   store ptr %buffer, ptr %first.at, align 8
-  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
-  store i64 0, ptr %placed.at, align 8
+  %objects.at = getelementptr inbounds i8, ptr %tape, i64 72
+  store i64 0, ptr %objects.at, align 8
   ret void
 }
 
@@ -248,9 +248,9 @@ entry:
   %used.at = getelementptr inbounds i8, ptr %tape, i64 48
   %used = load i64, ptr %used.at, align 8
   %sum = add i64 %used, %filled
-  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
-  %placed = load i64, ptr %placed.at, align 8
-  %rows = sub i64 %sum, %placed
+  %objects.at = getelementptr inbounds i8, ptr %tape, i64 72
+  %objects = load i64, ptr %objects.at, align 8
+  %rows = sub i64 %sum, %objects
   ret i64 %rows
 }
 
@@ -274,8 +274,8 @@ drop:
 chunks.start:
   %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
   %last = load ptr, ptr %chunk.at, align 8
-  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
-  %held = load i64, ptr %held.at, align 8
+  %total.at = getelementptr inbounds i8, ptr %tape, i64 32
+  %total = load i64, ptr %total.at, align 8
   br label %chunks
 chunks:
   %chunk = phi ptr [ %last, %chunks.start ], [ %previous, %give.back ]
@@ -283,7 +283,7 @@ chunks:
   br i1 %empty, label %end, label %give.back
 give.back:
   %previous = load ptr, ptr %chunk, align 8
-  call void @activerules.chunk.old(ptr %chunk, i64 %held)
+  call void @activerules.chunk.old(ptr %chunk, i64 %total)
   br label %chunks
 end:
   ret void
@@ -317,7 +317,7 @@ end:
   ret ptr %chunk
 }
 
-define internal void @activerules.chunk.old(ptr %chunk, i64 %held) nounwind {
+define internal void @activerules.chunk.old(ptr %chunk, i64 %total) nounwind {
 entry:
   call void @free(ptr %chunk)
   ret void
@@ -335,9 +335,9 @@ declare void @activerules.chunk.old(ptr, i64)
 keeps chunks from one call to the next."""
 
 RESIZED_TEXT = """
-; how many bytes are copied when memory is resized to %size; of each piece of memory, primal or
-; shadow, as many as it has: the rest was never written. It must not be inlined: LLVM takes what
-; malloc was asked for to be all there is
+; how many bytes are copied when memory, primal or shadow, is resized to %size: no more than it has,
+; as the rest was never written. It must not be inlined: LLVM assumes that the block has exactly the
+; size malloc was asked for
 define internal i64 @activerules.copied_size(ptr %old, i64 %size) noinline nounwind {
 entry:
   %has = call i64 @malloc_usable_size(ptr %old)

@@ -68,7 +68,7 @@ moved.K:
 _CUT = """
 ; shadow memory of which %bytes bytes were copied or cleared: a float that they end inside of
 ; becomes NaN
-define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
+define internal void @NAME(ptr %shadow, ptr %other, i64 %bytes) nounwind {
 entry:
   %rest = urem i64 %bytes, PERIOD
   %row = sub i64 %bytes, %rest
@@ -86,23 +86,23 @@ fieldK:
   br i1 %cut.K, label %set.K, label %FOLLOWING
 set.K:
   %at.K = add i64 %row, OFFSET
-  %p.K = getelementptr i8, ptr %place, i64 %at.K
+  %p.K = getelementptr i8, ptr %shadow, i64 %at.K
   store TYPE 0x7FF8000000000000, ptr %p.K, align 1
   br label %FOLLOWING
 """
 
 _ENDS = """
-; shadow memory of which %bytes bytes were copied or cleared; %other is that of the source for the
-; target, and the other way round: floats that were cut become NaN
-define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
+; shadow memory of which %bytes bytes were copied or cleared, of the target or source of a copy;
+; %other is that of the other one: floats that were cut become NaN
+define internal void @NAME(ptr %shadow, ptr %other, i64 %bytes) nounwind {
 entry:
-  %place.int = ptrtoint ptr %place to i64
+  %shadow.int = ptrtoint ptr %shadow to i64
   %other.int = ptrtoint ptr %other to i64
-  %both = or i64 %place.int, %other.int
+  %both = or i64 %shadow.int, %other.int
   %off = and i64 %both, LESS
   %inside = icmp ne i64 %off, 0
-  %end = add i64 %place.int, %bytes
-  %below = and i64 %place.int, -SIZE
+  %end = add i64 %shadow.int, %bytes
+  %below = and i64 %shadow.int, -SIZE
   %up = add i64 %end, LESS
   %above = and i64 %up, -SIZE
   %cut = icmp ne i64 %end, %above
@@ -115,8 +115,8 @@ entry:
   br i1 %enter, label %loop, label %done
 loop:
   %at = phi i64 [ %start, %entry ], [ %next, %loop ]
-  %ahead = sub i64 %at, %place.int
-  %p = getelementptr i8, ptr %place, i64 %ahead
+  %ahead = sub i64 %at, %shadow.int
+  %p = getelementptr i8, ptr %shadow, i64 %ahead
   store TYPE 0x7FF8000000000000, ptr %p, align 1
   %next = add i64 %at, SIZE
   %more = icmp ne i64 %next, %above

@@ -45,7 +45,7 @@ define double @activerules.ignore.f64(double %x) {
 define float @activerules.ignore.f32(float %x) {
   ret float %x
 }
-define void @activerules.held(ptr %memory) {
+define void @activerules.inactive_memory(ptr %memory) {
   ret void
 }
 """

@@ -1,16 +1,16 @@
 """Array literals: `np.array([[a, b], [c, d]])` is built without lists.
 
 Needs       Numba IR before types are inferred
-Gives       `ArrayLiterals`, a pass: displays of lists that only `np.array` or `np.asarray` reads
-            become displays of tuples
+Gives       `ArrayLiterals`, a pass: list displays that only `np.array` or `np.asarray` reads become
+            tuple displays
 Invariants  L1  a list is replaced only if the call, or a list that is replaced too, is its only
                 reader: nothing else can change it or compare its identity
             L2  dtype, shape, order of evaluation and values stay those of Numba, whose `np.array`
-                takes tuples by the rules it takes lists by
-            L3  a list without rows in `np.array` is left to Numba, which removes it itself
+                treats tuples as it treats lists
+            L3  a flat list in `np.array` is left to Numba, which removes it itself
 
-Numba makes a list of lists of reference-counted objects with a destructor, which a derivative
-cannot follow; the tuples vanish in registers.
+Numba represents a list of lists by reference-counted objects with a destructor, which the engine
+cannot analyse; tuples end up in registers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ArrayLiterals(UntypedPass):
     _name = "activerules_array_literals"
 
     def run_pass(self, state: Any) -> bool:
-        """Return whether anything was exchanged."""
+        """Return whether anything was replaced."""
         function = state.func_ir
         arguments = [
             found for call in _calls(function) if (found := guard(_read_array_call, function, call))
@@ -60,7 +60,7 @@ def _calls(function: Any) -> list[ir.Expr]:
 
 
 def _read_array_call(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
-    """What a call makes an array of, and whether a list without rows is to be exchanged (L3).
+    """The argument of a call that makes an array, and whether a flat list is to be replaced (L3).
 
     Raises GuardException for calls of other functions.
     """
@@ -72,7 +72,7 @@ def _read_array_call(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
 
 
 def _mentions(function: Any) -> Counter[str]:
-    """How often each variable stands in the function, as the target of an assignment or read."""
+    """How often each variable occurs in the function, as the target of an assignment or read."""
     return Counter(
         variable.name
         for block in function.blocks.values()
@@ -83,7 +83,7 @@ def _mentions(function: Any) -> Counter[str]:
 
 
 def _displays(function: Any, variable: ir.Var, mentions: Counter[str]) -> list[ir.Expr]:
-    """The display of a list that `variable` holds, and those inside it, as far as L1 allows."""
+    """The list display assigned to `variable`, and those inside it, as far as L1 allows."""
     display = guard(_own_display, function, variable, mentions)
     if display is None:
         return []
@@ -99,13 +99,13 @@ def _is_nested(function: Any, display: ir.Expr) -> bool:
 def _own_display(function: Any, variable: ir.Var, mentions: Counter[str]) -> ir.Expr:
     """The display that is the only value of `variable`; both it and its copies are read once.
 
-    Raises GuardException where there is no such display.
+    Raises GuardException if there is no such display.
     """
     definitions = function._definitions[variable.name]
     require(len(definitions) == 1 and mentions[variable.name] == 2)
     (found,) = definitions
     if isinstance(found, ir.Var):
         return _own_display(function, found, mentions)
-    # Numba cannot type an empty list here, but it can an empty tuple.
+    # Numba refuses an empty list here, but would accept an empty tuple.
     require(isinstance(found, ir.Expr) and found.op == "build_list" and len(found.items) > 0)
     return found

@@ -1,13 +1,13 @@
-"""Indices of broadcast arrays in ufunc loops for the AD target, as choices instead of memory.
+"""Indices of broadcast arrays in ufunc loops for the AD target: selected, not kept in variables.
 
-Where an array has one entry along a dimension, Numba leaves its index as it was: a value that
-every loop around carries, and that the tape would hold in every iteration. Here the index is the
-loop's where the dimension is longer than one, and 0 where it is not, which is the same.
+If a dimension has length one, Numba does not update the array's index in it. So the index is a
+variable carried by all surrounding loops, which the tape would store in every iteration. Here the
+index is the loop's if the dimension is longer than one, and else 0, which is equivalent.
 
 Gives       `install()`: for this target; other targets keep Numba's own code
 
-The only thing of Numba's that is assigned to: what lowers an array expression looks up the function
-that makes its loop in Numba's module, by its name, and there is nothing of a target to ask for.
+This is the only patch of Numba's own objects: the lowering of array expressions finds the class
+that makes the loop in Numba's module, by name, and offers no hook per target.
 """
 
 from __future__ import annotations

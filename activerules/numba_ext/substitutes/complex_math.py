@@ -1,11 +1,11 @@
 """Powers and square roots of complex numbers for the AD target, in a form that has a derivative.
 
-Numba's own code takes shortcuts that are correct only for the value: `z ** 2` is `z * z` whatever
-the exponent depends on, other powers are one call on memory, and the square root of a negative real
-number uses `abs(z.imag)`, which has no derivative at 0, in `np.arccosh` as well.
+Numba's own code is correct for the value, but not for the derivative: `z ** 2` is `z * z` even if
+the exponent is active, other powers are one call with operands in memory, and the square root of a
+negative real number uses `abs(z.imag)`, which has no derivative at 0 (`np.arccosh` does, too).
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
-            `POWER_DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+            `POWER_DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
 Invariants  C1  values are those of Numba, bit for bit
             C2  a power is two calls, one for each part of the result, that the table of derivatives
                 knows; `z ** 2` with a constant exponent stays a product
@@ -33,7 +33,7 @@ _SUFFIX = {types.complex128: "f64", types.complex64: "f32"}
 
 
 def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
-    """The loops of a ufunc that have other implementations for the target."""
+    """The loops of a ufunc that this target implements itself."""
     if ufunc in (np.power, np.float_power):
         return {"FF->F": _power, "DD->D": _power}
     loop = {np.sqrt: _square_root, np.arccosh: _inverse_cosh}.get(ufunc)
@@ -64,7 +64,7 @@ for _number, _operator in product(_SUFFIX, (pow, operator.pow, operator.ipow)):
 
 
 def _is_constant_two(builder: Builder, number: Any, exponent: Any) -> Any:
-    """Whether LLVM finds the exponent to be the constant 2; compared as bits, which LLVM folds."""
+    """Whether LLVM can prove that the exponent is 2; compared as bits, which LLVM folds."""
     width = number.underlying_float.bitwidth
     known = cgutils.true_bit
     for part, bits in ((exponent.real, _BITS_OF_TWO[number]), (exponent.imag, 0)):
@@ -181,7 +181,7 @@ def _square_root(context: Context, builder: Builder, sig: Any, args: Any) -> Any
 
 
 def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
-    """As Numba's, which calls its own square root."""
+    """As Numba's own, but with the square root above."""
     one = np.complex64(1) if sig.args[0] == types.complex64 else np.complex128(1)
 
     def inverse_cosh(z):

@@ -1,13 +1,13 @@
-"""Generators whose struct says how many variables hold it.
+"""Reference-counted generators: the struct counts the variables that refer to it.
 
 Needs       Numba's model of a generator, a struct on the stack of the function that made it
-Gives       `data_models` and `CountingNRT`, for a target context; `CountedDescriptor`, by which a
-            generator is known that is counted; `is_counted`; `counts_otherwise`, what must not go
-            to code that Numba lowers; `refuse_returned`, what no function can return
-Invariants  H1  a generator drops its state and arguments with the last variable that holds it
+Gives       `data_models` and `CountingNRT`, for a target context; `CountedDescriptor`, which marks
+            counted generators; `is_counted`; `counts_otherwise`: values that must not be passed to
+            code that Numba lowers; `refuse_returned`: values that no function can return
+Invariants  H1  a generator drops its state and arguments with the last variable that refers to it
             H2  the struct begins as Numba's does
-            H3  a copy of the struct has references of its own to what both hold; the last reference
-                to the struct moves it, and nothing is counted
+            H3  a copy of the struct owns references to its contents; if the last reference is given
+                away, the struct is moved, and no counts change
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import Builder, Context
 
 _I64 = ir.IntType(64)
-COUNT = 3  # behind the index, the arguments, and the state
+COUNT = 3  # after the index, the arguments, and the state
 
 
 class CountedDescriptor(GeneratorDescriptor):
-    """Tells a generator that is counted from one that Numba lowered."""
+    """The descriptor of a counted generator; Numba's own are not counted."""
 
     __slots__ = ()
 
 
 class CountedGenerator(GeneratorModel):
-    """Numba's struct, and behind it how many variables hold the generator."""
+    """Numba's struct, followed by the number of variables that refer to the generator."""
 
     def __init__(self, nrt: CountingNRT, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type)
@@ -48,14 +48,16 @@ class CountedGenerator(GeneratorModel):
         self._be_ptr_type = self._be_type.as_pointer()
 
     def from_data(self, builder: Builder, value: Any) -> Any:
-        """The struct in a slot on the stack, one for each place in the code."""
+        """Store the struct in a stack slot, one for each point in the code; returns the slot."""
         slot = cgutils.alloca_once(builder, value.type)
         put(builder, value, slot)
         return slot
 
     def as_data(self, builder: Builder, value: Any) -> Any:
-        """The struct, for a reference that is given: it is moved with the last one; before that it
-        is copied, and what it holds has new references. There may be no generator.
+        """The struct, for a reference that is given away; zeros if there is no generator.
+
+        It is moved with the last reference; before that it is copied, with new references to its
+        contents.
         """
         with builder.if_else(cgutils.is_not_null(builder, value)) as (there, nowhere):
             with there:
@@ -72,9 +74,10 @@ class CountedGenerator(GeneratorModel):
 
 
 def put(builder: Builder, value: Any, slot: Any) -> None:
-    """Write a generator where another may be: variables that still hold that hold this now.
+    """Store a generator in a slot that may contain another: variables that refer to the old one now
+    refer to this.
 
-    If a call fails whose exception is caught, a variable holds what it has not returned.
+    This happens if a call fails and its exception is caught: its variable was never assigned.
     """
     counter = cgutils.gep_inbounds(builder, slot, 0, COUNT)
     count = builder.extract_value(value, COUNT)
@@ -84,17 +87,15 @@ def put(builder: Builder, value: Any, slot: Any) -> None:
 
 
 def data_models(context: Context) -> DataModelManager:
-    """Numba's data models, but for generators, for a target context and its copies."""
+    """Numba's data models with those of counted generators, for a target context and its copies."""
     found = DataModelManager().chain(default_manager)
-    # not `context.nrt`: that is of each copy, and may count nothing
+    # not `context.nrt`, which is another one in each copy, and may be disabled
     found.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
     return found
 
 
 def counts_otherwise(typ: Any) -> bool:
-    """Whether in a value there are generators that hold references, which Numba's code counts
-    otherwise.
-    """
+    """Whether a value contains generators with references, which Numba's code does not count."""
     if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
         return False
     inner = default_manager[typ].traverse_types()
@@ -102,13 +103,13 @@ def counts_otherwise(typ: Any) -> bool:
 
 
 def _holds_references(typ: types.Generator) -> bool:
-    held = (*typ.arg_types, *typ.state_types)
-    return any(default_manager[t].contains_nrt_meminfo() or counts_otherwise(t) for t in held)
+    fields = (*typ.arg_types, *typ.state_types)
+    return any(default_manager[t].contains_nrt_meminfo() or counts_otherwise(t) for t in fields)
 
 
 def refuse_returned(typ: Any, function: str) -> None:
-    """Raise `NotYetSupported` for a return type with a generator in it: the struct that it points
-    to is gone with the function. A generator by itself is copied.
+    """Raise `NotYetSupported` for a return type that contains a generator: it points to a struct on
+    the stack of the function. A generator by itself is copied.
     """
     if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
         return
@@ -138,14 +139,14 @@ class CountingNRT(NRTContext):
             self.drop(builder, found, slot, slot)
 
     def retain(self, builder: Builder, typ: Any, value: Any) -> None:
-        """Take references to what a value holds that was copied, and has none."""
+        """Take references to the contents of a value that is a bitwise copy."""
         super().incref(builder, typ, value)
         for found, slot in self._generators(builder, typ, value):
             self._context.get_generator_impl(found)  # links it
             builder.call(self._retaining(builder.module, found), [slot])
 
     def move(self, builder: Builder, typ: Any, slot: Any) -> None:
-        """Give away a reference to a generator whose struct will be copied."""
+        """Give away a reference to a generator, whose struct the caller copies next."""
         if not is_counted(self._context, typ):
             return
         counter = cgutils.gep_inbounds(builder, slot, 0, COUNT)
@@ -155,11 +156,11 @@ class CountingNRT(NRTContext):
         builder.store(builder.sub(count, _I64(1)), counter)
 
     def clear(self, builder: Builder, typ: Any, slot: Any) -> None:
-        """Drop the generator in a stack slot, if nothing can reach it any more."""
+        """Drop the generator in a stack slot, if there is one; used if its variables are gone."""
         builder.call(self._clearing(builder, typ), [slot])
 
     def drop(self, builder: Builder, typ: Any, value: Any, slot: Any) -> None:
-        """Drop a reference to a generator that is in a slot, if a variable has it."""
+        """Drop a variable's reference to the generator in a slot; its value may be null."""
         builder.call(self._counting(builder, typ, "drop", -1), [value, slot])
 
     def _generators(self, builder: Builder, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
@@ -172,7 +173,7 @@ class CountingNRT(NRTContext):
                     yield from self._generators(builder, inner, get(value))
 
     def _counting(self, builder: Builder, typ: Any, verb: str, change: int) -> Any:
-        """The function that changes the count; there may be no generator yet."""
+        """The function that changes the count; it accepts null for a generator."""
         function, known = self._function(builder, typ, verb, 2)
         if known:
             return function
@@ -201,7 +202,7 @@ class CountingNRT(NRTContext):
         return function
 
     def lower_retaining(self, typ: Any, module: Any, each_owned: Any) -> None:
-        """The function that takes references to what a generator holds whose struct was copied."""
+        """Emit the function that takes references to the contents of a copied generator."""
         function = self._retaining(module, typ)
         function.attributes.add("alwaysinline")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -218,7 +219,7 @@ class CountingNRT(NRTContext):
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [slot])
 
     def _function(self, builder: Builder, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
-        """A function of this module, and whether it is there already."""
+        """A function of this module, and whether it already existed."""
         self._context.get_generator_impl(typ)  # links it
         name = f"activerules.generator.{verb}.{self._context.get_generator_desc(typ).mangled_name}"
         known = builder.module.globals.get(name)
@@ -233,7 +234,7 @@ class CountingNRT(NRTContext):
 
 
 def is_counted(context: Context, typ: Any) -> bool:
-    """Whether generators of a type were lowered here."""
+    """Whether generators of a type were lowered by this target."""
     known = context._generators.get(typ)
     return known is not None and isinstance(known[0], CountedDescriptor)
 
@@ -242,7 +243,7 @@ _holders: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def may_hold_generators(context: Context, typ: Any) -> bool:
-    """Whether a generator may be in a value of a type."""
+    """Whether values of a type may contain a generator."""
     if typ not in _holders:
         members = context.data_model_manager[typ].traverse(None)
         inner = (may_hold_generators(context, member) for member, _ in members)

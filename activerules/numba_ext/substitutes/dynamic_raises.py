@@ -1,18 +1,18 @@
 """Exceptions whose arguments are computed when they are raised.
 
-Needs       the places where Numba lowers `raise E(a, …)` and the end of a `try`
-Gives       `raise_dynamic`: code that raises, and drops the references of the variables
-            `RaisesComputed`, `LoweringOfRaises`: lowering, and Numba's pass for that, which does so
-            `CallConv`: Numba's convention, where an exception that is caught is released
-Invariants  D1  the exception holds one reference of each argument, which Numba drops where it makes
-                Python objects of them; the function that raises holds none any more
-            D2  what is caught, and so never made an object for Python, is released
-            D3  the engine sees a call: what an exception holds is no data of the program
+Needs       the hooks where Numba lowers `raise E(a, …)` and the end of a `try`
+Gives       `raise_dynamic`: emits code that raises, and drops the variables' references
+            `RaisesComputed`, `LoweringOfRaises`: a lowering class that uses it, and its pass
+            `CallConv`: Numba's calling convention, which releases caught exceptions
+Invariants  D1  the exception owns one reference to each argument, which Numba drops when it makes
+                Python objects of them; the function that raises keeps none
+            D2  an exception that is caught, and so never reaches Python, is released
+            D3  the engine sees a call: the arguments of an exception are no data of the program
 
-Numba gives references to the exception and keeps those of the variables: a text that is computed
-for an exception leaks. And it writes the arguments into memory in the function itself, where they
-look like data of the program: forward mode would make shadows of them. Of an exception that is
-caught it releases nothing.
+Numba takes references for the exception and keeps those of the variables, so that a text computed
+for an exception leaks. It stores the arguments in memory in the function itself, where they look
+like data of the program: forward mode would make shadows for them. It never releases a caught
+exception.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context
 
 RAISES = "activerules.raise."
 CATCHES = "activerules.catch."
-"""What the names of functions begin with that write down an exception, and that release one."""
+"""Prefixes of the names of functions that record an exception, and that release one."""
 
 _PACKS, _UNWRAPS = "__excinfo_unwrap_args", "activerules.unwrap."
 
@@ -51,9 +51,9 @@ def raise_dynamic(
     arguments: Sequence[tuple[Any, Any]],
     where: tuple[Any, str],
 ) -> None:
-    """Leave the function with an exception.
+    """Return from the function with an exception.
 
-    arguments   the Numba type and the LLVM value of each, None and a constant if it is one
+    arguments   the Numba type and the LLVM value of each; None and the value of a constant
     where       location and name of the function
     """
     convention = CallConv(context)
@@ -77,7 +77,7 @@ def _raiser(
     arguments: Sequence[tuple[Any, Any]],
     where: tuple[Any, str],
 ) -> Any:
-    """A function that writes down the exception."""
+    """A function that records the exception."""
     convention, module = CallConv(context), builder.module
     argtypes = [ty for ty, _ in arguments if ty is not None]
     constants = [value for ty, value in arguments if ty is None]
@@ -102,7 +102,7 @@ def _raiser(
 
 
 def _drop_items(api: Any, objects: Any, count: Any) -> None:
-    """Drop a reference of each item of a tuple, which holds one of its own."""
+    """Drop a reference to each item of a tuple, which has one of its own."""
     items = ir.FunctionType(api.pyobj, [api.pyobj, api.py_ssize_t])
     item = cgutils.get_or_insert_function(api.module, items, "PyTuple_GetItem")
     with cgutils.for_range(api.builder, count) as loop:
@@ -110,7 +110,7 @@ def _drop_items(api: Any, objects: Any, count: Any) -> None:
 
 
 def handed_over(objects: tuple[Any, ...]) -> Iterator[Any]:
-    """The objects, one after the other; those that were handed over are not kept."""
+    """Yield the objects in order, without keeping those already yielded."""
     left = list(reversed(objects))
     del objects
     while left:
@@ -121,7 +121,7 @@ class RaisesComputed(Lower):
     """Lowers a function so that exceptions with computed arguments lose no reference (D1)."""
 
     def lower_dynamic_raise(self, inst: Any) -> None:
-        """As Numba's own, but what the variables held is dropped."""
+        """Raise as Numba does, but drop the references of the variables."""
         arguments: list[tuple[Any, Any]] = []
         given: set[str] = set()
         for one in inst.exc_args:
@@ -129,7 +129,7 @@ class RaisesComputed(Lower):
                 arguments.append((None, one))
                 continue
             ty, value = self.typeof(one.name), self.loadvar(one.name)
-            if one.name in given:  # twice, and each is dropped
+            if one.name in given:  # passed twice, and dropped twice
                 self.incref(ty, value)
             arguments.append((ty, value))
             given.add(one.name)
@@ -153,10 +153,10 @@ class CallConv(CPUCallConv):
     """Numba's calling convention on the CPU, without the references its exceptions leak."""
 
     def emit_unwrap_dynamic_exception_fn(self, module: Any, st_type: Any, nb_types: Any) -> Any:
-        """A function that makes objects for Python of what an exception holds.
+        """A function that makes Python objects of an exception's arguments.
 
-        Numba's own returns a tuple, keeps a reference of each item, and who calls it keeps the
-        tuple; it does no more than iterate over it, and that can be had without keeping items.
+        Numba's own returns a tuple and leaks a reference to each item, and its caller leaks the
+        tuple. That caller only iterates over it, so an iterator that keeps no items will do.
         """
         packs = super().emit_unwrap_dynamic_exception_fn(module, st_type, nb_types)
         name = packs.name.replace(_PACKS, _UNWRAPS)
@@ -188,10 +188,10 @@ class CallConv(CPUCallConv):
 
 
 def _releaser(context: Context, builder: Builder, excinfo_type: Any) -> Any:
-    """A function that releases an exception, if its arguments are computed: as Numba's own, by
-    objects for Python of all that it holds.
+    """A function that releases an exception with computed arguments.
 
-    Functions that Numba compiled for itself return a tuple, and a reference of each item is left.
+    Like Numba's own code, it makes Python objects of the arguments and drops those. In functions
+    compiled by Numba alone they are in a tuple, with an extra reference to each item.
     """
     module = builder.module
     name = CATCHES + hashlib.sha256(builder.function.name.encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
 """`math.frexp` for the AD target, as functions that have derivatives.
 
-Numba's own calls a C function that writes the exponent to memory. Here the exponent comes from
+Numba calls a C function that writes the exponent to memory. Here the exponent comes from
 `ilogb`, which has no derivative, and the mantissa is `ldexp(x, -exponent)`, whose slope is a power
 of two.
 

@@ -1,9 +1,8 @@
-"""The samplers that methods of `numpy.random.Generator` call, where their draws have no
-derivative.
+"""Samplers called by methods of `numpy.random.Generator` whose draws have no derivative.
 
-Needs       the library of rules, which says why
-Gives       nothing: importing it declares them
-Invariants  D1  every function of Numba's that draws by rejection, from parameters, is among them
+Needs       the library of rules, which gives the reasons
+Gives       nothing: importing it has derivatives of their results refused
+Invariants  D1  they include all of Numba's functions that draw by rejection and have parameters
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Generators of which every reference is dropped: how the AD target lowers them.
+"""Lowering of generators for the AD target, without leaked references.
 
-Needs       Numba's lowering of generators, of which this changes who owns what
-Gives       `LowersGenerators`, for what lowers a function; `iteration`, what loops call
-Invariants  G1  what is yielded is a new reference; what a generator needs later is moved into its
-                state, and out of it when it goes on; everything else it drops before it yields
-            G2  where a function raises it drops the generators in its slots, whatever the count
+Needs       Numba's lowering of generators, of which it changes the ownership of references
+Gives       `LowersGenerators`, a lowering class; `iteration`, the next item for loops
+Invariants  G1  a yielded value is a new reference; variables that a generator needs later are moved
+                into its state, and out of it when it resumes; all others it drops before it yields
+            G2  a function that raises drops the generators in its slots, whatever their counts
 
-Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
-that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises.
-How generators are counted: `counted_generators`.
+In Numba a yielded value is a borrowed reference without an owner, and a generator made in compiled
+code never drops its contents. A derivative would leak both, even if nothing raises. How generators
+are counted: `counted_generators`.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ class _GeneratorLower(GeneratorLower):
         )
 
     def box_generator_struct(self, lower: Any, gen_struct: Any) -> Any:
-        """With the count of who called it."""
+        """The struct with a count of one, for the caller."""
         return lower.builder.insert_value(gen_struct, _I64(1), COUNT)
 
     def lower_finalize_func(self, lower: Any) -> None:
-        """What drops all that a generator holds, and what takes references to it."""
+        """Emit the functions that drop the contents of a generator, and that take references."""
         super().lower_finalize_func(lower)
         self.context.nrt.lower_retaining(self.gentype, lower.module, self._each_owned)
 
     def lower_finalize_func_body(self, builder: Builder, genptr: Any) -> None:
-        """Drop the arguments, and what waits for the generator to go on."""
+        """Drop the arguments, and the variables stored until the generator resumes."""
         builder.function.attributes.add("alwaysinline")
         self._each_owned(builder, genptr, self.context.nrt.decref)
 
     def _each_owned(
         self, builder: Builder, genptr: Any, does: Callable[[Any, Any, Any], None]
     ) -> None:
-        """The code of a function that does something to the arguments, and to what waits."""
+        """The body of a function that applies `does` to the arguments and to stored variables."""
         for owned, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
             does(builder, owned, value)
         state = self.get_state_ptr(builder, genptr)
@@ -97,7 +97,7 @@ class _Yield(LowerYield):
             yield name, self.gentype.state_types[index], slot
 
     def lower_yield_suspend(self) -> None:
-        """Keep the variables, and where to go on."""
+        """Store the variables, and the point at which to resume."""
         for name, owned, slot in self._kept():
             self.context.pack_value(self.builder, owned, self.lower.loadvar(name), slot)
         self._go_on_at(self.inst.index)
@@ -106,7 +106,7 @@ class _Yield(LowerYield):
         self.builder.store(self.resume_index_ptr.type.pointee(index), self.resume_index_ptr)
 
     def lower_yield_resume(self) -> None:
-        """Go on with the variables; from now on the state has nothing, also if this raises."""
+        """Load the variables; from here on the state is empty, also if the generator raises."""
         self.genlower.create_resumption_block(self.lower, self.inst.index)
         self._go_on_at(_FINISHED)
         for name, owned, slot in self._kept():
@@ -121,16 +121,16 @@ class _Yield(LowerYield):
 
 
 class LowersGenerators(Lower):
-    """Lowers a function; if it is a generator, so that it keeps to G1.
+    """Lowers a function; generators as G1 says.
 
-    Where one generator of a type is there at a time, it has one slot, wherever it was made, and if
-    it comes from the state: LLVM makes values of what is in it.
+    If at most one generator of a type exists at a time, all of them share one slot, also those
+    loaded from the state, which LLVM can then promote to registers.
     """
 
     GeneratorLower = _GeneratorLower
 
     def slot_of(self, typ: Any) -> Any:
-        """The slot of generators of a type; None if two may be there at a time."""
+        """The slot of generators of a type; None if two may exist at a time."""
         if not isinstance(typ, types.Generator) or not is_counted(self.context, typ):
             return None
         if typ not in self._slots:
@@ -142,19 +142,19 @@ class LowersGenerators(Lower):
         return self._slots[typ]
 
     def setup_function(self, fndesc: Any) -> None:
-        """Begin with a function: slots are on its stack."""
+        """Begin a function, without slots."""
         refuse_returned(fndesc.restype, fndesc.qualname)
         super().setup_function(fndesc)
         self._slots: dict[Any, Any] = {}
         self._owned: list[tuple[Any, Any]] = []
 
     def owns(self, typ: Any, slot: Any) -> None:
-        """Note that only variables of this function own the contents of a stack slot."""
+        """Record that only variables of this function own the contents of a stack slot."""
         if isinstance(typ, types.Generator) and is_counted(self.context, typ):
             self._owned.append((typ, slot))
 
     def post_lower(self) -> None:
-        """Where the function raises, no variable is left that holds what is in its places (G2)."""
+        """Finish, after clearing the slots on all paths that raise (G2)."""
         self._clear_where_it_raises()
         super().post_lower()
 
@@ -178,8 +178,9 @@ class LowersGenerators(Lower):
             b.branch(leaving)
 
     def _one_at_a_time(self, typ: Any) -> bool:
-        """Whether a generator is made only where no other is used any more, and has no other
-        origin.
+        """Whether generators of a type are made only when no other one is used later.
+
+        They must have no other origin than being made, nor be contained in other values.
         """
         models = self.context.data_model_manager
         others = {t for t in self.fndesc.typemap.values() if not isinstance(t, types.Generator)}
@@ -188,7 +189,7 @@ class LowersGenerators(Lower):
             return False
         points = self.generator_info.yield_points.values() if self.generator_info else ()
         if any(sum(self._is(name, typ) for name in point.live_vars) > 1 for point in points):
-            return False  # each is a generator of its own behind that
+            return False  # they are separate generators after it
         for block, used in self._used_behind(typ):
             for i in reversed(block.body):
                 if isinstance(i, numba_ir.Assign) and self._is(i.target.name, typ):
@@ -200,11 +201,11 @@ class LowersGenerators(Lower):
         return True
 
     def _makes(self, value: Any) -> bool:
-        """Whether a value is a generator of its own: what a generator is given is copied."""
+        """Whether a value is a new generator: from a call, or a generator's argument (a copy)."""
         return _is_call(value) or (isinstance(value, numba_ir.Arg) and bool(self.generator_info))
 
     def _used_behind(self, typ: Any) -> list[tuple[Any, set[str]]]:
-        """Blocks, and the variables of a type that are read behind each."""
+        """The blocks, each with the variables of a type that are read after it."""
         before: dict[int, set[str]] = {label: set() for label in self.blocks}
         while True:
             behind = {
@@ -233,7 +234,7 @@ class LowersGenerators(Lower):
         return {one.name for one in read if self._is(one.name, typ)}
 
     def _names(self, value: Any, typ: Any) -> bool:
-        """Whether a value is a generator that a variable holds."""
+        """Whether a value is the generator of another variable."""
         if isinstance(value, numba_ir.Expr) and value.op in ("getiter", "cast"):
             value = value.value
         return isinstance(value, numba_ir.Var) and self._is(value.name, typ)
@@ -242,7 +243,7 @@ class LowersGenerators(Lower):
         return self.typeof(name) == typ
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
-        """What is assigned; a generator in the slot it has."""
+        """Lower an assignment; a new generator is moved into its slot."""
         given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
         if given and isinstance(ty, types.Generator) and is_counted(self.context, ty):
             return self._copy_of(ty, self.fnargs[inst.value.index])
@@ -259,7 +260,7 @@ class LowersGenerators(Lower):
         return slot
 
     def _copy_of(self, typ: Any, lent: Any) -> Any:
-        """An owned copy of a generator that is an argument, which is borrowed."""
+        """An owned copy of a borrowed generator, which is an argument."""
         struct = self.builder.load(lent)
         slot = self.slot_of(typ)
         if slot is None:
@@ -270,7 +271,7 @@ class LowersGenerators(Lower):
         return slot
 
     def decref(self, typ: Any, val: Any) -> None:
-        """Drop what a variable has; LLVM is told where that is, if it is anywhere."""
+        """Drop the reference of a variable; a generator by its slot, which LLVM can promote."""
         slot = self.slot_of(typ)
         if slot is None:
             super().decref(typ, val)
@@ -278,7 +279,7 @@ class LowersGenerators(Lower):
             self.context.nrt.drop(self.builder, typ, val, slot)
 
     def lower_yield(self, retty: Any, inst: Any) -> Any:
-        """Return the yielded value, and resume behind it."""
+        """Return the yielded value, and emit the block that resumes after it."""
         point = self.generator_info.yield_points[inst.index]
         value, found = self.loadvar(inst.value.name), self.typeof(inst.value.name)
         yielded = self.gentype.yield_type
@@ -286,7 +287,7 @@ class LowersGenerators(Lower):
         self.incref(yielded, value)
         step = _Yield(self, point, sorted(point.live_vars))
         step.lower_yield_suspend()
-        for name in sorted(point.weak_live_vars):  # not needed any more
+        for name in sorted(point.weak_live_vars):  # needed no longer
             self.delvar(name)
         returned = self.context.get_return_value(self.builder, yielded, value)
         self.call_conv.return_value(self.builder, returned)
@@ -299,15 +300,15 @@ def _is_call(value: Any) -> bool:
 
 
 def _raises(end: Any) -> bool:
-    """Whether a block ends with the status of an exception."""
+    """Whether a terminator returns the status of an exception."""
     return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
 
 
-# --- what loops call ---
+# --- iteration ---
 
 
 def iteration(context: Context, fn: Any, args: Any) -> Any:
-    """What is called for the next value of a generator that was lowered here."""
+    """The implementation of `iternext` for a counted generator; None for other calls."""
     if fn == "iternext" and isinstance(args[0], types.Generator) and is_counted(context, args[0]):
         return _next
     return None
@@ -315,7 +316,7 @@ def iteration(context: Context, fn: Any, args: Any) -> Any:
 
 @iternext_impl(RefType.NEW)
 def _next(context: Context, builder: Builder, sig: Any, args: Any, result: Any) -> None:
-    """As Numba's own, which takes yielded values as borrowed."""
+    """As Numba's own, but with yielded values as new references."""
     implementation = context.get_generator_impl(sig.args[0])
     status, value = implementation(context, builder, sig, args)
     with cgutils.if_likely(builder, status.is_ok):

@@ -1,12 +1,12 @@
 """Values of types that were declared inactive, in code that is differentiated.
 
 Needs       which Numba types were declared (`inactive_type`)
-Gives       `InactiveValues`, a target context: it wraps the implementations by which Numba's
+Gives       `InactiveValues`, a target context: it wraps the implementations with which Numba's
             lowering makes such values, reads from them, and stores into them
-Invariants  V1  a float read from such a value, or stored into one, passes `ignore_derivatives`; a
-                tuple of such a type is made of floats that do
-            V2  memory read from one is marked (`HELD_MEMORY`): the engine refuses it where it is
-                active, as whoever else holds the memory counts on its derivative
+Invariants  V1  a float read from such a value, or stored into one, passes `ignore_derivatives`, as
+                do the floats that a tuple of such a type is made of
+            V2  memory read from one is marked (`INACTIVE_MEMORY`): the engine refuses it if it is
+                active, since others that refer to the memory would lose derivatives
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ IGNORE_FUNCTIONS = {
     ir.DoubleType(): "activerules.ignore.f64",
     ir.FloatType(): "activerules.ignore.f32",
 }
-"""Calls that the engine takes for identities whose result is a constant."""
+"""Functions that the engine treats as identities with a constant result."""
 
-HELD_MEMORY = "activerules.held"
-"""Marks memory that a value without derivative leads to: it must not be active."""
+INACTIVE_MEMORY = "activerules.inactive_memory"
+"""A function that marks memory to which a value without derivative leads: it must not be active."""
 
 _READS = {"static_getitem", "typed_getitem", "getiter", operator.getitem}
 _OF_NUMBA = (types.Array, types.Container, types.ListType, types.DictType)
-"""What Numba implements the methods of; those of the user are followed, and stop what they read."""
+"""Types whose methods Numba implements; methods of the user are compiled with this context, too."""
 _WRITES = {"static_setitem", operator.setitem}
 
 
 class InactiveValues(CPUContext):
-    """A target context that lets no derivative in or out of such values."""
+    """A target context in which no derivative enters or leaves such values."""
 
     def is_inactive_type(self, found: Any) -> bool:
         """Whether values of a type were declared to carry no derivative."""
         raise NotImplementedError
 
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-        """The implementation of a call, an operator or an access by subscript."""
+        """The implementation of a call, an operator or a subscript access."""
         implementation = super().get_function(fn, sig, _firstcall)
         receiver = sig.recvr or (sig.args[0] if sig.args else types.none)
         is_method = isinstance(fn, types.BoundFunction) and isinstance(receiver, _OF_NUMBA)
@@ -80,7 +80,7 @@ class InactiveValues(CPUContext):
         return lambda builder, args: implementation(builder, (args[0], _by_value(builder, args[1])))
 
     def make_tuple(self, builder: Builder, typ: Any, values: Sequence[Any]) -> Any:
-        """Make a tuple; in one of an inactive type floats have no derivative."""
+        """Make a tuple; in one of an inactive type, floats become constants."""
         if self.is_inactive_type(typ):
             values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
         return super().make_tuple(builder, typ, values)
@@ -93,7 +93,7 @@ class InactiveValues(CPUContext):
 
 
 def _stopped(builder: Builder, found: Any, value: Any) -> Any:
-    """A value whose floats are constants, and whose memory is marked."""
+    """The value with its floats made constants, and its memory marked."""
     marks = layout_of(found).numbers.any
     return _by_value(builder, value, _mark if marks else None)
 
@@ -107,9 +107,9 @@ def _by_value(builder: Builder, value: Any, mark: Callable[[Any, Any], None] | N
     if isinstance(value.type, ir.LiteralStructType | ir.ArrayType):
         for k in range(len(value.type)):
             part = builder.extract_value(value, k)
-            exchanged = _by_value(builder, part, mark)
-            if exchanged is not part:
-                value = builder.insert_value(value, exchanged, k)
+            stopped = _by_value(builder, part, mark)
+            if stopped is not part:
+                value = builder.insert_value(value, stopped, k)
     return value
 
 
@@ -120,7 +120,8 @@ def _is_value(arg: Any) -> bool:
 def _mark(builder: Builder, pointer: Any) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
-    _call(builder, function_type, HELD_MEMORY, memory).callee.attributes.add("inaccessiblememonly")
+    marking = _call(builder, function_type, INACTIVE_MEMORY, memory)
+    marking.callee.attributes.add("inaccessiblememonly")
 
 
 def _call(builder: Builder, function_type: Any, name: str, operand: Any) -> Any:
@@ -130,7 +131,7 @@ def _call(builder: Builder, function_type: Any, name: str, operand: Any) -> Any:
 
 
 class _Stopped:
-    """An implementation that stops its arguments, but the first, and a result of a given type."""
+    """An implementation with constants for its arguments (but the first), or for its result."""
 
     def __init__(self, implementation: Any, arguments: bool, returned: Any) -> None:
         self._implementation = implementation
@@ -142,7 +143,7 @@ class _Stopped:
 
     def __call__(self, builder: Builder, args: Sequence[Any], loc: Any = None) -> Any:
         if self._arguments:
-            # subscripts that are known are no values of LLVM
+            # constant subscripts are no LLVM values
             args = [args[0], *(_by_value(builder, a) if _is_value(a) else a for a in args[1:])]
         result = self._implementation(builder, args, loc)
         if self._returned is None:

@@ -1,10 +1,10 @@
 """Floats to the power of integers for the AD target: `x ** 2`, `c[k] * x ** k`.
 
-Numba's own code is a loop of squarings, even for constant exponents; the tape would hold a row per
+Numba's own code is a loop of squarings, even for constant exponents; the tape would have a row per
 iteration. Here it is a product, or one call that the table of derivatives knows.
 
 Gives       implementations in `LOWERING`
-            `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+            `DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
 Invariants  W1  values are those of Numba, bit for bit; errors too
 """
 
@@ -72,7 +72,7 @@ def _whole_power(typing_context, x, n):
 
 
 def _is_constant(builder: Builder, exponent: Any, number: int) -> Any:
-    """Whether LLVM finds the exponent to be this number."""
+    """Whether LLVM can prove that the exponent is this number."""
     question = ir.FunctionType(cgutils.bool_t, [exponent.type])
     function = cgutils.get_or_insert_function(builder.module, question, "llvm.is.constant.i64")
     same = builder.icmp_unsigned("==", exponent, exponent.type(number))

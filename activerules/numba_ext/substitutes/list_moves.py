@@ -1,9 +1,9 @@
-"""Moves of items within reflected lists, for the AD target: one by one.
+"""Moves of items within reflected lists, for the AD target: item by item.
 
-Numba moves them as bytes (`pop(0)`, `insert`, `del`, slices, `sort` with a key). In a copy of bytes
-the engine cannot tell floats from integers and pointers.
+Numba moves bytes (`pop(0)`, `insert`, `del`, slices, `sort` with a key). In a copy of bytes the
+engine cannot tell floats from integers and pointers.
 
-Gives       implementations in `LOWERING`: Numba's own, of a list that moves its items so
+Gives       implementations in `LOWERING`: Numba's own, with a list class that moves typed items
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_ONE_TYPE = (ir.FloatType, ir.DoubleType, ir.IntType)
 
 
 class _List(listobj.ListInstance):
-    """A list of a program that is lowered."""
+    """A list in the program being lowered."""
 
     def move(self, dest_idx: Any, src_idx: Any, count: Any) -> None:
         """Move `count` items from `src_idx` to `dest_idx`; the two ranges may overlap."""
@@ -42,7 +42,7 @@ class _List(listobj.ListInstance):
 
 
 def _with_own_list(numbas: Callable[..., Any]) -> Callable[..., Any]:
-    """An implementation of Numba's that makes `_List` where it says `ListInstance`."""
+    """An implementation of Numba's, with `_List` for the global name `ListInstance`."""
     return FunctionType(numbas.__code__, {**numbas.__globals__, "ListInstance": _List})
 
 

@@ -1,11 +1,11 @@
 """Runtime functions that change a caller's objects during a derivative, hidden from the engine.
 
-Gives       `DEFINITIONS`: LLVM functions that count references and copy bytes; the engine takes
-            them for calls without an effect on what it reads (`PREFIX`)
-            `link_into`: adds them to what a function that is being lowered links
+Gives       `DEFINITIONS`: LLVM functions that count references and copy bytes; to the engine, calls
+            of them (by `PREFIX`) have no effect on anything it reads
+            `link_into`: links them into the function being lowered
             `call`: emits the call of one of them
-Invariants  O1  they are called when nothing is read from the object any more, neither by the rest
-                of the function nor, as its structs are said to change, by the reverse sweep
+Invariants  O1  they are called after the last read from the object, by the function or, since its
+                structs are declared to change, by the reverse sweep
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.memory_layout import LIST_ITEMS
 
 PREFIX = "activerules.object."
-"""What the names of the functions begin with."""
+"""The prefix of the names of the functions."""
 
 DEFINITIONS = f"""
 declare void @NRT_incref(ptr)
@@ -209,7 +209,7 @@ _libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def link_into(context: Context) -> Any:
-    """Link the functions into the one that is being lowered; their library."""
+    """Link the functions into the one being lowered; returns their library."""
     if context not in _libraries:
         _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
     context.add_linking_libs([_libraries[context]])
@@ -217,7 +217,7 @@ def link_into(context: Context) -> Any:
 
 
 def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Any:
-    """Emit the call of one of the functions, by what follows `PREFIX`."""
+    """Emit the call of one of the functions, given by its name after `PREFIX`."""
     function_type = ir.FunctionType(result or ir.VoidType(), [one.type for one in data])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
     return builder.call(function, data)

@@ -1,16 +1,16 @@
-"""NumPy functions with a branch for single points, for the AD target, in a form that has the
-derivative of the function there, and not that of the branch.
+"""NumPy functions with a branch for single points, for the AD target, with the derivative of the
+function at these points, not of the branch.
 
-Numba's own code returns a constant where `x % y` is zero, `x + log(2)` where the arguments of
-`logaddexp` are equal, the sample where `np.interp` is asked for a knot: right for the value alone.
+Numba's own code returns a constant if `x % y` is zero, `x + log(2)` if the arguments of `logaddexp`
+are equal, the sample if `np.interp` is evaluated at a knot: right for the value alone.
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
-            `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+            `DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
 Invariants  E1  values are those of Numba, bit for bit; errors too
-            E2  where the function is smooth, derivatives are its own, the second as well; at a kink
-                or jump of `%` and `np.interp` they are those of the right-hand side
+            E2  first and second derivatives are those of the function wherever it is smooth; at a
+                kink or jump of `%` and `np.interp` they are those from the right
 
-`with_value(x, value)` is `value`, and has the derivative of `x`.
+`with_value(x, value)` is `value`, with the derivative of `x`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DEFINITIONS = "".join(
 
 
 def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
-    """The loops of a ufunc that have other implementations for the target."""
+    """The loops of a ufunc that this target implements itself."""
     loop = _UFUNCS.get(ufunc)
     return {} if loop is None else {f"{t * ufunc.nin}->{t}": loop for t in "fd"}
 
@@ -56,7 +56,7 @@ def _with_value(builder: Builder, number: Any, x: Any, value: Any) -> Any:
 
 @intrinsic
 def with_value(typing_context, x, value):
-    """`value`, of the derivative of `x`, which is cast to its type; both are floats."""
+    """`value` with the derivative of `x`, which is cast to the type of `value`; both are floats."""
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         same = context.cast(builder, values[0], x, value)
@@ -69,7 +69,9 @@ def with_value(typing_context, x, value):
 
 
 def _smooth_remainder(builder: Builder, x: Any, y: Any) -> Any:
-    """The remainder as x - n y, n that of the right-hand side if y > 0; zeros have any sign."""
+    """The remainder as x - n y; at a jump, with the n to its right if y > 0. Signs of zeros may
+    differ from the value's.
+    """
     remainder, zero = builder.frem(x, y), x.type(0.0)
     other_sign = builder.xor(
         builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", remainder, zero)
@@ -102,13 +104,13 @@ for _number in _SYMBOLS:
 
 
 def _sign(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
-    """Numba returns the argument where it is zero or NaN."""
+    """The sign; Numba returns the argument itself if it is zero or NaN."""
     value = numbers.real_sign_impl(context, builder, sig, args)
     return _with_value(builder, sig.return_type, value.type(0.0), value)
 
 
 def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
-    """The logarithm of `base` to the power of x plus that of y."""
+    """The implementation of log(base ** x + base ** y), logarithm to that base."""
     at_equal, curvature = math.log(2) / math.log(base), math.log(base) / 8
 
     def equal_or_not(x, y, value):
@@ -116,7 +118,7 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
             return value
         middle = x * 0.5 + y * 0.5 + at_equal
         difference = x - y
-        # not between infinities of one sign; LLVM need not know that it is zero
+        # false for infinities of one sign; the difference is zero, but LLVM does not know that
         if difference < 1.0:
             middle += curvature * difference * difference
         return with_value(middle, value)  # pyright: ignore[reportCallIssue]
@@ -149,7 +151,7 @@ def _sinc(x):
         y = x * np.pi
         if abs(y) > 0.01:
             return np.sin(y) / y
-        # its derivative cancels: that of the series is right to all digits
+        # the derivative of sin(y) / y suffers cancellation, that of the series does not
         square = y * y
         series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
         value = 1.0 if x == 0.0 else np.sin(y) / y
@@ -178,7 +180,7 @@ def _unwrap(p, discont=None, axis=-1, period=6.283185307179586):
 
 @overload(np.interp, target=AD_TARGET)
 def _interp(x, xp, fp):
-    arraymath.np_interp(x, xp, fp)  # raises for what Numba refuses
+    arraymath.np_interp(x, xp, fp)  # raises Numba's errors for arguments it refuses
     number = np.result_type(arraymath.determine_dtype(fp), np.float64).type
     between = _between_complex if number is np.complex128 else _between
 
@@ -217,7 +219,7 @@ def _interp(x, xp, fp):
 
 @register_jitable
 def _on_line(at, ends, slope, left, right):
-    """From the left end; from the right one where that is not a number."""
+    """Interpolate from the left end, or from the right one if that gives NaN."""
     value = slope * (at - ends[0]) + left
     if at == ends[0]:
         return with_value(value, left)  # pyright: ignore[reportCallIssue]

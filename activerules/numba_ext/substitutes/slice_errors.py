@@ -1,12 +1,12 @@
-"""The exception of a slice assignment whose shapes do not fit.
+"""The exception of a slice assignment with mismatched shapes.
 
-Needs       `raise_with_shape_context`, which Numba leaves to each target
+Needs       `raise_with_shape_context`, which Numba lets each target implement
 Gives       the AD target's implementation
 Invariants  S1  class and text of the exception are those of Numba's own implementation
 
-Numba makes the text in compiled code, of strings that are formatted, joined and concatenated; that
-is inlined at every assignment and was most of what a stencil of slices was compiled to. Here the
-text is made in Python, when the exception is.
+Numba builds the text in compiled code, with string formatting and concatenation that is inlined at
+every assignment; that was most of the code of a stencil of slices. Here the text is built in
+Python, together with the exception.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SliceMismatch(ValueError):
     """The exception in compiled code; Python sees a plain `ValueError`."""
 
     def __new__(cls, *shapes: object) -> Any:
-        """The exception for two shapes, of the source and of the target."""
+        """The exception for two shapes: of the source, and of the target."""
         source, target = shapes
         return ValueError(f"cannot assign slice of shape {target} from input of shape {source}")
 

@@ -1,14 +1,13 @@
-"""Typed dictionaries for the AD target: Numba's C functions on them, in a form the engine can
-follow.
+"""Typed dictionaries for the AD target: Numba's C functions on them, in a form that the engine can
+analyse.
 
-What a dictionary holds as values is read, written and moved by visible code; what it does with
-keys is done by functions the engine does not see (`dict_runtime`), as keys carry no derivative.
-`SUBSTITUTES` stand for Numba's intrinsics, `iteration` for what loops call. All work on Numba's own
-struct, with memory of `malloc`: such a dictionary may be handed to Numba's C code, and is freed by
-it.
+Values of a dictionary are read, written and moved by visible code. Keys carry no derivative and are
+handled by functions whose bodies the engine does not see (`dict_runtime`). `SUBSTITUTES` replace
+Numba's intrinsics, `iteration` replaces the implementation of loops. All work on Numba's own struct
+in memory from `malloc`, so that such a dictionary may be passed to Numba's C code, which frees it.
 
 Invariants  D1  each substitute has the signature of the intrinsic, returns its status, and takes
-                and gives the references it does
+                and releases the same references
             D2  dictionaries with keys that may hold floats are left to Numba's C code, into which
                 the engine lets no active value flow
 """
@@ -57,7 +56,7 @@ def _keys_address(builder: Builder, data: Any) -> Any:
 
 
 def _value_address(context: Context, builder: Builder, found: Any, keys: Any, ix: Any) -> Any:
-    """Where the value of an entry is."""
+    """The address of the value of an entry."""
     key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
     entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
@@ -75,7 +74,7 @@ def _current_value_address(
 
 
 def _stored_key(context: Context, builder: Builder, key_type: Any, key: Any) -> Any:
-    """A key in memory of its own, without bytes that are not set."""
+    """The address of a copy of the key, with all padding bytes zero."""
     data = context.data_model_manager[key_type].as_data(builder, key)
     address = cgutils.alloca_once_value(builder, data)
     cgutils.memset_padding(builder, address)
@@ -103,7 +102,7 @@ def _new_memory(context: Context, builder: Builder, size: Any) -> Any:
     return memory
 
 
-# --- what stands for Numba's intrinsics ---
+# --- substitutes of Numba's intrinsics ---
 
 
 @intrinsic
@@ -152,7 +151,7 @@ def _found(context: Context, builder: Builder, arg_types: Any, args: Any) -> Any
 
 @intrinsic
 def _find(typing_context, d, key, hashval):
-    """The entry of a key, -1 if there is none."""
+    """The index of a key's entry, -1 if there is none."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return _found(context, builder, signature.args, args)
@@ -161,20 +160,20 @@ def _find(typing_context, d, key, hashval):
 
 
 @intrinsic
-def _place(typing_context, d, key, hashval):
-    """Add a key that is not there, in the room there is; its entry."""
+def _add(typing_context, d, key, hashval):
+    """Add a missing key, for which there is room; returns the index of its entry."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         data = _container_get_data(context, builder, d, args[0])
         stored = _stored_key(context, builder, d.key_type, args[1])
-        return _hidden(builder, "place", _I64, data, stored, args[2])
+        return _hidden(builder, "add", _I64, data, stored, args[2])
 
     return types.intp(d, d.key_type, types.intp), codegen
 
 
 @intrinsic
 def _room(typing_context, d):
-    """The number of keys that can be added."""
+    """The number of keys that can be added without enlarging the table."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         data = _container_get_data(context, builder, d, args[0])
@@ -197,7 +196,7 @@ def _put(typing_context, d, ix, value):
 
 @intrinsic
 def _drop(typing_context, d, ix):
-    """Give back the dictionary's reference to a value."""
+    """Drop the dictionary's reference to a value."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         context.nrt.decref(builder, d.value_type, _value_of(context, builder, d, *args))
@@ -254,7 +253,7 @@ def _insert_followed(d, key, hashval, value):
         return _REPLACED
     if _room(d) <= 0:
         _enlarge(d)
-    _put(d, _place(d, key, hashval), value)
+    _put(d, _add(d, key, hashval), value)
     return _OK
 
 
@@ -321,7 +320,7 @@ SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     dictobject._dict_delitem: _delete,
     dictobject._dict_popitem: _pop_last,
 }
-"""What stands for Numba's intrinsics on dictionaries, in code for the AD target."""
+"""The substitutes of Numba's intrinsics on dictionaries, in code for the AD target."""
 
 
 # --- loops ---
@@ -336,8 +335,8 @@ _ITERABLES = (
 
 
 def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
-    """What implements `getiter` and `iternext` of a dictionary, its keys, values and items for the
-    AD target; None for what is left to Numba.
+    """The implementation of `getiter` and `iternext` of a dictionary, its keys, values and items,
+    for the AD target; None if Numba's own is used.
     """
     found = arg_types[0] if arg_types else None
     is_dict = isinstance(found, types.DictType)

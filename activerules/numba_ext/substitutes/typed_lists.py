@@ -1,16 +1,16 @@
-"""Typed lists for the AD target: Numba's C functions on them, in a form the engine can follow.
+"""Typed lists for the AD target: Numba's C functions on them, in a form the engine can analyse.
 
-Numba compiles `numba.typed.List` to calls of C functions that copy items as bytes. Here stands what
-they do: those that only read or set fields of the C struct as LLVM functions of the same name
-(`DEFINITIONS`), those that copy items as compiled functions that know the type of an item
-(`SUBSTITUTES`). Both work on Numba's own struct, with memory of `malloc`: such a list may be handed
-to Numba's C code, and is freed by it.
+Numba compiles `numba.typed.List` to calls of C functions that copy items as bytes. They are
+replaced: those that only read or set fields of the C struct by LLVM functions of the same name
+(`DEFINITIONS`), those that copy items by compiled functions that know the item type
+(`SUBSTITUTES`). Both work on Numba's own struct in memory from `malloc`, so that such a list may be
+passed to Numba's C code, which frees it.
 
 Invariants  L1  the layout is that of NB_List in numba/cext/listobject.h:
                 {i64 size, i64 item_size, i64 allocated, i32 is_mutable, ptr incref, ptr decref,
                 ptr items}
-            L2  each substitute returns the status, and takes and gives the references, that the C
-                function does; a list never shrinks its memory
+            L2  each substitute returns the status, and takes and releases the references, that the
+                C function does; a list never shrinks its memory
 """
 # pyright: reportCallIssue=false
 
@@ -114,7 +114,7 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
   ret void
 }""",
 }
-"""What stands for C functions that copy no items, by name."""
+"""LLVM IR of the C functions that copy no items, by name."""
 
 
 # --- fields and items ---
@@ -157,7 +157,7 @@ def _put(typing_context, lst, index, item):
 
 @intrinsic
 def _drop(typing_context, lst, index):
-    """Give back the list's reference to an item."""
+    """Drop the list's reference to an item."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         model = context.data_model_manager[lst.item_type]
@@ -208,7 +208,7 @@ def _c_function(builder: Builder, name: str, result: ir.Type, arguments: list[ir
     return cgutils.get_or_insert_function(builder.module, function_type, name)
 
 
-# --- what stands for the C functions that copy items ---
+# --- substitutes of the C functions that copy items ---
 
 
 @register_jitable
@@ -272,4 +272,4 @@ SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     listobject._list_delitem: _delitem,
     listobject._list_delete_slice: _delete_slice,
 }
-"""What stands for Numba's intrinsics on lists, in code for the AD target."""
+"""The substitutes of Numba's intrinsics on lists, in code for the AD target."""

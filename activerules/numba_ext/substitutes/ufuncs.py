@@ -2,10 +2,10 @@
 
 Needs       such a function, the contexts of a session
 Gives       `VectorizedTwin`, `GeneralisedTwin`: the same function with its kernel compiled for the
-            AD target, so that rules fire in it; `for_each_element`: a function that applies another
-            to every element, as a rule for numbers serves a call with arrays
-Invariants  U1  a twin has the loops of its original, and chooses among them as the original does: a
-                loop of given types is not compiled for others
+            AD target, so that rules apply in it; `for_each_element`: a function that applies
+            another to every element, so that a rule for numbers serves calls with arrays
+Invariants  U1  a twin has the loops of its original, and chooses among them as the original does;
+                it has no loops for other types
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KernelDispatcher(ufuncbuilder.UFuncDispatcher):
     """Compiles a kernel for the AD target, once per loop of the original (U1).
 
     targetdescr     the contexts of the session
-    for_ad, for_cpu what a compile for either target runs within
+    for_ad, for_cpu make context managers within which to compile for either target
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class KernelDispatcher(ufuncbuilder.UFuncDispatcher):
             return super().compile(*args, **kws)
 
     def loop(self, ewise_types: Any) -> tuple[Any, Any]:
-        """The signature and the compile result of the loop for some types; None, None if the
-        original has none.
+        """The signature and the compile result of the loop for given types; (None, None) if the
+        original has no such loop.
         """
         found, _ = self._original.find_ewise_function(ewise_types)
         if found is None:
@@ -77,10 +77,10 @@ class VectorizedTwin(DUFunc):
         return twin
 
     def find_ewise_function(self, ewise_types: Any) -> tuple[Any, Any]:
-        """As Numba's, by the loops of the original."""
+        """As Numba's, among the loops of the original."""
         twin: Any = self
         found, compiled = twin._dispatcher.loop(ewise_types)
-        # What a call of the twin links.
+        # The libraries that a call of the twin links.
         if compiled is not None and compiled.library not in twin._lower_me.libs:
             twin._lower_me.libs.append(compiled.library)
         return found, compiled
@@ -107,7 +107,7 @@ class GeneralisedTwin(GUFunc):
         return twin
 
     def find_ewise_function(self, ewise_types: Any) -> tuple[Any, Any]:
-        """As Numba's, by the loops of the original."""
+        """As Numba's, among the loops of the original."""
         twin: Any = self
         return twin._dispatcher.loop(tuple(ewise_types))
 
@@ -120,14 +120,12 @@ FOR_EACH = "<for each element>"
 
 
 def is_for_each(py_func: Any) -> bool:
-    """Whether a kernel is one of `for_each_element`, which no user has written."""
+    """Whether a kernel was made by `for_each_element`, not written by a user."""
     return py_func.__code__.co_filename == FOR_EACH
 
 
 def for_each_element(function: Any, names: tuple[str, ...]) -> DUFunc:
-    """The `@vectorize` function that calls a function of numbers, whose arguments have these
-    names.
-    """
+    """The `@vectorize` function that calls a function of numbers, with these argument names."""
     parameters = ", ".join(names)
     source = f"def call({parameters}): return _function({parameters})"
     names_of = {"_function": function}

@@ -1,7 +1,7 @@
 """The vector functions of this machine's C library, for `Mode.fast`.
 
-glibc has them in a library of their own, libmvec; where it is missing, or the processor has no
-AVX2, there are none, and the option changes nothing.
+glibc has them in a separate library, libmvec. If it is missing, or the processor has no AVX2, there
+are none, and the option has no effect.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _OF_TWO = {"atan2", "pow", "hypot"}
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """Load the library, so that compiled code finds it; None if there is none.
+    """Load the library, so that compiled code finds its symbols; None if there is none.
 
-    Code that Numba cached on disk needs it in the process that reads the cache, too.
+    A process that runs code cached by Numba has to load it, too.
     """
     try:
         return ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
@@ -32,7 +32,7 @@ def load() -> ctypes.CDLL | None:
 
 @cache
 def vector_forms() -> dict[str, str]:
-    """The symbols for four doubles, by the name of the function."""
+    """The symbols for vectors of four doubles, by the name of the scalar function."""
     library = load()
     if library is None or not binding.get_host_cpu_features().get("avx2"):
         return {}

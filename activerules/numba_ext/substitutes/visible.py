@@ -1,8 +1,8 @@
-"""Runtime functions made visible: code shown to the engine in place of calls of Numba's C code.
+"""Runtime functions made visible: code that the engine can analyse, for Numba's C code.
 
 Needs       the text of a captured module
-Gives       `with_definitions`: the same, with the bodies of C functions that have one here
-            `substitute`: the function that stands for one of Numba's intrinsics
+Gives       `with_definitions`: the text with definitions of C functions, as far as we have them
+            `substitute`: the function that replaces one of Numba's intrinsics
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEEDED = {"malloc": "declare noalias ptr @malloc(i64)"}
 
 
 def substitute(function: Any) -> Any:
-    """What is compiled for the AD target in place of a function of Numba's: often itself."""
+    """The function compiled for the AD target instead of one of Numba's; itself for most."""
     try:
         return _SUBSTITUTES.get(function, function)
     except TypeError:  # not hashable
@@ -27,7 +27,7 @@ def substitute(function: Any) -> Any:
 
 
 def with_definitions(text: str) -> str:
-    """Replace declarations of C functions by definitions, where there is one."""
+    """Replace declarations of C functions by our definitions, where we have one."""
     defined: list[str] = []
 
     def define(match: re.Match[str]) -> str:

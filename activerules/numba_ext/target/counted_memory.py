@@ -10,7 +10,7 @@ from __future__ import annotations
 from activerules.ir.normal.effects import CLEAR_COUNTED, GROW_SHADOW, CountedMemory
 from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
 
-_PLACED = """
+_TAPE_ARRAY = """
 ; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as
 ; the tape. Its count never comes to zero. null: out of memory
 define internal noalias ptr @activerules.tape.array(ptr nocapture %tape, i64 %bytes) \
@@ -26,10 +26,10 @@ row:
 fill:
   %more = add i64 %need, 15
   %all = and i64 %more, -16
-  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
-  %placed.old = load i64, ptr %placed.at, align 8
-  %placed = add i64 %placed.old, %all
-  store i64 %placed, ptr %placed.at, align 8
+  %objects.at = getelementptr inbounds i8, ptr %tape, i64 72
+  %objects.old = load i64, ptr %objects.at, align 8
+  %objects = add i64 %objects.old, %all
+  store i64 %objects, ptr %objects.at, align 8
   %block.int = ptrtoint ptr %block to i64
   %after = add i64 %block.int, 79
   %aligned = and i64 %after, -32
@@ -126,8 +126,8 @@ COUNTED = CountedMemory(
     data="NRT_MemInfo_data_fast",
     data_offset=24,
     definitions={
-        TAPE_ARRAY: _PLACED,
-        TAPE_SHADOW: _PLACED,
+        TAPE_ARRAY: _TAPE_ARRAY,
+        TAPE_SHADOW: _TAPE_ARRAY,
         GROW_SHADOW: _GROW,
         CLEAR_COUNTED: _CLEAR,
     },

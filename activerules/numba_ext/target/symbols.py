@@ -19,7 +19,7 @@ from activerules.ir.normal.effects import (
 )
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.substitutes.dynamic_raises import CATCHES, RAISES
-from activerules.numba_ext.substitutes.inactive_values import HELD_MEMORY
+from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY
 from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.values.dict_runtime import PREFIX as KEYS
@@ -77,13 +77,13 @@ _EFFECTS: dict[str, CallEffect] = {
     COUNTED.data: CallEffect(gives_data=True, returns=0, pure=True),
     "NRT_Allocate": CallEffect(allocates=True, size=(0,), in_rows=True, released_by="NRT_Free"),
     "NRT_Free": CallEffect(mirrored=(0,), frees=True),
-    HELD_MEMORY: CallEffect(no_data=True),
+    INACTIVE_MEMORY: CallEffect(no_data=True),
     _NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: their keys; values are handled by visible code
     "numba_dict_length": _NOTHING,
     "numba_dict_set_method_table": _MIRRORED,
     f"{KEYS}begin": _MIRRORED,
-    f"{KEYS}place": CallEffect(mirrored=(0,), adds_keys=True),
+    f"{KEYS}add": CallEffect(mirrored=(0,), adds_keys=True),
     f"{KEYS}remove": _MIRRORED,
     f"{KEYS}pop": _MIRRORED,
     f"{KEYS}fill": CallEffect(mirrored=(0, 1)),

@@ -132,7 +132,7 @@ def divisor(
     """A number that divides an integer whatever its value at run time; 0: the integer is zero.
 
     `assumed`: the phis that are being computed. They count as zero, so the divisor of a phi divides
-    its start and everything that is added to it on the way round.
+    its start and everything that is added to it per iteration.
     """
     number = integer_of(value)
     if number is not None:
