@@ -60,6 +60,12 @@ _CONFIRM = (3 + math.sqrt(5)) / 2
 _ATTEMPTS = 3
 # How many errors apart two estimates may be.
 _SAFETY = 10.0
+# A function that is rounded to single precision on its way is smooth by steps larger than this. How
+# accurate its derivative must be by such steps, and how much nearer to the slope over this one. Its
+# derivative by smaller steps is never as accurate as the last number says.
+_OVER_STAIRS, _ACCURATE, _NEARER, _CERTAIN = 2.0**-14, 0.03, 10.0, 1e-9
+# How often an interval of that length is halved to find a jump: to a few units of double precision.
+_BISECTIONS = 34
 # Rounding errors in a value, in units of the precision: a function is more than one operation.
 _OPERATIONS = 10.0
 _SINGLE = float(np.finfo(np.float32).eps)
@@ -69,8 +75,9 @@ class _Samples:
     """Values of `f` around `x`, each computed once.
 
     `eps` is the relative rounding error of the values, where it is given. Otherwise it is that of
-    their type, or of single precision if all values have it: a compiled function that returns a
-    float32 gives Python a float, and below its precision it is a staircase.
+    their type, or of single precision if all values have it, or if they are `in_stairs`: a compiled
+    function that returns a float32 gives Python a float, and one that rounds to float32 on its way
+    gives doubles; below the precision of their numbers both are staircases.
     """
 
     def __init__(self, f: Callable[[float], Any], x: float, eps: float | None) -> None:
@@ -78,15 +85,14 @@ class _Samples:
         self.size_of_x = max(1.0, abs(x))
         self._f, self._given, self._of_type = f, eps, 0.0
         self._known: dict[float, Any] = {}
-        self._is_single, self._varies = True, False
+        self._is_single, self._varies, self.in_stairs = True, False, False
 
     @property
     def eps(self) -> float:
         """The relative rounding error, by the values so far."""
-        if self._given is not None:
-            return self._given
-        in_single = self._is_single and self._varies
-        return max(self._of_type, _SINGLE) if in_single else self._of_type
+        in_single = self._is_single and self._varies and self._given is None
+        eps = self._of_type if self._given is None else self._given
+        return max(eps, _SINGLE) if in_single or self.in_stairs else eps
 
     def at(self, distance: float) -> Any:
         """The value so far from x, in double precision."""
@@ -101,6 +107,22 @@ class _Samples:
             self._is_single = self._is_single and _is_single(value)
             self._known[distance] = value
         return self._known[distance]
+
+    def jumps_within(self, distance: float) -> bool:
+        """Whether the function has a jump between x and a point so far from it.
+
+        The interval is halved, to that half over which the function changes more: where it is
+        smooth, the last halvings make the change a thousand times smaller.
+        """
+        a, b = 0.0, distance
+        changes = []
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (a + b)
+            halves = (a, middle), (middle, b)
+            changes.append([_size(self.at(end) - self.at(begin)) for begin, end in halves])
+            a, b = halves[int(changes[-1][1] > changes[-1][0])]
+        before, last = max(changes[-11]), max(changes[-1])
+        return last > 0.5 * before and last > 16 * self._of_type * _size(self.at(0.0))
 
     def weighed(self, grid: np.ndarray, weights: np.ndarray, h: float) -> tuple[Any, float]:
         """The sum of values at `grid * h`, with weights, and the sum of the sizes of its terms."""
@@ -140,13 +162,31 @@ class FiniteDifference:
             f      takes a float, returns a float or an array.
             x      where.
             step   the largest step tried, relative to max(1, |x|); smaller ones follow.
-            eps    the relative rounding error of a value of `f`; by default that of its dtype.
+            eps    the relative rounding error of a value of `f`; by default that of its dtype. It is
+                   found to be larger where `f` rounds to single precision on its way.
 
         Returns
             (value, error): the error is the largest one for an array. It is infinite where no step
             gave finite values, and as large as the derivative where no two steps agree.
         """
         samples = _Samples(f, x, eps)
+        estimate = self._estimate(samples, step)
+        if samples.eps >= _SINGLE or estimate[1] <= _CERTAIN * _size(estimate[0]):
+            return estimate
+        samples.in_stairs = True
+        by_larger_steps = self._estimate(samples, step)
+        return by_larger_steps if self._are_stairs(samples, estimate, by_larger_steps) else estimate
+
+    def _are_stairs(self, samples: _Samples, fine: Estimate, coarse: Estimate) -> bool:
+        """Whether the function is smooth over larger steps only, with a slope of its own there."""
+        if _agree(fine, coarse) or not coarse[1] < _ACCURATE * _size(coarse[0]):
+            return False
+        h = samples.size_of_x * _OVER_STAIRS
+        slope, _ = self.at_step(samples, h ** (1 / self.derivative))
+        is_nearer = _NEARER * _size(slope - coarse[0]) < _size(slope - fine[0])
+        return is_nearer and samples.jumps_within(h * float(self.grid[-1] or self.grid[0]))
+
+    def _estimate(self, samples: _Samples, step: float) -> Estimate:
         reach = float(np.max(np.abs(self.grid)))
         largest = min(step * samples.size_of_x, self.max_range / reach)
         bounded, scale, is_confirmed = _by_bound(self, samples, largest)

@@ -214,6 +214,27 @@ def test_single_precision_states_its_own_precision():
     assert 1e-8 < error < 1e-2
 
 
+@pytest.mark.parametrize("scheme", [central_fdm(3), central_fdm(5), forward_fdm(5)])
+def test_what_is_rounded_to_single_precision_inside_is_no_staircase(scheme):
+    rng = np.random.default_rng(4)
+    for size in (1, 3, 30):
+        x, v, w = rng.normal(size=(3, size))
+        value, error = scheme.estimate(
+            lambda t, x=x, v=v, w=w: np.sum((x + t * v).astype(np.float32).astype(float) * w), 0.0
+        )
+        assert abs(value - v @ w) < 5 * error < 0.05
+
+
+def test_steps_and_kinks_that_are_near_keep_the_slope_at_the_point():
+    for distance in (1e-4, 1e-3, 0.1):
+        value, error = central_fdm(5).estimate(lambda t, d=distance: np.maximum(t - d, 0.0), 0.0)
+        assert abs(value) <= error < 1e-5
+        value, error = central_fdm(5).estimate(
+            lambda t, d=distance: np.floor(t / d), 0.5 * distance
+        )
+        assert abs(value) <= error < 1e-5
+
+
 def in_single_precision(f):
     return lambda x: float(np.float32(f(np.float32(x))))
 
