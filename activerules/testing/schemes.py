@@ -162,8 +162,8 @@ class FiniteDifference:
             f      takes a float, returns a float or an array.
             x      where.
             step   the largest step tried, relative to max(1, |x|); smaller ones follow.
-            eps    the relative rounding error of a value of `f`; by default that of its dtype. It is
-                   found to be larger where `f` rounds to single precision on its way.
+            eps    the relative rounding error of a value of `f`; by default that of its dtype. It
+                   is found to be larger where `f` rounds to single precision on its way.
 
         Returns
             (value, error): the error is the largest one for an array. It is infinite where no step
