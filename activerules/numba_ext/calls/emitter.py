@@ -23,7 +23,7 @@ from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.calls.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.codegen import chunks, link
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime, vector_math
@@ -43,7 +43,7 @@ from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Emit, rebuild
 
-Field = tuple[Any, Sequence[Any]]
+Field = tuple[Value, Sequence[Value]]
 """An argument as LLVM values: its primal, and its shadows, one per lane; () if it has none."""
 
 BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
@@ -123,13 +123,15 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
     context.add_linking_libs([known[gradient.symbol], *support])
 
 
-def all_fields(context: Context, builder: Builder, args: Sequence[Any], packed: Any) -> list[Field]:
+def all_fields(
+    context: Context, builder: Builder, args: Sequence[Any], packed: Value
+) -> list[Field]:
     """Primal and shadows of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
     return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def _field(context: Context, builder: Builder, ty: Any, value: Any) -> Field:
+def _field(context: Context, builder: Builder, ty: Any, value: Value) -> Field:
     """Primal and shadows of one annotated argument."""
     if not isinstance(ty, AnnotationType):
         return value, ()
@@ -221,18 +223,18 @@ class Emitter:
         ]
 
     def _owned_lanes(
-        self, argument: ArgumentSpec, primal: Any, lanes: Sequence[Any]
+        self, argument: ArgumentSpec, primal: Value, lanes: Sequence[Any]
     ) -> Sequence[Any]:
         shadows = lanes or [None] * self.gradient.width
         return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
 
-    def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
+    def _owned_shadow(self, found: Any, primal: Value, shadow: Value | None) -> Any:
         if shadow is None:
             return zero_shadow(self.context, self.builder, found, primal)
         return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
 
     def _parameters(
-        self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Any
+        self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Value
     ) -> Iterator[Any]:
         """Primal parameters of the derivative, each followed by its tangents or shadows if it is
         Duplicated.
@@ -249,7 +251,7 @@ class Emitter:
                 if next(activities) == "duplicated":
                     yield from (lane[k] for lane in lane_slots)
 
-    def _flattened(self, argument: ArgumentSpec, value: Any) -> Sequence[Any]:
+    def _flattened(self, argument: ArgumentSpec, value: Value) -> Sequence[Any]:
         packer = self.context.get_arg_packer([argument.numba_type])
         return packer.as_arguments(self.builder, [value])
 
@@ -265,12 +267,12 @@ class Emitter:
         function_type = self.context.call_conv.get_function_type(types.none, ())
         return self._stored(function_type.args[1].pointee(None))
 
-    def _stored(self, value: Any) -> Any:
+    def _stored(self, value: Value) -> Any:
         pointer = cgutils.alloca_once(self.builder, value.type)
         self.builder.store(value, pointer)
         return pointer
 
-    def derivative_memory(self, fields: Sequence[Field]) -> Any:
+    def derivative_memory(self, fields: Sequence[Field]) -> Value:
         """Memory for the derivatives with respect to numbers; those of all lanes side by side."""
         floats = []
         for argument, (primal, _) in zip(self.arguments, fields, strict=True):
@@ -282,14 +284,14 @@ class Emitter:
         each = [one for one in floats for _ in range(self.gradient.width)]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
-    def derivatives(self, address: Any) -> list[list[Any]]:
+    def derivatives(self, address: Value) -> list[list[Any]]:
         """The contents of such memory: per lane, the derivative with respect to each argument."""
         floats = cgutils.unpack_tuple(self.builder, self.builder.load(address))
         width = self.gradient.width
         lanes = [iter(floats[lane::width]) for lane in range(width)]
         return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]
 
-    def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
+    def _unexpected(self, parameters: Sequence[Value], overlap: Value) -> Value:
         """Whether the arguments overlap, or violate an assumption of the derivative."""
         symbol = self.gradient.assumption_symbol
         if symbol is None:
@@ -299,7 +301,7 @@ class Emitter:
         holds = self.builder.call(function, parameters)
         return self.builder.or_(overlap, self.builder.not_(holds))
 
-    def _run(self, arguments: Sequence[Any], overlap: Any, suffix: str = "") -> Any:
+    def _run(self, arguments: Sequence[Any], overlap: Value, suffix: str = "") -> Any:
         function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
 
         def run(stem: str | None) -> Any:
@@ -317,7 +319,7 @@ class Emitter:
                 self.builder.store(run(self.gradient.symbol), status)
         return self.builder.load(status)
 
-    def _propagate(self, code: Any, excinfo: Any, release: Callable[[], None]) -> None:
+    def _propagate(self, code: Value, excinfo: Value, release: Callable[[], None]) -> None:
         convention = self.context.call_conv
         for number, kind, message in _ENDS:
             ended = self.builder.icmp_unsigned("==", code, code.type(number))

@@ -7,7 +7,7 @@ are literals, and its result is a dispatcher, which needs no code at run time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba.core import types
@@ -21,7 +21,7 @@ from numba.core.typing.templates import (
 )
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.values.kinds import items_of
 
@@ -72,7 +72,7 @@ def _target(function: Any) -> Any:
 _CONTEXT = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _nothing(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+def _nothing(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
     return context.get_dummy_value()
 
 

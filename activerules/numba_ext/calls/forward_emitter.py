@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
 from activerules.values.layout import (
@@ -31,7 +31,7 @@ from activerules.values.layout import (
 from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Emit, rebuild
 
-Lanes = Sequence[Any]  # tangents, one per lane
+Lanes = Sequence[Value]  # tangents, one per lane
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class ForwardEmitter(Emitter):
         count = self.gradient.width if self.call.wanted else 0
         return [self._stored(ty(None)) for _ in range(1 + count)]
 
-    def _result(self, primal: Any, tangents: Lanes) -> Any:
+    def _result(self, primal: Value, tangents: Lanes) -> Any:
         if not self.call.wanted:
             return self.context.get_dummy_value()
         found = self.gradient.result_type
@@ -153,7 +153,7 @@ class ForwardEmitter(Emitter):
         return self.context.make_tuple(self.builder, self.call.tangent_type, results)
 
 
-def _cast(em: Emit, leaves: tuple[Node, Node], primal: Any, tangent: Any) -> Any:
+def _cast(em: Emit, leaves: tuple[Node, Node], primal: Value, tangent: Any) -> Any:
     """A tangent of a leaf, with the type of the primal; the primal itself if there is none."""
     leaf, other = leaves
     if isinstance(leaf, Number):
@@ -161,7 +161,7 @@ def _cast(em: Emit, leaves: tuple[Node, Node], primal: Any, tangent: Any) -> Any
     return tangent if leaf.has_shadow else primal
 
 
-def _tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+def _tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Any:
     """The tangent of a part of the result, read from the shadow of the result."""
     if isinstance(leaf, Number):
         return tangent
@@ -172,7 +172,7 @@ def _tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
     return make(em, leaf, primal, tangent)
 
 
-def _optional_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+def _optional_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """The tangent of an optional value: None if the primal is None."""
     context, builder, found = em.context, em.builder, leaf.numba_type
     values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
@@ -183,7 +183,7 @@ def _optional_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
     return result._getvalue()
 
 
-def _array_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+def _array_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """An array with the layout of the primal over the memory of its shadow; else zeros (W2)."""
     context, builder, found = em.context, em.builder, leaf.numba_type
     shadow = context.make_array(found)(context, builder, tangent)

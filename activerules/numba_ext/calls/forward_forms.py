@@ -27,7 +27,7 @@ from activerules.numba_ext.calls.forward_checks import (
 )
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
 from activerules.numba_ext.calls.intrinsics import compile_spec, dispatcher_of_type
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
@@ -59,7 +59,7 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, gradient.result_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         fields = all_fields(context, builder, args, values[2])[skipped:]
         primal, tangent = ForwardEmitter(context, builder, call).push(fields)
         if mode.value.returns_primal:
@@ -164,7 +164,7 @@ def jvp_form(typing_context, function, primals, tangents):
     gradient = compiled_forward(dispatcher, arguments, True, 1)
     call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
         for argument, ty, tangent in zip(arguments, given, parts[1], strict=True):
             if argument.activity == "const":

@@ -25,7 +25,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Emitter, all_fields
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -92,7 +92,7 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         fields = all_fields(context, builder, args, values[2])[skipped:]
         (derivatives,), primal = Emitter(context, builder, call).emit(fields)
         gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
@@ -109,7 +109,7 @@ def tape_bytes_form(typing_context, mode, function, *args):
     args = tuple(map(types.unliteral, args))
     call, skipped = _read_call(function, args)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])[skipped:]
         stats = cgutils.alloca_once_value(builder, ir.IntType(64)(0))
         _, primal = Emitter(context, builder, call).emit(fields, stats)
@@ -146,7 +146,7 @@ def gradient_form(typing_context, spec, function, *args):
     if request.with_value:
         result_type = types.Tuple([call.gradient.result_type, gradient_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         primals = cgutils.unpack_tuple(builder, values[2], len(args))
         fields = [
             (
@@ -173,7 +173,7 @@ def gradient_form(typing_context, spec, function, *args):
 
 
 def _joined(
-    context: Context, builder: Builder, found: Any, derivative: Any, shadow: Any = None
+    context: Context, builder: Builder, found: Any, derivative: Any, shadow: Value | None = None
 ) -> Any:
     """The gradient with respect to one argument: values for numbers, shadows for arrays."""
 

@@ -22,7 +22,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.target.derivative import Gradient
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -141,7 +141,7 @@ class _Checker:
         self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
 
     def memories(
-        self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
+        self, argument: ArgumentSpec, primal: Value, shadow: Value | None, written: bool
     ) -> Iterator[_Memory]:
         """The regions of an argument, among them those in lists; checks K1."""
         if shadow is None:
@@ -150,16 +150,17 @@ class _Checker:
         elif is_collection(argument.numba_type) and has_inner(argument.numba_type):
             yield from self._collection(argument, primal, shadow, written)
         else:
+            pair = primal, shadow
             if is_collection(argument.numba_type):
-                found, pair = argument.numba_type, (primal, shadow)
+                found = argument.numba_type
                 entries = entries_of(self.context, self.builder, found, pair)
-                argument, (primal, shadow) = self._items(argument, entries)
-            extent, behind = self._extents(argument, primal, shadow)
+                argument, pair = self._items(argument, entries)
+            extent, behind = self._extents(argument, *pair)
             number = self.tests.add(extent)
-            overlap = self._overlap(argument.numba_type, primal, extent, behind)
+            overlap = self._overlap(argument.numba_type, pair[0], extent, behind)
             yield _Memory(argument, written, number, self.tests.add(behind), overlap)
 
-    def _overlap(self, found: Any, primal: Any, extent: Extent, behind: Extent) -> Any:
+    def _overlap(self, found: Any, primal: Value, extent: Extent, behind: Extent) -> Any:
         """Whether an array with gaps and its shadow may share bytes; None for other memory."""
         if not (isinstance(found, types.Array) and found.layout == "A"):
             return None
@@ -170,7 +171,7 @@ class _Checker:
         return builder.and_(extent.meets(behind, builder), shared)
 
     def _collection(
-        self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
+        self, argument: ArgumentSpec, primal: Value, shadow: Value, written: bool
     ) -> Iterator[_Memory]:
         """The contents of a list or dictionary: memory with shadows, and memory without."""
         own, behind, plain = (ExtentTable(self.builder) for _ in range(3))
@@ -222,13 +223,13 @@ class _Checker:
         return replace(argument, numba_type=entries.array_type), entries.arrays
 
     def _push(
-        self, argument: ArgumentSpec, values: Sequence[Any], own: ExtentTable, behind: ExtentTable
+        self, argument: ArgumentSpec, values: Sequence[Value], own: ExtentTable, behind: ExtentTable
     ) -> None:
         extent, other = self._extents(argument, *values)
         own.push(extent.data, extent.low, extent.high)
         behind.push(other.data, other.low, other.high)
 
-    def _refuse_if(self, condition: Any, refusal: Refusal) -> None:
+    def _refuse_if(self, condition: Value, refusal: Refusal) -> None:
         """Refuse if a condition holds; in a loop, if it holds in any iteration."""
         if not self._in_loop:
             self.tests.refuse_if(condition, refusal)
@@ -240,7 +241,9 @@ class _Checker:
         flag = self._flags[refusal]
         builder.store(builder.or_(builder.load(flag), condition), flag)
 
-    def _extents(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
+    def _extents(
+        self, argument: ArgumentSpec, primal: Value, shadow: Value
+    ) -> tuple[Extent, Extent]:
         """The bytes of a region and of its shadow; checks K1."""
         found, builder = argument.numba_type, self.builder
         extent = extent_of_region(self.em, found, primal)
@@ -390,7 +393,7 @@ class _Checker:
         what = f"items of `{argument.name}` share memory"
         self._refuse_if(shared, Refusal(what, _ADDED_UP, (f"{argument.name}.copy()",)))
 
-    def _axes(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
+    def _axes(self, argument: ArgumentSpec, primal: Value, shadow: Value) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
         return list(zip(*both, strict=True))
@@ -433,7 +436,7 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
+def release(context: Context, builder: Builder, found: Any, shadow: Value) -> None:
     """Emit the release of a shadow, or of all arrays in one, on an error path.
 
     It calls a function of our own: if Numba sees an `NRT_decref`, it does not prune its own
@@ -446,7 +449,7 @@ def release(context: Context, builder: Builder, found: Any, shadow: Any) -> None
             release_counted(builder, helper.meminfo)
 
 
-def release_counted(builder: Builder, meminfo: Any) -> None:
+def release_counted(builder: Builder, meminfo: Value) -> None:
     """As `release`, for any reference-counted memory."""
     function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
@@ -468,7 +471,7 @@ def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tupl
 
 
 def constant_where_same(
-    context: Context, builder: Builder, found: Any, primal: Any, shadow: Any
+    context: Context, builder: Builder, found: Any, primal: Value, shadow: Value
 ) -> Any:
     """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
 
@@ -480,7 +483,7 @@ def constant_where_same(
     return rebuild(em, layout_of(found), pair, _constant_where_same, shadow_of_leaf)
 
 
-def _constant_where_same(em: Emit, leaf: Node, primal: Any, shadow: Any) -> Any:
+def _constant_where_same(em: Emit, leaf: Node, primal: Value, shadow: Value) -> Value:
     context, builder, found = em.context, em.builder, leaf.numba_type
     if not leaf.has_shadow or isinstance(found, types.Record):
         return shadow

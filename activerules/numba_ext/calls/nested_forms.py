@@ -17,7 +17,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
 from activerules.errors import NotYetSupported
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 
@@ -116,7 +116,7 @@ def calling(
     """A form that calls a compiled function with the items of its tuple of arguments."""
     result_type, call = _called(typing_context, callee, args[skipped:])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
         return call(context, builder, given)
 
@@ -129,7 +129,7 @@ def calling_with(
     """A form that calls a compiled function with its own last parameters."""
     result_type, call = _called(typing_context, callee, args)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         return call(context, builder, values[len(before) :])
 
     return signature(result_type, *before, *args), codegen

@@ -16,7 +16,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.target_extension import current_target
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import (
+    Builder,
+    Context,
+    TypingContext,
+    Value,
+    entry_builder,
+)
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 
 _numbers = count()
@@ -41,7 +47,7 @@ def outlined(
     function = ir.Function(builder.module, function_type, name)
     function.linkage = "internal"
     convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
-    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    inner = entry_builder(function)
     value = emit(inner, convention.decode_arguments(inner, argtypes, function))
     convention.return_value(inner, context.get_return_value(inner, result, value))
     values = [value for _, value in arguments]
@@ -68,7 +74,9 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
     return outlined_form
 
 
-def _outline(codegen: Any, context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+def _outline(
+    codegen: Any, context: Context, builder: Builder, typed: Any, values: Sequence[Value]
+) -> Any:
     arguments = [
         (ty, _repacked(context, builder, ty, value))
         for ty, value in zip(typed.args, values, strict=True)
@@ -80,7 +88,7 @@ def _outline(codegen: Any, context: Context, builder: Builder, typed: Any, value
     return outlined(context, builder, typed.return_type, arguments, emit)
 
 
-def _repacked(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
     """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct, and
     should be an array.
     """

@@ -6,6 +6,7 @@ Each has the meaning of its plain Python form. The argument types select the bra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numba.np.numpy_support import as_dtype
 from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.rules.protocol import (
@@ -172,7 +173,7 @@ def _same(g):
 def _ignored_float(typing_context, x):
     """The identity; on the AD target a call that the engine recognises."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         if context.target_name != AD_TARGET:
             return args[0]
         function_type = ir.FunctionType(args[0].type, [args[0].type])

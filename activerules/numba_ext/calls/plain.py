@@ -26,7 +26,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, StaticType, register_static
 
 
@@ -74,7 +74,7 @@ def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
             typing_context, outer[0], function, *outer[1:], *annotated, **deferred
         )
 
-        def emit(context: Context, builder: Builder, _: Any, values: Any) -> Any:
+        def emit(context: Context, builder: Builder, _: Any, values: Sequence[Value]) -> Any:
             _leave_unoptimised(context.active_code_library, builder.function)
             given = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
             items = [context.get_dummy_value() for _ in markers]
@@ -98,7 +98,7 @@ def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:
             yield AnnotationType(kind, *(next(rest) for _ in kind.__slots__))
 
 
-def _built(context: Context, builder: Builder, ty: Any, given: Iterator[tuple[Any, Any]]) -> Any:
+def _built(context: Context, builder: Builder, ty: Any, given: Iterator[tuple[Any, Any]]) -> Value:
     """The argument of type `ty`, built from the next types and values of `given`."""
     if not isinstance(ty, AnnotationType):
         source, value = next(given)

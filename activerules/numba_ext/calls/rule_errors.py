@@ -32,7 +32,7 @@ from activerules.errors import ActiverulesError
 from activerules.ir.llvm.location import readable_path
 from activerules.ir.normal.effects import FAILED_AT
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Context
+from activerules.numba_ext.codegen.protocols import Context, entry_builder
 
 _MAKES = "activerules.failed.exception"
 _VOID, _I32, _POINTER = ir.VoidType(), ir.IntType(32), ir.IntType(8).as_pointer()
@@ -71,7 +71,7 @@ def _define(context: Context, module: Any, maker: Any) -> None:
     function.attributes.add("noinline")
     function.attributes.add("cold")
     _, excinfo, status, site = function.args
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder = entry_builder(function)
     pickled = pickle.dumps(_Fetched())
     constant = cgutils.global_constant(module, ".fetched", cgutils.make_bytearray(pickled))
     with builder.if_then(builder.icmp_signed("==", status, RETCODE_USEREXC)):
@@ -100,7 +100,7 @@ def _define_maker(context: Context, module: Any) -> Any:
     """`ptr (ptr payload)`: leave the exception for `_fetch`; its result is not used."""
     function = ir.Function(module, ir.FunctionType(_POINTER, [_POINTER]), _MAKES)
     function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder = entry_builder(function)
     api = context.get_python_api(builder)
     payload = builder.load(builder.bitcast(function.args[0], _PAYLOAD.as_pointer()))
     before, site = (builder.extract_value(payload, k) for k in range(2))

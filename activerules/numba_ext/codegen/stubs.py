@@ -12,7 +12,7 @@ from numba.core import types
 from numba.core.imputils import lower_constant
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 
 
 class StubType(types.Callable, types.Opaque):
@@ -57,7 +57,7 @@ register_model(StubType)(models.OpaqueModel)
 
 
 @lower_constant(StubType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
     return context.get_dummy_value()
 
 

@@ -8,6 +8,7 @@ invalidated when the rules change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numba.core import cgutils, types
@@ -31,7 +32,7 @@ from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import GradientSpec, Mode
 from activerules.annotations.tangents import is_zero
 from activerules.errors import ActivityError
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -101,7 +102,7 @@ class _AnnotationAttributes(AttributeTemplate):
 
 def _lower_field(name: str) -> None:
     @lower_getattr(AnnotationType, name)
-    def _get(context: Context, builder: Builder, annotation: AnnotationType, value: Any) -> Any:
+    def _get(context: Context, builder: Builder, annotation: AnnotationType, value: Value) -> Any:
         field = getattr(cgutils.create_struct_proxy(annotation)(context, builder, value), name)
         index = annotation.kind.__slots__.index(name)
         context.nrt.incref(builder, annotation.fields[index], field)
@@ -124,7 +125,7 @@ def _register_constructor(kind: type[Annotation]) -> None:
         return with_shadow
 
     @lower_builtin(kind, *[types.Any] * len(kind.__slots__))
-    def _construct(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+    def _construct(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
         annotation = cgutils.create_struct_proxy(sig.return_type)(context, builder)
         for name, source, target, value in zip(
             kind.__slots__, sig.args, sig.return_type.fields, args, strict=True
@@ -226,7 +227,7 @@ def register_static(python_class: type, numba_class: type[StaticType]) -> None:
         return numba_class(value)
 
     @lower_constant(numba_class)
-    def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+    def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
         return context.get_dummy_value()
 
     @unbox(numba_class)
@@ -275,7 +276,7 @@ class _ConfigAttributes(AttributeTemplate):
 
 def _lower_fact(name: str) -> None:
     @lower_getattr(ConfigType, name)
-    def _get(context: Context, builder: Builder, config: ConfigType, value: Any) -> Any:
+    def _get(context: Context, builder: Builder, config: ConfigType, value: Value) -> Value:
         fact = getattr(config.value, name)
         ty = _ConfigAttributes(context.typing_context).generic_resolve(config, name)
         return context.get_constant_generic(builder, ty, fact)

@@ -16,7 +16,7 @@ from numba.core.typing.templates import signature
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def steps_form(
     run = _Step(typing_context, steps.run, (make.result, *args))
     finish = _Step(typing_context, steps.finish, (make.result, run.result, *args))
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))
         made = make.call(context, builder, given, [])
         first = run.call(context, builder, [made, *given], [(make.result, made)])
@@ -66,7 +66,7 @@ def _passing_form(typing_context: TypingContext, function: Any, *args: Any) -> A
     args = tuple(map(types.unliteral, args))
     step = _Step(typing_context, dispatcher_of_type(function), args)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))
         return step.call(context, builder, given, [])
 
@@ -83,7 +83,7 @@ class _Step:
         self._called = found.get_call_type(typing_context, tuple(args), {})
         self.result = self._called.return_type
 
-    def call(self, context: Context, builder: Builder, values: Sequence[Any], owned: Any) -> Any:
+    def call(self, context: Context, builder: Builder, values: Sequence[Value], owned: Any) -> Any:
         """Emit the call; if it raises, the arrays of the previous step are released."""
         compiled = self._dispatcher.overloads[self._called.args]
         context.add_linking_libs([compiled.library])

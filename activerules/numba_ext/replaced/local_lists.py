@@ -15,6 +15,7 @@ groups it must not overlap (bits), and its bytes. Two rows overlap if they have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -23,7 +24,7 @@ from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.llvm.types import DOUBLE
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.replaced.local_objects import arrays_in_value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
@@ -47,12 +48,12 @@ REFUSALS = (_SHARED, _OTHER_WAY)
 # --- addresses ---
 
 
-def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _struct(context: Context, builder: Builder, found: Any, value: Value) -> Any:
     """The pointer to the struct `NB_List` of a typed list."""
     return context.make_helper(builder, found, value=value).data
 
 
-def _items(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _items(context: Context, builder: Builder, found: Any, value: Value) -> Value:
     address = cgutils.pointer_add(
         builder, _struct(context, builder, found, value), _I64(LIST_ITEMS)
     )
@@ -68,7 +69,7 @@ def store_floats(typing_context, target, source, index):
     declared = declared_of(ItemMemory(target.item_type))
     assert declared is not None
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         item = context.get_data_type(target.item_type).as_pointer()
         to, at = (
             builder.gep(builder.bitcast(_items(context, builder, target, one), item), [args[2]])
@@ -93,7 +94,7 @@ def store_floats(typing_context, target, source, index):
 def finish(typing_context, original, copy):
     """Replace the items of a list by those of its copy, up to the shorter length."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         _finish(context, builder, original, *args)
         return context.get_dummy_value()
 
@@ -110,7 +111,7 @@ def _finish(context: Context, builder: Builder, found: Any, original: Any, copy:
 def lengthen(typing_context, original, copy):
     """Make a list as long as its copy, with the copy's items appended."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         _lengthen(context, builder, original, *args)
         return context.get_dummy_value()
 
@@ -135,7 +136,7 @@ def finish_all(
 # --- what is reached twice ---
 
 
-def _note(builder: Builder, notes: Any, what: Any, apart: Any, low: Any, high: Any) -> None:
+def _note(builder: Builder, notes: Any, what: Any, apart: Any, low: Value, high: Value) -> None:
     object_runtime.call(builder, "note", notes, what, apart, low, high)
 
 
@@ -143,7 +144,7 @@ def _note(builder: Builder, notes: Any, what: Any, apart: Any, low: Any, high: A
 def new_notes(typing_context):
     """Allocate rows for notes; `is_reached_twice` frees them."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         return object_runtime.call(builder, "notes", result=_I64)
 
     return types.intp(), codegen
@@ -153,7 +154,7 @@ def new_notes(typing_context):
 def note_array(typing_context, notes, what, apart, array):
     """Record the extent of an array for the comparison at the end of the call."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         proxy = context.make_array(array)(context, builder, args[3])
         extent = extent_of(builder, array, proxy)
         _note(builder, *args[:3], extent.low, extent.high)
@@ -166,7 +167,7 @@ def note_array(typing_context, notes, what, apart, array):
 def note_arrays(typing_context, notes, what, x):
     """Record the extents of all arrays in a value, also in objects, and of the lists in tuples."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         for found, value in arrays_in_value(context, builder, x, args[2]):
             extent = extent_of(builder, found, context.make_array(found)(context, builder, value))
             _note(builder, args[0], args[1], _I64(0), extent.low, extent.high)
@@ -179,7 +180,7 @@ def note_arrays(typing_context, notes, what, x):
 def note_list(typing_context, notes, what, apart, x):
     """Record the extent of a list."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         low = builder.ptrtoint(_struct(context, builder, x, args[3]), _I64)
         _note(builder, *args[:3], low, builder.add(low, _I64(1)))
         return context.get_dummy_value()
@@ -191,7 +192,7 @@ def note_list(typing_context, notes, what, apart, x):
 def is_reached_twice(typing_context, notes):
     """Whether two rows overlap that must not; frees the notes."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         return object_runtime.call(builder, "meet", args[0], result=ir.IntType(1))
 
     return types.boolean(types.intp), codegen
@@ -201,7 +202,7 @@ def is_reached_twice(typing_context, notes):
 def is_another(typing_context, first, last):
     """Whether two arrays differ in their memory, shape or strides."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         one, other = (context.make_array(first)(context, builder, value) for value in args)
         result = builder.icmp_unsigned("!=", one.data, other.data)
         for packed in ("shape", "strides"):
@@ -220,7 +221,9 @@ def refusing(number: int) -> Any:
 
     @intrinsic
     def refuse_if(typing_context, condition, owned):
-        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+        def codegen(
+            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
+        ) -> Value:
             with cgutils.if_unlikely(builder, args[0]):
                 for _ in ("the tuple", "the variables in it"):
                     context.nrt.decref(builder, owned, args[1])

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import field_values, memory_of, parts_of
 from activerules.values.extents import extent_of
@@ -78,7 +78,7 @@ def arrays_of(found: Any) -> Iterator[types.Array]:
 
 
 def _objects(
-    context: Context, builder: Builder, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The objects in a value, each with its type, as borrowed references."""
     if isinstance(found, types.BaseTuple):
@@ -91,7 +91,7 @@ def _objects(
 
 
 def arrays_in_value(
-    context: Context, builder: Builder, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The arrays in a value, also in objects, each with its type, as borrowed references."""
     if isinstance(found, types.BaseTuple):
@@ -105,14 +105,14 @@ def arrays_in_value(
 
 
 def _fields(
-    context: Context, builder: Builder, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     struct = _struct(context, builder, found, value)
     for k, field in enumerate(fields_of(found)):
         yield field.numba_type, struct[k]
 
 
-def _address(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _address(context: Context, builder: Builder, found: Any, value: Value) -> Any:
     """The address of an object's memory; the object must not be unset."""
     reference = context.make_helper(builder, found, value=value)
     if not isinstance(found, types.StructRef):
@@ -121,7 +121,7 @@ def _address(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     return builder.bitcast(data, struct_type(found).as_pointer())
 
 
-def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _struct(context: Context, builder: Builder, found: Any, value: Value) -> Any:
     """As `struct_of`, in a form in which the engine sees which memory it is."""
     pointer = _address(context, builder, found, value)
     payload = found.get_data_type()
@@ -134,7 +134,7 @@ def _tuple_of(found: Sequence[Any]) -> Any:
     return types.BaseTuple.from_types(tuple(found))
 
 
-def _packed(context: Context, builder: Builder, found: Any, values: Sequence[Any]) -> Any:
+def _packed(context: Context, builder: Builder, found: Any, values: Sequence[Value]) -> Value:
     for ty, value in zip(items_of(found), values, strict=True):
         context.nrt.incref(builder, ty, value)
     return context.make_tuple(builder, found, values)
@@ -145,7 +145,7 @@ def objects_in(typing_context, x):
     """The objects in a value, in order."""
     found = _tuple_of([*objects_of(x)])
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         values = [value for _, value in _objects(context, builder, x, args[0])]
         return _packed(context, builder, found, values)
 
@@ -157,7 +157,9 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
     def arrays_in(typing_context, x):
         found = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
 
-        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+        def codegen(
+            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
+        ) -> Any:
             values = [
                 value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
             ]
@@ -182,13 +184,13 @@ others_in = _arrays_where(lambda found: not is_number_array(found))
 def copy_objects(typing_context, x):
     """The value with copies of all objects in it."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         return _copy(context, builder, x, args[0])
 
     return x(x), codegen
 
 
-def _copy(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _copy(context: Context, builder: Builder, found: Any, value: Value) -> Any:
     if isinstance(found, types.BaseTuple):
         items = [_copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, found, value)]
         return context.make_tuple(builder, found, items)
@@ -198,7 +200,7 @@ def _copy(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     return value
 
 
-def _copy_of_instance(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _copy_of_instance(context: Context, builder: Builder, found: Any, value: Value) -> Any:
     result = new_object(context, builder, found)
     struct = _struct(context, builder, found, result)
     for k, (ty, part) in enumerate(_fields(context, builder, found, value)):
@@ -210,7 +212,7 @@ def _copy_of_instance(context: Context, builder: Builder, found: Any, value: Any
 def require_apart(typing_context, x, others):
     """Raise if an object in `x` is reached along two paths, in `x` or in other arguments."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         own = [*_objects_set_or_not(context, builder, x, args[0])]
         others_in = [*_objects_set_or_not(context, builder, others, args[1])]
         shared: Any = cgutils.false_bit
@@ -232,7 +234,7 @@ def require_apart(typing_context, x, others):
 
 
 def _raise_if(
-    context: Context, builder: Builder, condition: Any, error: Any, texts: tuple[str, str, str]
+    context: Context, builder: Builder, condition: Value, error: Any, texts: tuple[str, str, str]
 ) -> None:
     what, why, instead = texts
     with cgutils.if_unlikely(builder, condition):
@@ -240,7 +242,7 @@ def _raise_if(
 
 
 def _objects_set_or_not(
-    context: Context, builder: Builder, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
@@ -271,7 +273,9 @@ def running(
         called = found.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
 
-        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+        def codegen(
+            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
+        ) -> Any:
             compiled = found.dispatcher.overloads[called.args]
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
@@ -311,7 +315,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
     Released are `objects`, a tuple of what the caller no longer needs, and `result`, a variable.
     """
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         first, last, rest = (
             [
                 _ArrayMemory(context, builder, *one)
@@ -340,7 +344,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
 class _ArrayMemory:
     """An array, its struct and its extent."""
 
-    def __init__(self, context: Context, builder: Builder, found: Any, value: Any) -> None:
+    def __init__(self, context: Context, builder: Builder, found: Any, value: Value) -> None:
         self.builder = builder
         self.array = context.make_array(found)(context, builder, value)
         self.extent = extent_of(builder, found, self.array)
@@ -365,7 +369,7 @@ def finish(typing_context, originals, copies, objects):
     True if that cannot be differentiated, because an object was replaced by another.
     """
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         _store_floats(context, builder, originals, args[0], args[2])
         return _finish_objects(context, builder, originals, *args)
 
@@ -454,7 +458,7 @@ def _finish_reference(
     old: tuple[Any, Any],
     new: tuple[Any, Any],
     pairs: Sequence[Any],
-) -> Any:
+) -> Value:
     """Transfer a field that refers to an object, unless it refers to the object's copy."""
     addresses = (_address(context, builder, found, one[1]) for one in (old, new))
     original, now = addresses
@@ -469,7 +473,7 @@ def _finish_reference(
     return builder.not_(stays)
 
 
-def _differ(builder: Builder, first: Any, second: Any) -> Any:
+def _differ(builder: Builder, first: Value, second: Value) -> Value:
     return builder.icmp_unsigned("!=", first, second)
 
 

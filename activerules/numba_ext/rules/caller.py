@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active
-from activerules.numba_ext.codegen.protocols import Context
+from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
@@ -66,7 +66,7 @@ class RuleCaller:
         flat += [t for t in shadow_packer.argument_types for _ in range(width)]
         function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
         self.function = ir.Function(module, function_type, name)
-        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.builder = entry_builder(self.function)
         self.pointers = dict(zip(leading, self.function.args, strict=False))
         values = self.function.args[len(leading) :]
         count = len(primal_packer.argument_types)
@@ -124,14 +124,14 @@ class RuleCaller:
         lanes = [shadow(lane) for lane in range(len(types_of(every)))]
         return self.context.make_tuple(self.builder, every, lanes)
 
-    def _leaf_of_shadow(self, part: RuleArgument, values: Sequence[Any], lane: int | None) -> Any:
+    def _leaf_of_shadow(self, part: RuleArgument, values: Sequence[Value], lane: int | None) -> Any:
         if part.annotation.kind is Active:
             return self.context.get_constant_null(part.value_type)
         if part.annotation.dval is None:
             return values[0]
         return values[1] if lane is None else self.builder.extract_value(values[1], lane)
 
-    def _fields(self, argument: RuleArgument, value: Any) -> list[Any]:
+    def _fields(self, argument: RuleArgument, value: Value) -> list[Any]:
         if isinstance(argument.passed, types.Omitted):
             value = self.context.get_constant_generic(
                 self.builder, argument.value_type, argument.passed.value
@@ -141,17 +141,17 @@ class RuleCaller:
             fields.append(self.shadow(argument, value))
         return fields
 
-    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+    def shadow(self, argument: RuleArgument, value: Value) -> Any:
         """The shadow of an argument, as passed to the rule."""
         if argument.needs_scratch:
             return self.zero_shadow(argument, value)
         return self.without_owner(argument.shadow_type, next(self.shadows))
 
-    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+    def borrowed(self, value_type: types.Type, value: Value) -> Value:
         """The value of an argument, as passed to the rule."""
         return value
 
-    def without_owner(self, value_type: types.Type, value: Any) -> Any:
+    def without_owner(self, value_type: types.Type, value: Value) -> Value:
         """The value with arrays that own nothing, for memory that outlives the call (W4)."""
         if isinstance(value_type, types.BaseTuple):
             for i, item in enumerate(types_of(value_type)):
@@ -164,14 +164,14 @@ class RuleCaller:
         array.meminfo = array.meminfo.type(None)
         return array._getvalue()
 
-    def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
+    def annotate(self, annotation: AnnotationType, *fields: Any) -> Value:
         """An annotation struct, which borrows its fields."""
         struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
         for name, field in zip(annotation.kind.__slots__, fields, strict=True):
             setattr(struct, name, field)
         return struct._getvalue()
 
-    def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
+    def zero_shadow(self, argument: RuleArgument, value: Value) -> Any:
         """A scratch shadow of zeros, released after the call (W2)."""
         return self.made_for(argument.shadow_type, self.zero_makers[argument.value_type], [value])
 
@@ -184,7 +184,7 @@ class RuleCaller:
         self.scratch.append((found, value))
         return self.as_passed(wanted, value, found)
 
-    def as_passed(self, wanted: types.Type, value: Any, found: types.Type) -> Any:
+    def as_passed(self, wanted: types.Type, value: Value, found: types.Type) -> Any:
         """A value made to replace an argument, with the type in which it is passed."""
         if isinstance(wanted, types.Record):
             return self.context.make_array(found)(self.context, self.builder, value).data
@@ -247,7 +247,7 @@ class RuleCaller:
             for which, (value, then) in enumerate(zip(fields[check.index], known, strict=False)):
                 self.check_object(check, value, then, which)
 
-    def check_object(self, check: ObjectCheck, value: Any, before: Any, which: int) -> None:
+    def check_object(self, check: ObjectCheck, value: Value, before: Any, which: int) -> None:
         """Return an error if parts of an object were replaced."""
         now = self.call(check.identity, [value])
         self.call(check.unchanged, [now, before, cgutils.intp_t(which)])
@@ -307,11 +307,11 @@ class RuleCaller:
         for value_type, value in values:
             self.context.nrt.decref(self.builder, value_type, value)
 
-    def typed_pointer(self, name: str, llvm_type: Any) -> Any:
+    def typed_pointer(self, name: str, llvm_type: Any) -> Value:
         """One of the leading pointers, as a pointer to a type."""
         return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
 
-    def load_result(self, name: str) -> Any:
+    def load_result(self, name: str) -> Value:
         """A value of the function's return type, as its calling convention stores it."""
         return_type = self.return_type
         address = self.typed_pointer(name, self.context.get_return_type(return_type))
@@ -319,7 +319,7 @@ class RuleCaller:
             self.builder, return_type, self.builder.load(address)
         )
 
-    def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
+    def store_result(self, name: str, value: Value, value_type: types.Type) -> None:
         """The counterpart of `load_result`; takes over the reference."""
         return_type = self.return_type
         value = self.context.cast(self.builder, value, value_type, return_type)

@@ -6,7 +6,7 @@ Each is compiled for the CPU and given argument types, and linked with the wrapp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.contents import array_of_record
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import room_like
@@ -24,7 +24,7 @@ from activerules.values.shadows import room_like
 
 @intrinsic
 def _array_of_record(typing_context, x):
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
         return array_of_record(context, builder, x, args[0])[1]
 
     return types.Array(x, 1, "C", aligned=x.aligned)(x), codegen

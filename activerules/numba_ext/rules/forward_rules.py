@@ -24,7 +24,7 @@ from numba.core.target_extension import target_override
 from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
 from activerules.numba_ext.codegen.link import leave_to_caller
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import cpu_context, uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -297,7 +297,7 @@ class _Forward(RuleCaller):
         ]
         return returned
 
-    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+    def shadow(self, argument: RuleArgument, value: Value) -> Any:
         """One shadow, or a tuple of them for a batch."""
         if argument.annotation.dval == argument.shadow_type:
             return super().shadow(argument, value)
@@ -310,7 +310,7 @@ class _Forward(RuleCaller):
         ]
         return self.context.make_tuple(self.builder, argument.annotation.dval, each)
 
-    def _keep(self, returned: Any, lanes: Sequence[int], *, first: bool) -> None:
+    def _keep(self, returned: Value, lanes: Sequence[int], *, first: bool) -> None:
         """Store the requested results of a run, and release the others."""
         found = self.rule.compiled.signature.return_type
         context, builder = self.context, self.builder
@@ -346,7 +346,7 @@ class _Forward(RuleCaller):
                 self.check_alike(self.rule.alike, result, tangent)
 
 
-def _at(builder: Builder, value: Any, found: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
+def _at(builder: Builder, value: Value, found: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
     for index in path:
         value, found = builder.extract_value(value, index), types_of(found)[index]
     return found, value

@@ -30,7 +30,7 @@ from activerules.errors import (
     RuleArgumentsOverlap,
     RuleViolation,
 )
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
@@ -46,7 +46,7 @@ from activerules.values.walk import Depth, Emit, Making, fresh, walk
 def identity(typing_context, x):
     """A hash of the pointers in an object; it changes when one of them does."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
         return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
 
     return types.intp(x), codegen
@@ -56,7 +56,7 @@ def identity(typing_context, x):
 def _meet(typing_context, x, y):
     """Whether two values, objects or arrays, share arrays, items, records or instances."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
         em = Emit(context, builder)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
         for one in _memory(em, x, args[0]):
@@ -67,7 +67,7 @@ def _meet(typing_context, x, y):
     return types.boolean(x, y), codegen
 
 
-def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _memory(em: Emit, found: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     """All memory with floats that a value leads to, with its type.
 
     For a list or dictionary that is an array over its items, for a record an array of one.
@@ -99,7 +99,7 @@ def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, 
 def _copied(typing_context, x):
     """A deep copy, owned by the caller, with copies of all arrays, those of integers too."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
         return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
 
     return x(x), codegen
@@ -113,7 +113,7 @@ def _is_value(node: Node) -> bool:
     return isinstance(node, Number | Plain)
 
 
-def _copy_of_leaf(em: Emit, node: Node, value: Any) -> Any:
+def _copy_of_leaf(em: Emit, node: Node, value: Value) -> Value:
     found = node.numba_type
     if isinstance(node, Array):
         typed = signature(found, found)
@@ -159,7 +159,7 @@ def _release(typing_context, x):
 
 
 def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
         change(Emit(context, builder), layout_of(found), args[0])
         return context.get_dummy_value()
 

@@ -21,7 +21,7 @@ from numba.core import types
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
-from activerules.numba_ext.codegen.protocols import Builder
+from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.values.kinds import is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, fold, layout_of, show_in
@@ -120,7 +120,9 @@ def put_together(
     return fold(layout_of(found), lambda leaf: next(leaves), made)
 
 
-def leaves_in(builder: Builder, found: types.Type, value: Any) -> Iterator[tuple[types.Type, Any]]:
+def leaves_in(
+    builder: Builder, found: types.Type, value: Value
+) -> Iterator[tuple[types.Type, Any]]:
     """The leaves of a value, with their types."""
     for path, leaf in layout_of(found).leaf_paths:
         yield leaf.numba_type, builder.extract_value(value, path) if path else value

@@ -19,7 +19,7 @@ from numba.core import types
 from activerules.annotations.activity import Annotation, Duplicated, MixedDuplicated
 from activerules.ir.derivatives.rulecall import ActivityName, ArgumentKind, ResultKind
 from activerules.ir.llvm.types import FLOAT_TYPES, Type
-from activerules.numba_ext.codegen.protocols import Builder
+from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.rules.parts import is_split, leaves_in
 from activerules.values.abi import float_offsets
 from activerules.values.kinds import float_elements, is_number_array, is_object, leaves_of
@@ -75,7 +75,9 @@ def array_types(found: types.Type) -> list[types.Array]:
     return [leaf for leaf in leaves_of(found) if isinstance(leaf, types.Array)]
 
 
-def arrays_in(builder: Builder, found: types.Type, value: Any) -> Iterator[tuple[types.Array, Any]]:
+def arrays_in(
+    builder: Builder, found: types.Type, value: Value
+) -> Iterator[tuple[types.Array, Any]]:
     """The arrays in a result, as LLVM values, with their types."""
     for leaf, part in leaves_in(builder, found, value):
         if isinstance(leaf, types.Array):

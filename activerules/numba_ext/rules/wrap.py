@@ -26,7 +26,7 @@ from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active, Const
 from activerules.numba_ext.codegen.link import leave_to_caller
-from activerules.numba_ext.codegen.protocols import Context
+from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.caller import POINTER, RuleCaller
 from activerules.numba_ext.rules.compiled import (
@@ -193,8 +193,8 @@ class _Augmented(_Half):
             self.check_apart(self.rule.apart, result, more)
 
     def _own_tape(
-        self, tape: Any, tape_type: types.Type, primal: Any, values: Sequence[Any]
-    ) -> Any:
+        self, tape: Value, tape_type: types.Type, primal: Value, values: Sequence[Value]
+    ) -> Value:
         """The tape, with a copy of each array in it that the program may write to."""
         others = dict(enumerate(values))
         for k, (_, leaf) in enumerate(leaves_in(self.builder, self.return_type, primal)):
@@ -206,11 +206,11 @@ class _Augmented(_Half):
 
     def _detached(
         self,
-        value: Any,
+        value: Value,
         found: types.Type,
         others: dict[int, Any],
         replaced: list[tuple[types.Type, Any]],
-    ) -> Any:
+    ) -> Value:
         if isinstance(found, types.BaseTuple):
             for i, item in enumerate(types_of(found)):
                 part = self.builder.extract_value(value, i)
@@ -226,7 +226,7 @@ class _Augmented(_Half):
                 value = new
         return value
 
-    def _carried(self, result: Any, shadow: Any) -> tuple[list[Any], types.Type]:
+    def _carried(self, result: Any, shadow: Value) -> tuple[list[Any], types.Type]:
         """The fields of `dret`, now owned by the tape, and the type of the shadow that remains to
         be released.
         """
@@ -244,7 +244,7 @@ class _Augmented(_Half):
             ], types.none
         return [result], shadow_type
 
-    def _store_tape(self, tape: Any) -> None:
+    def _store_tape(self, tape: Value) -> None:
         stored_type = self.rule.stored_type
         if stored_type == types.none:
             return
@@ -257,7 +257,7 @@ class _Augmented(_Half):
 class _ReverseHalf(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
 
-    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+    def borrowed(self, value_type: types.Type, value: Value) -> Any:
         """The value without its owner: nothing that the reverse returns can refer to it."""
         return self.without_owner(value_type, value)
 
@@ -287,7 +287,7 @@ class _ReverseHalf(_Half):
         context.nrt.decref(builder, return_type, returned)
         self.finish()
 
-    def _shadows(self, fields: Sequence[Sequence[Any]]) -> Any:
+    def _shadows(self, fields: Sequence[Sequence[Any]]) -> Value:
         """The tuple of all shadows that are arrays."""
         typed = zip(fields, self.arguments, strict=True)
         shadows = [
@@ -298,7 +298,7 @@ class _ReverseHalf(_Half):
         ]
         return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
 
-    def _copied(self, value: Any, found: types.Type, shadows: Any) -> Any:
+    def _copied(self, value: Value, found: types.Type, shadows: Value) -> Any:
         """The tape, with copies of those arrays that the reverse may write into."""
         if isinstance(found, types.BaseTuple) and self.rule.copiers:
             for i, item in enumerate(types_of(found)):
@@ -336,7 +336,7 @@ class _ReverseHalf(_Half):
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]
 
-    def _load_tape(self) -> Any:
+    def _load_tape(self) -> Value:
         stored_type = self.rule.stored_type
         if stored_type == types.none:
             return self.context.get_dummy_value()
@@ -345,7 +345,7 @@ class _ReverseHalf(_Half):
             self.builder, self.typed_pointer("tape", model.get_data_type())
         )
 
-    def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
+    def _store_derivatives(self, returned: Value, return_type: types.Type) -> None:
         context, builder = self.context, self.builder
         parameters = self.rule.returned
         if not parameters:
@@ -370,7 +370,7 @@ class _ReverseHalf(_Half):
             builder.store(value, cgutils.gep_inbounds(builder, address, 0, i))
 
     def _entries(
-        self, parameter: RuleParameter, found: types.Type, value: Any
+        self, parameter: RuleParameter, found: types.Type, value: Value
     ) -> list[tuple[types.Type, Any]]:
         """The derivatives of the parts that are Active at the call."""
         if not parameter.is_split:
@@ -389,7 +389,7 @@ def _floats(values: Sequence[Any]) -> list[Any]:
 
 def _build_drop(context: Context, module: Any, rule: CompiledRule, name: str) -> None:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder = entry_builder(function)
     model = context.data_model_manager.lookup(rule.stored_type)
     address = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
     context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, address))

@@ -25,7 +25,7 @@ from activerules.numba_ext.calls import checks, memory
 from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field, all_fields
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
 from activerules.numba_ext.split.forms import SplitEmitter
 from activerules.values import shadows as floats
@@ -74,7 +74,7 @@ def batch_form(mode, function, args, deferred):
     if mode.value.returns_primal:
         result_type = types.Tuple([derivatives, gradient.result_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
         lanes, primal = run(context, builder, call, annotated, fields, width)
         items = packed_lanes(context, builder, by_argument, lanes)
@@ -91,7 +91,7 @@ def _together(
     context: Context,
     builder: Builder,
     call: DerivativeCall,
-    args: Any,
+    args: Sequence[Any],
     fields: Sequence[Field],
     width: int,
 ) -> tuple[list[list[Any]], Any]:
@@ -103,7 +103,7 @@ def _one_by_one(
     context: Context,
     builder: Builder,
     call: DerivativeCall,
-    args: Any,
+    args: Sequence[Any],
     fields: Sequence[Field],
     width: int,
 ) -> tuple[list[list[Any]], Any]:
@@ -159,7 +159,7 @@ class Lanes:
             ]
         )
 
-    def with_working(self, shadows: Sequence[Any]) -> list[Field]:
+    def with_working(self, shadows: Sequence[Value]) -> list[Field]:
         """The primals, each with its working shadow if it is batched."""
         own = iter(shadows)
         return [
@@ -172,7 +172,7 @@ class Lanes:
         fields: Sequence[Field],
         lane: int,
         seed: tuple[Any, Any],
-        tape: Any,
+        tape: Value,
         release: Callable[[], None] = lambda: None,
     ) -> list[Any]:
         """Run the reverse of one lane, for a cotangent of the result (type and value)."""
@@ -224,7 +224,7 @@ class Lanes:
             lambda: None,
         )
 
-    def _release(self, fields: Any, tape: Any) -> None:
+    def _release(self, fields: Any, tape: Value) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
             for shadow in working:
                 memory.release(self.context, self.builder, argument.numba_type, shadow)

@@ -7,6 +7,7 @@ of integers may be None, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, register_jitable
 
 from activerules.errors import ActivityError
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import returned_type
 from activerules.values.layout import (
@@ -65,7 +66,9 @@ def _holds(node: Node, other: Node) -> bool:
     return isinstance(other.numba_type, types.Float | types.Integer | types.Boolean)
 
 
-def fits(context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
+def fits(
+    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]
+) -> Value:
     """Whether the arrays of a cotangent have the shapes of those in the shadow of the result."""
     em, nodes = Emit(context, builder), tuple(map(layout_of, found))
     result = cgutils.alloca_once_value(builder, cgutils.true_bit)
@@ -104,7 +107,7 @@ def _is_there(em: Emit, slot: WalkedValue) -> Any:
 def clear(typing_context, shadow):
     """Make the arrays in a shadow zero."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         clear_shadow(context, builder, shadow, values[0])
         return context.get_dummy_value()
 
@@ -123,7 +126,7 @@ def _present(typing_context, x):
     """The value of an optional that is not None; anything else unchanged."""
     inner = returned_type(x)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         value = values[0]
         if inner != x:
             value = context.make_helper(builder, x, value).data

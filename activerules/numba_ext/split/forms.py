@@ -40,7 +40,7 @@ from activerules.numba_ext.calls.emitter import (
 )
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
@@ -91,7 +91,7 @@ def record_form(typing_context, spec, function, *args):
         _by_lane(shadow_of(result), call, args) if has_shadow(asked.result) else types.none,
     )
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])
         tape, primal, shadows = SplitEmitter(context, builder, call, asked).record(fields)
         nothing = context.get_dummy_value()
@@ -133,7 +133,7 @@ def play_form(typing_context, spec, function, *args):
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
     by_argument = lane_tuples(call.derivative_types, width, batched=batched)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
         emitter = SplitEmitter(context, builder, call, asked)
@@ -185,7 +185,9 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
         halves = make(mode.value, dispatcher_of_type(function), *map(marker_class, activities))
         result = types.Tuple([StubType(half.dispatcher) for half in halves])
 
-        def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+        def codegen(
+            context: Context, builder: Builder, typed: Any, values: Sequence[Value]
+        ) -> Value:
             items = [context.get_dummy_value() for _ in halves]
             return context.make_tuple(builder, typed.return_type, items)
 
@@ -319,7 +321,7 @@ class SplitEmitter(Emitter):
         self,
         fields: Sequence[Field],
         cotangents: Sequence[tuple[Any, Any]],
-        handle: Any,
+        handle: Value,
         release: Callable[[], None] = lambda: None,
     ) -> list[list[Any]]:
         """Run the reverse over a tape, for the cotangent (type and value) of the result in each
@@ -367,7 +369,7 @@ class SplitEmitter(Emitter):
             self._drop_tape(block, variant)
         return self.derivatives(derivatives)
 
-    def call_jitable(self, function: Any, typed: Any, values: Sequence[Any]) -> Any:
+    def call_jitable(self, function: Any, typed: Any, values: Sequence[Value]) -> Any:
         """Compile a Python function and call it; its exceptions are passed on like the primal's."""
         code = self.context.compile_subroutine(self.builder, function, typed)
         status, value = self.context.call_internal_no_propagate(
@@ -379,7 +381,7 @@ class SplitEmitter(Emitter):
 
     # --- the tape ---
 
-    def drop(self, handle: Any) -> None:
+    def drop(self, handle: Value) -> None:
         """Release all that a tape holds."""
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, self.builder, handle)
         block = self._block([])
@@ -393,7 +395,7 @@ class SplitEmitter(Emitter):
             self.context, self.builder, gradient.memory, returned, len(words), gradient.width
         )
 
-    def _allocated(self, block: HandleFields, overlap: Any, release: Callable[[], None]) -> Any:
+    def _allocated(self, block: HandleFields, overlap: Value, release: Callable[[], None]) -> Any:
         """New memory for a tape, with the destructor that matches the sweeps which run."""
         builder = self.builder
         size = cgutils.intp_t(block.size)
@@ -408,7 +410,7 @@ class SplitEmitter(Emitter):
             self.context.call_conv.return_user_exc(builder, MemoryError, (message,))
         return meminfo
 
-    def _drop(self, stem: str | None) -> Any:
+    def _drop(self, stem: str | None) -> ir.Function:
         parameters = [cgutils.voidptr_t, cgutils.intp_t, cgutils.voidptr_t]
         function_type = ir.FunctionType(ir.VoidType(), parameters)
         return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
@@ -420,7 +422,7 @@ class SplitEmitter(Emitter):
         variant = self.builder.load(block.variant)
         return self.builder.icmp_unsigned("!=", variant, variant.type(0))
 
-    def _drop_tape(self, block: HandleFields, variant: Any) -> None:
+    def _drop_tape(self, block: HandleFields, variant: Value) -> None:
         """Empty the tape, after its reverse has run or failed."""
         drop = self._drop(self.gradient.symbol)
         if variant is not cgutils.false_bit:
@@ -455,17 +457,17 @@ class SplitEmitter(Emitter):
             message = f"the tape was made from another `{name}` or another shadow of it"
             self._refuse_if(condition, message)
 
-    def _refuse_if(self, condition: Any, message: str) -> None:
+    def _refuse_if(self, condition: Value, message: str) -> None:
         with cgutils.if_unlikely(self.builder, condition):
             self.context.call_conv.return_user_exc(self.builder, TapeError, (message,))
 
     # --- the result and its cotangent ---
 
-    def _result(self, pointer: Any) -> Any:
+    def _result(self, pointer: Value) -> Value:
         value = self.builder.load(pointer)
         return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
 
-    def _cotangent(self, address: Any, dret: tuple[Any, Any]) -> Any:
+    def _cotangent(self, address: Value, dret: tuple[Any, Any]) -> Any:
         """The shadow of the result, which is at `address`, with the cotangent's floats inserted;
         None if the cotangent has no floats outside arrays.
         """
@@ -476,7 +478,7 @@ class SplitEmitter(Emitter):
         merged = rebuild(em, nodes, (self._result(address), dret[1]), self._merged)
         return self.context.get_return_value(self.builder, result, merged)
 
-    def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
+    def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Value, dret: Any) -> Any:
         """A part of the shadow with the floats of the cotangent; arrays of a cotangent that the
         user passes must be those of the shadow.
         """
@@ -494,7 +496,9 @@ class SplitEmitter(Emitter):
             self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
         return shadow
 
-    def _merged_optional(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
+    def _merged_optional(
+        self, em: Emit, leaves: tuple[Node, Node], shadow: Value, dret: Any
+    ) -> Value:
         """As `_merged`, for an optional part, whose cotangent may be None: then that of a number is
         zero, and that of an array is what the shadow contains.
         """

@@ -27,7 +27,7 @@ from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.split import cotangents
@@ -133,7 +133,7 @@ def bind(typing_context, stub, data):
     """A pullback of `stub` that carries `data`."""
     bound = PullbackType(stub.stub.dispatcher, data)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         pullback = cgutils.create_struct_proxy(bound)(context, builder)
         pullback.data = values[1]
         context.nrt.incref(builder, data, values[1])
@@ -146,7 +146,7 @@ def bind(typing_context, stub, data):
 def data_of(typing_context, pullback):
     """The data that a pullback carries: copies, shadows, tape."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         data = cgutils.create_struct_proxy(pullback)(context, builder, values[0]).data
         context.nrt.incref(builder, pullback.data, data)
         return data
@@ -215,7 +215,7 @@ def make_form(typing_context, stub, spec, function, *args):
     result = call.gradient.result_type
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         primals = cgutils.unpack_tuple(builder, values[3], len(args))
         fields = [
             (
@@ -256,7 +256,7 @@ def pullback_form(typing_context, spec, function, pullback, cotangent):
         for kind, ty in zip(asked.arguments, args, strict=True)
     ]
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         emitter = SplitEmitter(context, builder, call, asked, has_cotangent=True)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()
@@ -355,12 +355,12 @@ class _Run:
             for kind, ty, (_, lanes), bar in rows
         ]
 
-    def _pulled(self, ty: Any, shadow: Any, bar: Any) -> Any:
+    def _pulled(self, ty: Any, shadow: Value, bar: Any) -> Any:
         """One cotangent: copies of the shadow, and the derivatives in `bar`."""
         em = Emit(self.context, self.builder)
         return rebuild(em, layout_of(ty), (shadow, bar), self._pulled_leaf, _pulled_leaf_type)
 
-    def _pulled_leaf(self, em: Emit, leaf: Node, shadow: Any, bar: Any) -> Any:
+    def _pulled_leaf(self, em: Emit, leaf: Node, shadow: Value, bar: Any) -> Any:
         ty = leaf.numba_type
         if is_number_array(ty):
             source = shadow_of_leaf(leaf)
@@ -370,9 +370,9 @@ class _Run:
             return copy_of_shadow(self.context, self.builder, ty, shadow)
         return bar if isinstance(leaf, Number) else self.context.get_dummy_value()
 
-    def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
+    def _internal(self, function: Any, result: Any, argtypes: Any, values: Sequence[Value]) -> Any:
         return self.emitter.call_jitable(function, signature(result, *argtypes), values)
 
-    def _refuse_if(self, condition: Any, error: type[Exception], message: str) -> None:
+    def _refuse_if(self, condition: Value, error: type[Exception], message: str) -> None:
         with cgutils.if_unlikely(self.builder, condition):
             self.context.call_conv.return_user_exc(self.builder, error, (message,))

@@ -32,7 +32,7 @@ from activerules.numba_ext.calls.lanes import (
     packed_lanes,
     width_of,
 )
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.split.batch import Lanes, refuse_shared_records
 from activerules.numba_ext.split.forms import (
     SplitEmitter,
@@ -60,7 +60,7 @@ def recording(typing_context, spec, function, *args):
     wants_primal = spec.value.returns_primal
     parts = (tape, result if wants_primal else types.none, types.none)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
         lanes = Lanes(emitter, args, all_fields(context, builder, args, values[2]), width)
         lanes.check()
@@ -91,7 +91,7 @@ def playing(typing_context, spec, function, *args):
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         *fields, (cotangents, _), (handle, _) = all_fields(
             context, builder, (*given, dret, tape), values[2]
         )

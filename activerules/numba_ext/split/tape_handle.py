@@ -24,7 +24,7 @@ from numba.extending import (
     unbox,
 )
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 
 I64 = ir.IntType(64)
 BLOCK = types.MemInfoPointer(types.voidptr)
@@ -138,7 +138,7 @@ class HandleFields:
         """Bytes of the whole block."""
         return self._start + self.context.get_abi_sizeof(self._type)
 
-    def at(self, meminfo: Any) -> None:
+    def at(self, meminfo: Value) -> None:
         """Access the block of a tape from here on."""
         self.memory = self.context.nrt.meminfo_data(self.builder, meminfo)
         start = cgutils.pointer_add(self.builder, self.memory, self._start)
@@ -148,7 +148,7 @@ class HandleFields:
         """Make it a fresh, empty tape."""
         cgutils.memset(self.builder, self.memory, cgutils.intp_t(self.size), 0)
 
-    def field(self, index: int) -> Any:
+    def field(self, index: int) -> Value:
         """A pointer to one of the fields, in the order of the class docstring."""
         zero = cgutils.int32_t(0)
         return self.builder.gep(self._fields, [zero, cgutils.int32_t(index)])
@@ -168,13 +168,13 @@ class HandleFields:
         """Pointers to what the primal returned, and to its shadow in each lane."""
         return [self.field(2 + k) for k in range(self._count)]
 
-    def word(self, number: int) -> Any:
+    def word(self, number: int) -> Value:
         """A pointer to one word of the arguments."""
         zero = cgutils.int32_t(0)
         path = [zero, cgutils.int32_t(2 + self._count), cgutils.int32_t(number)]
         return self.builder.gep(self._fields, path)
 
-    def change_state(self, old: int, new: int) -> Any:
+    def change_state(self, old: int, new: int) -> Value:
         """Change the state atomically; true if it was `old`. Of several threads one succeeds."""
         result = self.builder.cmpxchg(
             self.state, cgutils.int32_t(old), cgutils.int32_t(new), "acq_rel", "monotonic"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.cpython import mathimpl
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
@@ -43,7 +43,7 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
 # --- powers ---
 
 
-def _power(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _power(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     number = sig.args[0]
     base, exponent = (context.make_complex(builder, number, value=value) for value in args)
     result = context.make_complex(builder, number)
@@ -77,7 +77,7 @@ def _is_constant_two(builder: Builder, number: Any, exponent: Any) -> Any:
     return known
 
 
-def _part(builder: Builder, part: str, number: Any, operands: list[Any]) -> Any:
+def _part(builder: Builder, part: str, number: Any, operands: list[Any]) -> Value:
     function_type = ir.FunctionType(operands[0].type, [operands[0].type] * 4)
     name = f"activerules.cpow.{part}.{_SUFFIX[number]}"
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
@@ -146,7 +146,7 @@ POWER_DEFINITIONS = _power_definitions()
 
 @LOWERING.lower(cmath.sqrt, types.complex128)
 @LOWERING.lower(cmath.sqrt, types.complex64)
-def _square_root(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _square_root(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     single = sig.args[0] == types.complex64
     threshold = (mathimpl.FLT_MAX if single else mathimpl.DBL_MAX) / (1 + math.sqrt(2))
 
@@ -180,7 +180,7 @@ def _square_root(context: Context, builder: Builder, sig: Any, args: Any) -> Any
     return context.compile_internal(builder, square_root, sig, args)
 
 
-def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     """As Numba's own, but with the square root above."""
     one = np.complex64(1) if sig.args[0] == types.complex64 else np.complex128(1)
 

@@ -26,7 +26,7 @@ from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime.context import NRTContext
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, entry_builder
 
 _I64 = ir.IntType(64)
 COUNT = 3  # after the index, the arguments, and the state
@@ -47,13 +47,13 @@ class CountedGenerator(GeneratorModel):
         self._be_type = ir.LiteralStructType([*self._be_type.elements, _I64])
         self._be_ptr_type = self._be_type.as_pointer()
 
-    def from_data(self, builder: Builder, value: Any) -> Any:
+    def from_data(self, builder: Builder, value: Value) -> Any:
         """Store the struct in a stack slot, one for each point in the code; returns the slot."""
         slot = cgutils.alloca_once(builder, value.type)
         put(builder, value, slot)
         return slot
 
-    def as_data(self, builder: Builder, value: Any) -> Any:
+    def as_data(self, builder: Builder, value: Value) -> Any:
         """The struct, for a reference that is given away; zeros if there is no generator.
 
         It is moved with the last reference; before that it is copied, with new references to its
@@ -73,7 +73,7 @@ class CountedGenerator(GeneratorModel):
         return found
 
 
-def put(builder: Builder, value: Any, slot: Any) -> None:
+def put(builder: Builder, value: Value, slot: Value) -> None:
     """Store a generator in a slot that may contain another: variables that refer to the old one now
     refer to this.
 
@@ -126,26 +126,26 @@ def refuse_returned(typ: Any, function: str) -> None:
 class CountingNRT(NRTContext):
     """Counts references to generators, too (H1)."""
 
-    def incref(self, builder: Builder, typ: Any, value: Any) -> None:
+    def incref(self, builder: Builder, typ: Any, value: Value) -> None:
         """Count a reference to each generator in a value."""
         super().incref(builder, typ, value)
         for found, slot in self._generators(builder, typ, value):
             builder.call(self._counting(builder, found, "take", 1), [slot, slot])
 
-    def decref(self, builder: Builder, typ: Any, value: Any) -> None:
+    def decref(self, builder: Builder, typ: Any, value: Value) -> None:
         """Drop a reference to each generator in a value."""
         super().decref(builder, typ, value)
         for found, slot in self._generators(builder, typ, value):
             self.drop(builder, found, slot, slot)
 
-    def retain(self, builder: Builder, typ: Any, value: Any) -> None:
+    def retain(self, builder: Builder, typ: Any, value: Value) -> None:
         """Take references to the contents of a value that is a bitwise copy."""
         super().incref(builder, typ, value)
         for found, slot in self._generators(builder, typ, value):
             self._context.get_generator_impl(found)  # links it
             builder.call(self._retaining(builder.module, found), [slot])
 
-    def move(self, builder: Builder, typ: Any, slot: Any) -> None:
+    def move(self, builder: Builder, typ: Any, slot: Value) -> None:
         """Give away a reference to a generator, whose struct the caller copies next."""
         if not is_counted(self._context, typ):
             return
@@ -155,15 +155,15 @@ class CountingNRT(NRTContext):
             self.retain(builder, typ, slot)
         builder.store(builder.sub(count, _I64(1)), counter)
 
-    def clear(self, builder: Builder, typ: Any, slot: Any) -> None:
+    def clear(self, builder: Builder, typ: Any, slot: Value) -> None:
         """Drop the generator in a stack slot, if there is one; used if its variables are gone."""
         builder.call(self._clearing(builder, typ), [slot])
 
-    def drop(self, builder: Builder, typ: Any, value: Any, slot: Any) -> None:
+    def drop(self, builder: Builder, typ: Any, value: Value, slot: Value) -> None:
         """Drop a variable's reference to the generator in a slot; its value may be null."""
         builder.call(self._counting(builder, typ, "drop", -1), [value, slot])
 
-    def _generators(self, builder: Builder, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    def _generators(self, builder: Builder, typ: Any, value: Value) -> Iterator[tuple[Any, Any]]:
         if isinstance(typ, types.Generator):
             if is_counted(self._context, typ):
                 yield typ, value
@@ -177,7 +177,7 @@ class CountingNRT(NRTContext):
         function, known = self._function(builder, typ, verb, 2)
         if known:
             return function
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = entry_builder(function)
         value, slot = function.args
         with b.if_then(cgutils.is_not_null(b, value)):
             counter = cgutils.gep_inbounds(b, slot, 0, COUNT)
@@ -193,7 +193,7 @@ class CountingNRT(NRTContext):
         function, known = self._function(builder, typ, "clear", 1)
         if known:
             return function
-        b = ir.IRBuilder(function.append_basic_block("entry"))
+        b = entry_builder(function)
         (slot,) = function.args
         count = b.load(cgutils.gep_inbounds(b, slot, 0, COUNT))
         with b.if_then(b.icmp_signed(">", count, _I64(0))):
@@ -205,15 +205,15 @@ class CountingNRT(NRTContext):
         """Emit the function that takes references to the contents of a copied generator."""
         function = self._retaining(module, typ)
         function.attributes.add("alwaysinline")
-        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        builder = entry_builder(function)
         each_owned(builder, function.args[0], self.retain)
 
-    def _retaining(self, module: Any, typ: Any) -> Any:
+    def _retaining(self, module: ir.Module, typ: Any) -> ir.Function:
         function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
         name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
         return cgutils.get_or_insert_function(module, function_type, name)
 
-    def _finalize(self, builder: Builder, typ: Any, slot: Any) -> None:
+    def _finalize(self, builder: Builder, typ: Any, slot: Value) -> None:
         function_type = ir.FunctionType(ir.VoidType(), [slot.type])
         name = self._context.get_generator_desc(typ).llvm_finalizer_name
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [slot])

@@ -35,7 +35,7 @@ from numba.core.ir import Var
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, entry_builder
 
 RAISES = "activerules.raise."
 CATCHES = "activerules.catch."
@@ -88,7 +88,7 @@ def _raiser(
     function = ir.Function(module, convention.get_function_type(types.none, argtypes), name)
     function.attributes.add("noinline")
     convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
-    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    inner = entry_builder(function)
     values = iter(convention.decode_arguments(inner, argtypes, function))
     given = [value if ty is None else next(values) for ty, value in arguments]
     if context.enable_nrt:
@@ -134,7 +134,8 @@ class RaisesComputed(Lower):
             arguments.append((ty, value))
             given.add(one.name)
         where = (self.loc, self.func_ir.func_id.func_name)
-        raise_dynamic(self.context, self.builder, inst.exc_class, arguments, where)
+        builder: Any = self.builder
+        raise_dynamic(self.context, builder, inst.exc_class, arguments, where)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -164,7 +165,7 @@ class CallConv(CPUCallConv):
             return module.globals[name]
         function = ir.Function(module, packs.function_type, name)
         function.attributes.add("noinline")
-        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        builder = entry_builder(function)
         api = self.context.get_python_api(builder)
         objects = builder.call(packs, function.args)
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, objects)):
@@ -199,7 +200,7 @@ def _releaser(context: Context, builder: Builder, excinfo_type: Any) -> Any:
         return module.globals[name]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [excinfo_type]), name)
     function.attributes.add("noinline")
-    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    inner = entry_builder(function)
     (caught,) = function.args
     api = context.get_python_api(inner)
 

@@ -12,13 +12,14 @@ Invariants  P1  values are those of Numba, bit for bit: scaling to a mantissa in
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _ILOGB = {types.float64: "ilogb", types.float32: "ilogbf"}
@@ -26,7 +27,7 @@ _ILOGB = {types.float64: "ilogb", types.float32: "ilogbf"}
 
 @LOWERING.lower(math.frexp, types.float64)
 @LOWERING.lower(math.frexp, types.float32)
-def _frexp(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _frexp(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     (number,), (x,) = sig.args, args
     int32 = ir.IntType(32)
     name = _ILOGB[number]

@@ -13,7 +13,7 @@ are counted: `counted_generators`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -24,7 +24,7 @@ from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
 from numba.core.lowering import Lower
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.substitutes.counted_generators import (
     COUNT,
     CountedDescriptor,
@@ -50,7 +50,7 @@ class _GeneratorLower(GeneratorLower):
             lower.func_ir, self.fndesc, self.gentype, mangler
         )
 
-    def box_generator_struct(self, lower: Any, gen_struct: Any) -> Any:
+    def box_generator_struct(self, lower: Any, gen_struct: Any) -> Value:
         """The struct with a count of one, for the caller."""
         return lower.builder.insert_value(gen_struct, _I64(1), COUNT)
 
@@ -59,13 +59,13 @@ class _GeneratorLower(GeneratorLower):
         super().lower_finalize_func(lower)
         self.context.nrt.lower_retaining(self.gentype, lower.module, self._each_owned)
 
-    def lower_finalize_func_body(self, builder: Builder, genptr: Any) -> None:
+    def lower_finalize_func_body(self, builder: Builder, genptr: Value) -> None:
         """Drop the arguments, and the variables stored until the generator resumes."""
         builder.function.attributes.add("alwaysinline")
         self._each_owned(builder, genptr, self.context.nrt.decref)
 
     def _each_owned(
-        self, builder: Builder, genptr: Any, does: Callable[[Any, Any, Any], None]
+        self, builder: Builder, genptr: Value, does: Callable[[Any, Any, Any], None]
     ) -> None:
         """The body of a function that applies `does` to the arguments and to stored variables."""
         for owned, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
@@ -255,8 +255,9 @@ class LowersGenerators(Lower):
             slot = cgutils.alloca_once(self.builder, value.type.pointee)
             self.owns(ty, slot)
         self.context.nrt.clear(self.builder, ty, slot)
-        put(self.builder, self.builder.load(value), slot)
-        self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, COUNT))
+        builder: Any = self.builder
+        put(builder, builder.load(value), slot)
+        builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, COUNT))
         return slot
 
     def _copy_of(self, typ: Any, lent: Any) -> Any:
@@ -278,7 +279,7 @@ class LowersGenerators(Lower):
         else:
             self.context.nrt.drop(self.builder, typ, val, slot)
 
-    def lower_yield(self, retty: Any, inst: Any) -> Any:
+    def lower_yield(self, retty: Any, inst: Any) -> Value:
         """Return the yielded value, and emit the block that resumes after it."""
         point = self.generator_info.yield_points[inst.index]
         value, found = self.loadvar(inst.value.name), self.typeof(inst.value.name)
@@ -315,7 +316,7 @@ def iteration(context: Context, fn: Any, args: Any) -> Any:
 
 
 @iternext_impl(RefType.NEW)
-def _next(context: Context, builder: Builder, sig: Any, args: Any, result: Any) -> None:
+def _next(context: Context, builder: Builder, sig: Any, args: Sequence[Value], result: Any) -> None:
     """As Numba's own, but with yielded values as new references."""
     implementation = context.get_generator_impl(sig.args[0])
     status, value = implementation(context, builder, sig, args)

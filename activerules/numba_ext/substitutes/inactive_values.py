@@ -19,10 +19,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.values.layout import layout_of
 
-IGNORE_FUNCTIONS = {
+IGNORE_FUNCTIONS: dict[ir.Type, str] = {
     ir.DoubleType(): "activerules.ignore.f64",
     ir.FloatType(): "activerules.ignore.f32",
 }
@@ -67,7 +67,7 @@ class InactiveValues(CPUContext):
         typing_context: TypingContext = self.typing_context
         found = typing_context.resolve_getattr(typ, attr)
 
-        def read(context: Context, builder: Builder, typ: Any, value: Any, attr: str) -> Any:
+        def read(context: Context, builder: Builder, typ: Any, value: Value, attr: str) -> Any:
             return _stopped(builder, found, implementation(context, builder, typ, value, attr))
 
         return read
@@ -79,7 +79,7 @@ class InactiveValues(CPUContext):
             return implementation
         return lambda builder, args: implementation(builder, (args[0], _by_value(builder, args[1])))
 
-    def make_tuple(self, builder: Builder, typ: Any, values: Sequence[Any]) -> Any:
+    def make_tuple(self, builder: Builder, typ: Any, values: Sequence[Value]) -> Value:
         """Make a tuple; in one of an inactive type, floats become constants."""
         if self.is_inactive_type(typ):
             values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
@@ -92,13 +92,15 @@ class InactiveValues(CPUContext):
         )
 
 
-def _stopped(builder: Builder, found: Any, value: Any) -> Any:
+def _stopped(builder: Builder, found: Any, value: Value) -> Any:
     """The value with its floats made constants, and its memory marked."""
     marks = layout_of(found).numbers.any
     return _by_value(builder, value, _mark if marks else None)
 
 
-def _by_value(builder: Builder, value: Any, mark: Callable[[Any, Any], None] | None = None) -> Any:
+def _by_value(
+    builder: Builder, value: Value, mark: Callable[[Any, Any], None] | None = None
+) -> Value:
     if value.type in IGNORE_FUNCTIONS:
         function_type = ir.FunctionType(value.type, [value.type])
         return _call(builder, function_type, IGNORE_FUNCTIONS[value.type], value)
@@ -117,14 +119,14 @@ def _is_value(arg: Any) -> bool:
     return hasattr(arg, "type")
 
 
-def _mark(builder: Builder, pointer: Any) -> None:
+def _mark(builder: Builder, pointer: Value) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
     marking = _call(builder, function_type, INACTIVE_MEMORY, memory)
     marking.callee.attributes.add("inaccessiblememonly")
 
 
-def _call(builder: Builder, function_type: Any, name: str, operand: Any) -> Any:
+def _call(builder: Builder, function_type: ir.FunctionType, name: str, operand: Value) -> Any:
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     function.attributes.add("nounwind")
     return builder.call(function, [operand])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _SUFFIX = {types.float64: "f64", types.float32: "f32"}
@@ -29,7 +30,7 @@ _LARGEST = 0x10000
 """Numba leaves larger exponents to `math.pow`."""
 
 
-def _power(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _power(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     def power(x, n):
         if n < 0:
             m = -n
@@ -54,7 +55,7 @@ for _number, _exponent in product(_SUFFIX, _EXPONENTS):
 def _whole_power(typing_context, x, n):
     """`x` to the power of 0 <= n <= _LARGEST."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         base = values[0]
         exponent = context.cast(builder, values[1], n, types.int64)
         result = cgutils.alloca_once(builder, base.type)
@@ -71,7 +72,7 @@ def _whole_power(typing_context, x, n):
     return signature(x, x, n), codegen
 
 
-def _is_constant(builder: Builder, exponent: Any, number: int) -> Any:
+def _is_constant(builder: Builder, exponent: Value, number: int) -> Value:
     """Whether LLVM can prove that the exponent is this number."""
     question = ir.FunctionType(cgutils.bool_t, [exponent.type])
     function = cgutils.get_or_insert_function(builder.module, question, "llvm.is.constant.i64")
@@ -79,7 +80,7 @@ def _is_constant(builder: Builder, exponent: Any, number: int) -> Any:
     return builder.and_(builder.call(function, [exponent]), same)
 
 
-def _call(builder: Builder, number: Any, base: Any, exponent: Any) -> Any:
+def _call(builder: Builder, number: Any, base: Value, exponent: Value) -> Value:
     function_type = ir.FunctionType(base.type, [base.type, exponent.type])
     name = f"activerules.ipow.{_SUFFIX[number]}"
     return builder.call(

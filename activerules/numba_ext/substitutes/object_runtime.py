@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.memory_layout import LIST_ITEMS
 
 PREFIX = "activerules.object."
@@ -216,7 +216,7 @@ def link_into(context: Context) -> Any:
     return _libraries[context]
 
 
-def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Any:
+def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Value:
     """Emit the call of one of the functions, given by its name after `PREFIX`."""
     function_type = ir.FunctionType(result or ir.VoidType(), [one.type for one in data])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")

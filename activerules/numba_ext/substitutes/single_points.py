@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from numba.cpython import numbers
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np import arraymath, npyfuncs
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 
 _SYMBOLS = {
@@ -48,7 +48,7 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
     return {} if loop is None else {f"{t * ufunc.nin}->{t}": loop for t in "fd"}
 
 
-def _with_value(builder: Builder, number: Any, x: Any, value: Any) -> Any:
+def _with_value(builder: Builder, number: Any, x: Any, value: Value) -> Value:
     function_type = ir.FunctionType(value.type, [value.type, value.type])
     function = cgutils.insert_pure_function(builder.module, function_type, _SYMBOLS[number])
     return builder.call(function, [x, value])
@@ -58,7 +58,7 @@ def _with_value(builder: Builder, number: Any, x: Any, value: Any) -> Any:
 def with_value(typing_context, x, value):
     """`value` with the derivative of `x`, which is cast to the type of `value`; both are floats."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         same = context.cast(builder, values[0], x, value)
         return _with_value(builder, value, same, values[1])
 
@@ -68,7 +68,7 @@ def with_value(typing_context, x, value):
 # --- remainders ---
 
 
-def _smooth_remainder(builder: Builder, x: Any, y: Any) -> Any:
+def _smooth_remainder(builder: Builder, x: Any, y: Any) -> Value:
     """The remainder as x - n y; at a jump, with the n to its right if y > 0. Signs of zeros may
     differ from the value's.
     """
@@ -80,14 +80,16 @@ def _smooth_remainder(builder: Builder, x: Any, y: Any) -> Any:
     return builder.fadd(remainder, builder.select(differs, y, zero))
 
 
-def _remainder(context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None) -> Any:
+def _remainder(
+    context: Context, builder: Builder, sig: Any, args: Sequence[Value], loc: Any = None
+) -> Any:
     value = numbers.real_mod_impl(context, builder, sig, args, loc)
     return _with_value(builder, sig.return_type, _smooth_remainder(builder, *args), value)
 
 
 def _quotient_and_remainder(
-    context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None
-) -> Any:
+    context: Context, builder: Builder, sig: Any, args: Sequence[Value], loc: Any = None
+) -> Value:
     both = numbers.real_divmod_impl(context, builder, sig, args, loc)
     quotient, value = cgutils.unpack_tuple(builder, both, 2)
     remainder = _with_value(builder, sig.args[0], _smooth_remainder(builder, *args), value)
@@ -103,7 +105,7 @@ for _number in _SYMBOLS:
 # --- ufuncs ---
 
 
-def _sign(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _sign(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
     """The sign; Numba returns the argument itself if it is zero or NaN."""
     value = numbers.real_sign_impl(context, builder, sig, args)
     return _with_value(builder, sig.return_type, value.type(0.0), value)
@@ -123,7 +125,7 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
             middle += curvature * difference * difference
         return with_value(middle, value)  # pyright: ignore[reportCallIssue]
 
-    def loop(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+    def loop(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
         value = original(context, builder, sig, args)
         number = sig.return_type
         typed = signature(number, *sig.args, number)

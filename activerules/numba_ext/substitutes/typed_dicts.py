@@ -25,7 +25,7 @@ from numba.extending import intrinsic, register_jitable
 from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.dict_runtime import PREFIX
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import DICT_KEYS, entry_sizes, value_offset
@@ -40,22 +40,22 @@ _STRUCT_SIZE = 16
 # --- addresses ---
 
 
-def _call(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any:
+def _call(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Value:
     function_type = ir.FunctionType(result, [o.type for o in operands])
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     return builder.call(function, operands)
 
 
-def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any:
+def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Value:
     return _call(builder, f"{PREFIX}{name}", result, *operands)
 
 
-def _keys_address(builder: Builder, data: Any) -> Any:
+def _keys_address(builder: Builder, data: Value) -> Value:
     address = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
     return builder.bitcast(address, _BYTES.as_pointer())
 
 
-def _value_address(context: Context, builder: Builder, found: Any, keys: Any, ix: Any) -> Any:
+def _value_address(context: Context, builder: Builder, found: Any, keys: Value, ix: Value) -> Value:
     """The address of the value of an entry."""
     key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
@@ -66,14 +66,14 @@ def _value_address(context: Context, builder: Builder, found: Any, keys: Any, ix
 
 
 def _current_value_address(
-    context: Context, builder: Builder, found: Any, value: Any, ix: Any
+    context: Context, builder: Builder, found: Any, value: Value, ix: Value
 ) -> Any:
     data = _container_get_data(context, builder, found, value)
     keys = builder.load(_keys_address(builder, data))
     return _value_address(context, builder, found, keys, ix)
 
 
-def _stored_key(context: Context, builder: Builder, key_type: Any, key: Any) -> Any:
+def _stored_key(context: Context, builder: Builder, key_type: Any, key: Value) -> Value:
     """The address of a copy of the key, with all padding bytes zero."""
     data = context.data_model_manager[key_type].as_data(builder, key)
     address = cgutils.alloca_once_value(builder, data)
@@ -81,7 +81,7 @@ def _stored_key(context: Context, builder: Builder, key_type: Any, key: Any) -> 
     return builder.bitcast(address, _BYTES)
 
 
-def _key_of(context: Context, builder: Builder, found: Any, data: Any, ix: Any) -> Any:
+def _key_of(context: Context, builder: Builder, found: Any, data: Value, ix: Value) -> Value:
     """The key of an entry, borrowed."""
     model = context.data_model_manager[found.key_type]
     address = cgutils.alloca_once(builder, model.get_data_type())
@@ -89,13 +89,13 @@ def _key_of(context: Context, builder: Builder, found: Any, data: Any, ix: Any) 
     return model.load_from_data_pointer(builder, address)
 
 
-def _value_of(context: Context, builder: Builder, found: Any, value: Any, ix: Any) -> Any:
+def _value_of(context: Context, builder: Builder, found: Any, value: Value, ix: Value) -> Value:
     """The value of an entry, borrowed."""
     address = _current_value_address(context, builder, found, value, ix)
     return context.data_model_manager[found.value_type].load_from_data_pointer(builder, address)
 
 
-def _new_memory(context: Context, builder: Builder, size: Any) -> Any:
+def _new_memory(context: Context, builder: Builder, size: Value) -> Any:
     memory = _call(builder, "malloc", _BYTES, size)
     with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
         context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
@@ -110,7 +110,7 @@ def _new_sized(typing_context, n_keys, keyty, valty):
     if not layout_of(keyty.instance_type).is_plain:
         return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         types_ = (keyty.instance_type, valty.instance_type)
         sizes = [_I64(size) for size in entry_sizes(context, *types_)]
         size = _hidden(builder, "size", _I64, args[0])
@@ -129,7 +129,7 @@ def _lookup(typing_context, d, key, hashval):
     if not layout_of(d.key_type).is_plain:
         return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         ix = _found(context, builder, signature.args, args)
         none = context.make_optional_none(builder, d.value_type)
         result = cgutils.alloca_once_value(builder, none)
@@ -143,7 +143,7 @@ def _lookup(typing_context, d, key, hashval):
     return types.Tuple([types.intp, types.Optional(d.value_type)])(d, key, hashval), codegen
 
 
-def _found(context: Context, builder: Builder, arg_types: Any, args: Any) -> Any:
+def _found(context: Context, builder: Builder, arg_types: Any, args: Sequence[Value]) -> Value:
     data = _container_get_data(context, builder, arg_types[0], args[0])
     key = _stored_key(context, builder, arg_types[1], args[1])
     return _hidden(builder, "find", _I64, data, key, args[2])
@@ -153,7 +153,7 @@ def _found(context: Context, builder: Builder, arg_types: Any, args: Any) -> Any
 def _find(typing_context, d, key, hashval):
     """The index of a key's entry, -1 if there is none."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         return _found(context, builder, signature.args, args)
 
     return types.intp(d, d.key_type, types.intp), codegen
@@ -163,7 +163,7 @@ def _find(typing_context, d, key, hashval):
 def _add(typing_context, d, key, hashval):
     """Add a missing key, for which there is room; returns the index of its entry."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         data = _container_get_data(context, builder, d, args[0])
         stored = _stored_key(context, builder, d.key_type, args[1])
         return _hidden(builder, "add", _I64, data, stored, args[2])
@@ -175,7 +175,7 @@ def _add(typing_context, d, key, hashval):
 def _room(typing_context, d):
     """The number of keys that can be added without enlarging the table."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         data = _container_get_data(context, builder, d, args[0])
         return _hidden(builder, "room", _I64, data)
 
@@ -186,7 +186,7 @@ def _room(typing_context, d):
 def _put(typing_context, d, ix, value):
     """Store a value, with a new reference to it."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         context.nrt.incref(builder, d.value_type, args[2])
         data = context.data_model_manager[d.value_type].as_data(builder, args[2])
         builder.store(data, _current_value_address(context, builder, d, args[0], args[1]))
@@ -198,7 +198,7 @@ def _put(typing_context, d, ix, value):
 def _drop(typing_context, d, ix):
     """Drop the dictionary's reference to a value."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         context.nrt.decref(builder, d.value_type, _value_of(context, builder, d, *args))
 
     return types.void(d, types.intp), codegen
@@ -208,7 +208,7 @@ def _drop(typing_context, d, ix):
 def _forget(typing_context, d, hashval, ix):
     """Remove an entry whose value was dropped."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         address = _current_value_address(context, builder, d, args[0], args[2])
         builder.store(address.type.pointee(None), address)
         data = _container_get_data(context, builder, d, args[0])
@@ -221,7 +221,7 @@ def _forget(typing_context, d, hashval, ix):
 def _enlarge(typing_context, d):
     """Move keys and values to a new, larger table."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         data = _container_get_data(context, builder, d, args[0])
         address = _keys_address(builder, data)
         size = _hidden(builder, "larger", _I64, data)
@@ -280,7 +280,7 @@ def _delete(typing_context, d, hashval, ix):
 
 
 def _lowering_of(function: Any) -> Callable[..., Any]:
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         return context.compile_internal(builder, function, signature, args)
 
     return codegen
@@ -292,7 +292,7 @@ def _pop_last(typing_context, d):
         return dictobject._dict_popitem._defn(typing_context, d)
     item_type = types.Tuple([d.key_type, d.value_type])
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         data = _container_get_data(context, builder, d, args[0])
         none = context.make_optional_none(builder, item_type)
         result = cgutils.alloca_once_value(builder, none)
@@ -349,7 +349,7 @@ def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
     return None
 
 
-def _begin_keys(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+def _begin_keys(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
     found = signature.args[0]
     iterator_type = types.DictKeysIterableType(found).iterator_type
     iterator = context.make_helper(builder, iterator_type)
@@ -357,13 +357,13 @@ def _begin_keys(context: Context, builder: Builder, signature: Any, args: Any) -
     return _begun(context, builder, signature, iterator, found)
 
 
-def _begin(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+def _begin(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
     found = signature.args[0]
     iterator = context.make_helper(builder, found.iterator_type, args[0])
     return _begun(context, builder, signature, iterator, found.parent)
 
 
-def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, found: Any) -> Any:
+def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, found: Any) -> Value:
     data = _container_get_data(context, builder, found, iterator.parent)
     table = _hidden(builder, "table", _I64, data)
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
@@ -377,7 +377,9 @@ def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, fo
 
 
 @iternext_impl(RefType.BORROWED)
-def _next(context: Context, builder: Builder, signature: Any, args: Any, result: Any) -> None:
+def _next(
+    context: Context, builder: Builder, signature: Any, args: Sequence[Value], result: Any
+) -> None:
     iterator_type = signature.args[0]
     found = iterator_type.parent
     iterator = context.make_helper(builder, iterator_type, args[0])
@@ -395,7 +397,7 @@ def _next(context: Context, builder: Builder, signature: Any, args: Any, result:
         result.yield_(_yielded(context, builder, iterator_type, iterator.parent, ix))
 
 
-def _yielded(context: Context, builder: Builder, iterator_type: Any, d: Any, ix: Any) -> Any:
+def _yielded(context: Context, builder: Builder, iterator_type: Any, d: Any, ix: Value) -> Any:
     found, iterable = iterator_type.parent, iterator_type.iterable
     if isinstance(iterable, types.DictValuesIterableType):
         return _value_of(context, builder, found, d, ix)

@@ -16,7 +16,7 @@ Invariants  L1  the layout is that of NB_List in numba/cext/listobject.h:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -24,7 +24,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 from numba.typed import listobject
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -121,14 +121,14 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
 
 
 def _field(
-    context: Context, builder: Builder, found: Any, value: Any, offset: int, ty: ir.Type
-) -> Any:
+    context: Context, builder: Builder, found: Any, value: Value, offset: int, ty: ir.Type
+) -> Value:
     """The address of a field in the struct of a list."""
     lp = context.make_helper(builder, found, value=value).data
     return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
 
 
-def _item(context: Context, builder: Builder, found: Any, value: Any, index: Any) -> Any:
+def _item(context: Context, builder: Builder, found: Any, value: Value, index: Value) -> Value:
     """The address of an item of a list."""
     items = builder.load(_field(context, builder, found, value, _ITEMS, _BYTES))
     item_type = context.get_data_type(found.item_type)
@@ -137,7 +137,7 @@ def _item(context: Context, builder: Builder, found: Any, value: Any, index: Any
 
 @intrinsic
 def _set_length(typing_context, lst, length):
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         builder.store(args[1], _field(context, builder, lst, args[0], _SIZE, _I64))
 
     return types.void(lst, types.intp), codegen
@@ -147,7 +147,7 @@ def _set_length(typing_context, lst, length):
 def _put(typing_context, lst, index, item):
     """Store an item, with a new reference to it."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         data = context.data_model_manager[lst.item_type].as_data(builder, args[2])
         builder.store(data, _item(context, builder, lst, args[0], args[1]))
         context.nrt.incref(builder, lst.item_type, args[2])
@@ -159,7 +159,7 @@ def _put(typing_context, lst, index, item):
 def _drop(typing_context, lst, index):
     """Drop the list's reference to an item."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         model = context.data_model_manager[lst.item_type]
         item = model.load_from_data_pointer(builder, _item(context, builder, lst, *args))
         context.nrt.decref(builder, lst.item_type, item)
@@ -171,7 +171,7 @@ def _drop(typing_context, lst, index):
 def _move(typing_context, lst, source, target):
     """Copy an item from one address to another, with its reference."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         origin = _item(context, builder, lst, args[0], args[1])
         builder.store(builder.load(origin), _item(context, builder, lst, args[0], args[2]))
 
@@ -182,7 +182,7 @@ def _move(typing_context, lst, source, target):
 def _enlarge(typing_context, lst, capacity):
     """Move the items to new memory."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
         item_type = context.get_data_type(lst.item_type)
         length = builder.load(_field(context, builder, lst, args[0], _SIZE, _I64))
         address = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
@@ -203,7 +203,9 @@ def _enlarge(typing_context, lst, capacity):
     return types.void(lst, types.intp), codegen
 
 
-def _c_function(builder: Builder, name: str, result: ir.Type, arguments: list[ir.Type]) -> Any:
+def _c_function(
+    builder: Builder, name: str, result: ir.Type, arguments: list[ir.Type]
+) -> ir.Function:
     function_type = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, function_type, name)
 

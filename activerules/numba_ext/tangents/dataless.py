@@ -7,6 +7,7 @@ They are described by their types alone, so that computing with them leaves no c
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from activerules.annotations.tangents import (
 )
 from activerules.annotations.thunks import extern, unthunk
 from activerules.errors import TangentNotImplemented
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 
 _ZERO, _NONE, _ONE = (TangentType(value()) for value in (ZeroTangent, NoTangent, One))
@@ -78,7 +79,7 @@ def _typeof(value: AbstractTangent, c: Any) -> TangentType:
 
 
 @lower_constant(TangentType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
     return context.get_dummy_value()
 
 
@@ -98,7 +99,7 @@ def _register_constructor(kind: type) -> None:
         return lambda: TangentType(kind())
 
     @lower_builtin(kind)
-    def _construct(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+    def _construct(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
         return context.get_dummy_value()
 
 
@@ -120,7 +121,9 @@ def _type_not_implemented(context: Any) -> Any:
 
 @lower_builtin(NotImplementedTangent)
 @lower_builtin(NotImplementedTangent, types.Any)
-def _construct_not_implemented(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _construct_not_implemented(
+    context: Context, builder: Builder, sig: Any, args: Sequence[Value]
+) -> Any:
     return ir.Constant(context.get_value_type(sig.return_type), None)
 
 

@@ -11,6 +11,7 @@ one does so if the types say that it does not; other shapes raise `TangentMismat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
 from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
 from activerules.errors import TangentMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
@@ -89,7 +90,7 @@ def _projection(x):
 
     @intrinsic
     def made(typing_context, shapes):
-        def codegen(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
             found = sig.return_type
             native = cgutils.create_struct_proxy(found)(context, builder)
             native.shapes = args[0]
@@ -102,7 +103,7 @@ def _projection(x):
 
 @intrinsic
 def _remembered(typing_context, projection):
-    def codegen(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
         native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
         return impl_ret_borrowed(context, builder, sig.return_type, native.shapes)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from numba.core import cgutils, types
@@ -53,7 +53,7 @@ from activerules.annotations.structural import (
     times,
 )
 from activerules.annotations.tangents import ZeroTangent, conjugate
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import TangentType
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
@@ -193,12 +193,12 @@ register_model(ConstructorType)(models.OpaqueModel)
 
 
 @lower_constant(ConstructorType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
     return context.get_dummy_value()
 
 
 @lower_builtin(ConstructorType, types.VarArg(types.Any))
-def _construct(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _construct(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     native = cgutils.create_struct_proxy(sig.return_type)(context, builder)
     for i, (value, source) in enumerate(zip(args, sig.args, strict=True)):
         found = tuple(sig.return_type.fields.values())[i]
@@ -251,8 +251,8 @@ def _key(tangent: StructuralTangentType, attribute: str) -> Key:
 
 @lower_getattr_generic(StructuralTangentType)
 def _get(
-    context: Context, builder: Builder, tangent: StructuralTangentType, value: Any, attribute: str
-) -> Any:
+    context: Context, builder: Builder, tangent: StructuralTangentType, value: Value, attribute: str
+) -> Value:
     key = _key(tangent, attribute)
     if key not in tangent.fields:
         return context.get_dummy_value()
@@ -316,7 +316,7 @@ class _Iterator(AbstractTemplate):
 
 
 @lower_builtin("getiter", StructuralTangentType)
-def _iterate(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
+def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
     found = types.UniTuple(_types_of_items(sig.args[0])[0], len(_types_of_items(sig.args[0])))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}

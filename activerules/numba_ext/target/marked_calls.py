@@ -41,7 +41,7 @@ from numba.core.typing.templates import Signature, signature
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.ir.llvm.names import in_symbols
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.unlinked import (
     compile_to_link,
     compiling_for_cpu,
@@ -374,7 +374,7 @@ class RuleFunction(types.Callable, types.Opaque):
         table = self._table
 
         def lower_marked_call(
-            context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None
+            context: Context, builder: Builder, sig: Any, args: Sequence[Value], loc: Any = None
         ) -> Any:
             if loc is not None:
                 table.located(marked.symbol, loc)
@@ -403,7 +403,7 @@ class _Stopping:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._implementation, name)
 
-    def __call__(self, builder: Builder, args: Sequence[Any], loc: Any = None) -> Any:
+    def __call__(self, builder: Builder, args: Sequence[Value], loc: Any = None) -> Any:
         if loc is not None:
             self._record(loc, builder.function.name)
         context = self._context
@@ -463,11 +463,11 @@ register_default(RuleFunction)(models.OpaqueModel)
 
 
 @lower_constant(RuleFunction)
-def _rule_function_constant(context: Context, builder: Builder, ty: Any, pyval: Any) -> Any:
+def _rule_function_constant(context: Context, builder: Builder, ty: Any, pyval: Any) -> Value:
     return context.get_dummy_value()
 
 
-def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Any) -> Any:
+def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Sequence[Value]) -> Any:
     fndesc = marked.fndesc
     convention = context.call_conv
     function_type = convention.get_function_type(fndesc.restype, fndesc.argtypes)
