@@ -77,17 +77,17 @@ def test_literals_choose_the_arguments():
     assert of_an_argument(bump, 1.5) == pytest.approx(2 * 1.5 * 2.0)
 
 
-def test_of_functions_made_inside():
+def test_factories_of_functions_made_inside_njit():
     expected = 3 * 4.0 + math.exp(2.0)
     assert of_its_own(2.0) == pytest.approx(expected)
     assert ar.grad(of_its_own)(2.0) == pytest.approx(12.0 + math.exp(2.0))
 
 
-def test_of_a_checkpoint():
+def test_factories_of_checkpoints():
     assert checkpointed(1.0) == pytest.approx(4 + math.cos(1.0))
 
 
-def test_refusals():
+def test_factories_refuse_wrong_arguments():
     with pytest.raises(TypingError, match="argnums and mode are literals inside @njit"):
         njit(lambda x, n: ar.grad(bump, n)(x, 2.0))(1.0, 1)
     with pytest.raises(ar.ArityError, match="argnums has 7"):

@@ -63,7 +63,7 @@ def gradient(count):
     return ar.autodiff(ar.Reverse, polynomial, ar.Active(0.5), ar.Const(c))[0]
 
 
-def test_one_chunk_serves_all():
+def test_one_chunk_serves_later_calls():
     assert abs(gradient(40_000) - 4.0) < 1e-12
     first = spare()
     assert first
@@ -101,7 +101,7 @@ def test_a_chunk_of_what_is_asked_for_where_there_is_no_room_for_more():
         wish[0] = before
 
 
-def test_threads_never_share_one():
+def test_threads_never_share_a_chunk():
     with ThreadPoolExecutor(4) as pool:
         counts = [30_000, 60_000, 90_000] * 30
         assert all(abs(g - 4.0) < 1e-12 for g in pool.map(gradient, counts))

@@ -103,7 +103,7 @@ def test_unknown_symbols_are_an_error_before_linking(declaration, use):
         library(text)
 
 
-def test_text_llvm_refuses():
+def test_text_that_llvm_refuses_is_an_error():
     with pytest.raises(UnsupportedIR, match=r"activerules\.test"):
         library("define void @f() { ret i32 0 }")
 

@@ -224,7 +224,7 @@ MADE_BY_CONSTRUCTORS = [
 
 
 @pytest.mark.parametrize(("owner", "name"), PRIVATE)
-def test_private_api(owner, name):
+def test_private_api_of_numba_exists(owner, name):
     cpu_target.target_context.refresh()
     assert hasattr(owner, name)
 
@@ -250,11 +250,11 @@ def test_arguments_of_an_exception_are_only_iterated_over():
     assert made == (ValueError, (1.5, 2), None)
 
 
-def test_these_releases_are_tested():
+def test_installed_releases_are_tested():
     assert versions.untested(versions.installed()) == []
 
 
-def test_every_later_release_is_not():
+def test_later_releases_are_untested():
     found = {"python": "3.14.0", "numba": "0.69.0rc1", "llvmlite": "0.50.0"}
     with pytest.raises(UnsupportedVersion, match=r"python 3\.14\.0.*numba 0\.69\.0rc1") as caught:
         versions.check(found)
@@ -262,7 +262,7 @@ def test_every_later_release_is_not():
     assert versions.ALLOW_UNTESTED in str(caught.value)
 
 
-def test_earlier_releases_are_not():
+def test_earlier_releases_are_untested():
     assert versions.untested({"python": "3.10.2", "numba": "0.67.0", "llvmlite": "0.50.1"}) != []
 
 

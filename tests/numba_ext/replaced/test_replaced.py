@@ -93,7 +93,7 @@ def test_arrays_of_an_object_are_replaced(numbers):
     assert read(shadow) @ direction == pytest.approx(slope, abs=1e-9 * abs(slope) + 10 * error)
 
 
-def test_forward(numbers):
+def test_forward_mode_of_replaced_arrays(numbers):
     point, seed = numbers
     s, shadow = new(point), new(seed)
     tangent = ar.autodiff(ar.Forward, simulated, Duplicated(s, shadow), 3)
@@ -164,7 +164,7 @@ def test_what_has_no_derivative_is_refused(unfreed):
         ar.autodiff(ar.Reverse, grown, Duplicated(Two(one, one), Two(zero, zero)), ar.Const(x), 0)
 
 
-def test_the_reverse_runs_later(unfreed):
+def test_split_mode_of_replaced_arrays(unfreed):
     """Also where the augmented primal is the first derivative that needs what gives arrays back."""
     transferring.cache_clear()
     augmented, reverse = ar.autodiff_thunk(

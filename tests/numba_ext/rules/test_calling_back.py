@@ -196,7 +196,7 @@ def test_a_rule_fires_wherever_its_function_is_called():
     assert all("tripled(x: Active) -> Active" in (call.rule or "") for call in fired)
 
 
-def test_a_rule_may_leave_compiled_code():
+def test_rules_may_call_python():
     """The transform is SciPy's or NumPy's: Numba has none, so rules call it through Python."""
 
     @njit

@@ -87,7 +87,7 @@ def test_call_info():
 
 
 @pytest.mark.parametrize(("overwritten", "size"), [(False, 56), (True, 56)])
-def test_code_of_a_rule(overwritten, size):
+def test_code_of_a_rule_has_tape_size_and_drop(overwritten, size):
     activities = ("duplicated", "active", "const")
     argtypes = (VECTOR, float64)
     code = choose(sum_scaled, argtypes, activities, "duplicated", (overwritten, False, False))
@@ -227,7 +227,7 @@ def square_into_reverse(config, dret: ar.Const, tape, out: ar.Duplicated, a: ar.
 pair(square_into, square_into_augmented, square_into_reverse)
 
 
-def test_no_result_and_no_tape():
+def test_rules_without_result_and_tape():
     @numba.njit
     def program(a):
         out = np.empty_like(a)
@@ -334,7 +334,7 @@ def nrt_stats():
 
 
 @pytest.mark.usefixtures("nrt_stats")
-def test_nothing_is_left_behind():
+def test_compiled_rules_leak_nothing():
     @numba.njit
     def program(a, x):
         total = 0.0
@@ -483,7 +483,7 @@ def returns_text(config, dret: ar.Active, tape, x: ar.Active):
 
 
 @pytest.mark.parametrize("reverse", [returns_nothing, returns_too_many, returns_text])
-def test_wrong_derivatives(reverse):
+def test_reverse_that_returns_wrong_types_is_refused(reverse):
     with pytest.raises(RuleReturnError, match=r"expected \(float64,\) or float64"):
         chosen_pair(good_augmented, reverse)
 
@@ -563,7 +563,7 @@ def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
     return None
 
 
-def test_half_a_pair():
+def test_pair_without_reverse_is_refused():
     @numba.njit
     def f(x):
         return 2.0 * x

@@ -109,7 +109,7 @@ def program(x, y):
     return take(0) * take(1) + 3.0 * taken_after(calls, 2) + x
 
 
-def test_cotangents_go_back_the_way_that_data_came():
+def test_cotangents_follow_declared_data_paths():
     x, y = 1.5, 5.0
     COTANGENTS[:] = 0.0
     assert ar.grad(program)(x, y) == pytest.approx(2 * x * y + 12 * x**3 + 1, rel=1e-14)
@@ -119,7 +119,7 @@ def test_cotangents_go_back_the_way_that_data_came():
     assert not COTANGENTS.any()
 
 
-def test_tangents_go_with_the_data():
+def test_tangents_follow_declared_data_paths():
     x, y = 1.5, 5.0
     value, tangent = ar.jvp(program, (x, y), (1.0, 2.0))
     assert value == pytest.approx(x * x * y + 3 * x**4 + x, rel=1e-14)
@@ -170,7 +170,7 @@ def _(config, dret: Const, tape, into: Duplicated):
     back(into.dval, True)
 
 
-def test_arrays_are_sent_and_received():
+def test_data_paths_of_arrays():
     @njit
     def squares(x, buffer):
         put_all(x * x)
@@ -220,7 +220,7 @@ def test_a_rule_that_does_not_say_warns_once():
         ar.grad(lambda x: x * silent_take(2))(2.0)
 
 
-def test_what_is_named_must_be_there():
+def test_data_paths_name_parameters_of_the_function():
     @njit(float64(float64))
     def f(x):
         return x

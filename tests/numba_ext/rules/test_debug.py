@@ -129,7 +129,7 @@ gradient = ar.grad(program, argnums=(0, 1))
 A, X = np.array([1.0, -2.0, 0.5]), 1.5
 
 
-def test_a_right_rule_passes():
+def test_debug_mode_accepts_a_right_rule():
     with debug_mode():
         by_a, by_x = gradient(A, X, 0)
     np.testing.assert_allclose(by_a, 2.0 * A * X * X)
@@ -137,7 +137,7 @@ def test_a_right_rule_passes():
 
 
 @pytest.mark.parametrize("mistake", [*AUGMENTED, *REVERSE])
-def test_mistakes_are_noticed(mistake):
+def test_debug_mode_finds_mistakes(mistake):
     message = {**AUGMENTED, **REVERSE}[mistake]
     with debug_mode(), pytest.raises(ar.RuleViolation, match=message) as caught:
         gradient(A, X, mistake)
@@ -161,14 +161,14 @@ def test_mistakes_of_a_forward_rule_are_noticed(mistake):
             along(mistake)
 
 
-def test_what_is_checked_can_be_chosen():
+def test_debug_mode_makes_the_chosen_checks():
     with debug_mode(derivatives=False):
         _, by_x = gradient(A, X, 13)
     _, plain = gradient(A, X, 13)
     assert by_x == plain
 
 
-def test_for_the_process_and_back():
+def test_debug_mode_for_the_process_and_back():
     debug_mode(True)
     try:
         with pytest.raises(ar.RuleViolation):
@@ -213,7 +213,7 @@ BROKEN = [
 ]
 
 
-def test_no_promise_is_taken_for_granted():
+def test_debug_mode_checks_promises():
     with debug_mode(primal=False):
         np.testing.assert_array_equal(ar.grad(first_of_copy)(A, 0), [1.0, 0.0, 0.0])
         for broken, error, message in BROKEN:
@@ -231,7 +231,7 @@ def after_sixth(x):
     return 2.0 * sixth(x)
 
 
-def test_indices_are_checked():
+def test_debug_mode_checks_indices():
     """The derivative of what reads past the end would write there."""
     x, x_bar = np.arange(10.0), np.zeros(10)
     short = ar.Duplicated(x[:3], x_bar[:3])
@@ -326,7 +326,7 @@ def test_numbers_of_every_kind_are_differenced():
                 gradient_of(0.7, 0.4, wrong)
 
 
-def test_one_array_in_two_places():
+def test_debug_mode_with_one_array_as_two_arguments():
     """The shadow then has the derivatives by both, which finite differences of one do not."""
     with debug_mode():
         by_a = ar.grad(squared_length)(A)

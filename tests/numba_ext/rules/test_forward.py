@@ -31,7 +31,7 @@ def program(x):
     return damped(x, 3)
 
 
-def test_floats():
+def test_forward_rule_of_floats():
     y = math.exp(-1.2)
     tangent, primal = ar.autodiff(ar.ForwardWithPrimal, program, ar.Duplicated(0.4, 0.5))
     np.testing.assert_allclose([primal, tangent], [y, -1.5 * y])

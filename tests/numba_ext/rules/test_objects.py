@@ -210,14 +210,14 @@ def forwards(b, k):
 W, B, K, X = np.array([[0.3, -0.5], [0.2, 0.7]]), np.array([0.4, -0.3]), 1.3, np.array([0.6, 0.9])
 
 
-def test_of_objects_that_the_program_makes(unfreed):
+def test_rules_of_objects_that_the_program_makes(unfreed):
     gradient, point = ar.grad(from_numbers, argnums=(0, 1, 2, 3)), (W, B, K, X)
     for i, found in enumerate(gradient(*point)):
         assert np.allclose(found, gradient_fd(from_numbers, point, i), rtol=1e-7, atol=1e-9), i
     assert not unfreed(lambda: gradient(*point))
 
 
-def test_in_forward_mode():
+def test_rules_of_objects_in_forward_mode():
     by_b = ar.jacfwd(forwards)(B, K)  # two tangents, one after the other
     assert np.allclose(by_b, gradient_fd(forwards, (B, K)), rtol=1e-8)
 
@@ -227,7 +227,7 @@ def objects(w, b, k, a, s, w0, w1, cs):
     return layer, Cell(b * k), pair, List([w0.copy(), w1.copy()]), List(cs)
 
 
-def test_of_objects_that_are_arguments():
+def test_rules_of_objects_that_are_arguments():
     point = (W, B, K, X + 1.0, 0.7, 2.0 * B, X, np.array([1.5, -0.5]))
     primal = objects(*point)
     shadows = [ar.make_zero(x) for x in primal]
@@ -321,7 +321,7 @@ def of_a_constant_array(h, u):
         (of_a_constant_array, 1.0, ActiverulesError, "put copies of constant arrays into"),
     ],
 )
-def test_refused(program, u, error, text):
+def test_misuse_of_objects_in_rules_is_refused(program, u, error, text):
     gradient = ar.grad(program, argnums=1)
     for _ in range(2):  # and leaves memory as it should be
         with pytest.raises(error) as caught:

@@ -107,7 +107,7 @@ def test_rules_of_functions_that_return_tuples_serve(program, args, unfreed):
     assert unfreed(lambda: gradient(*args)) == 0
 
 
-def test_the_rule_is_what_serves():
+def test_rules_serve_calls_with_tuple_results():
     """A rule that is wrong on purpose."""
 
     @njit

@@ -98,7 +98,7 @@ def test_any_exception_says_the_line_of_the_call(way, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["reverse", "compiled", "split"])
-def test_an_error_of_ours_has_the_line_among_its_places(way, monkeypatch):
+def test_errors_of_ours_have_the_line_among_their_locations(way, monkeypatch):
     monkeypatch.chdir(Path(__file__).parent)
     for x, line in ((ZERO, FIRST), (ZERO[::-1].copy(), SECOND)):
         with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal") as caught:
@@ -130,7 +130,7 @@ def twice_by_itself(x):
     return first + energy_by_itself(x[::-1].copy())
 
 
-def test_no_more_is_lost_than_if_the_function_raised(unfreed):
+def test_rule_errors_leak_no_more_than_errors_of_the_function(unfreed):
     def fails(f):
         for x in (NEGATIVE, SECOND_NEGATIVE, ZERO) * 20:
             with pytest.raises((ValueError, ar.RepeatedValues)):
@@ -141,7 +141,7 @@ def test_no_more_is_lost_than_if_the_function_raised(unfreed):
     np.testing.assert_allclose(WAYS["reverse"](X), [21.0, 16.0])
 
 
-def test_compiled_code_catches_it():
+def test_rule_errors_can_be_caught_by_compiled_code():
     assert caught(X) == 21.0
     for _ in range(100):
         assert caught(NEGATIVE) == caught(ZERO) == -1.0
@@ -158,7 +158,7 @@ def caught_within(x):
         return 3.0 * x[1]
 
 
-def test_a_function_that_is_differentiated_catches_it(unfreed):
+def test_rule_errors_can_be_caught_by_differentiated_code(unfreed):
     assert unfreed(lambda: ar.grad(caught_within)(NEGATIVE)) == 0
     np.testing.assert_array_equal(ar.grad(caught_within)(NEGATIVE), [0.0, 3.0])
     np.testing.assert_array_equal(ar.grad(caught_within)(X), [12.0, 4.0])

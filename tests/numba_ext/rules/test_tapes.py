@@ -33,7 +33,7 @@ def from_list(config, dret: Active, tape, x: Duplicated):
     x.dval[1] += dret.val * v[0]
 
 
-def test_a_list_on_the_tape_holds_what_it_held():
+def test_lists_on_a_tape_keep_their_contents():
     product = product_rule(njit(lambda x: [x]), from_list)
 
     @njit

@@ -57,7 +57,7 @@ def counted(x, runs):
     return (x * x).sum()
 
 
-def test_the_primal_runs_once():
+def test_batch_runs_the_primal_once():
     runs, dx = np.zeros(1, np.int64), shadows(3)
     ar.autodiff(ar.Reverse, counted, ar.BatchDuplicated(VECTOR, dx), runs)
     assert runs[0] == 1

@@ -43,7 +43,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize(("literals", "real"), [(LITERALS, np.float64), (SINGLE, np.float32)])
-def test_the_arrays_are_those_of_numba(literals, real):
+def test_array_literals_are_those_of_numba(literals, real):
     arguments = (numba.from_dtype(np.dtype(real)),) * 2
     compiled = [njit(literal) for literal in literals.values()]
     for name, literal in zip(literals, compiled, strict=True):
@@ -95,7 +95,7 @@ def test_named_rows_closures_and_reassignment():
     check_gradient(program, (0.3, 3))
 
 
-def test_elements_with_branches_of_their_own():
+def test_array_literals_with_conditional_elements():
     @njit
     def program(x, y):
         a = np.array([[x, 1.0], [y if x > y else x, max(x, y)], [2.0, x and y]])

@@ -29,7 +29,7 @@ def test_the_tape_does_not_grow_with_the_arrays():
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1), (1, 1)])
-def test_one_entry_is_broadcast(shape):
+def test_broadcast_of_dimensions_of_length_one(shape):
     rng = np.random.default_rng(0)
     rows, columns = shape
     column, row = rng.normal(size=(rows, 1)), rng.normal(size=(1, columns))

@@ -35,7 +35,7 @@ value_and_slope = ar.value_and_grad(power)
 @pytest.mark.parametrize("n", EXPONENTS)
 @pytest.mark.parametrize("x", [1.0 + 2.0**-13, -(1.0 - 2.0**-13)])
 @pytest.mark.parametrize("single", [False, True])
-def test_values_are_those_of_numba(x, n, single):
+def test_values_of_integer_powers_are_those_of_numba(x, n, single):
     x = np.float32(x) if single else x
     value, slope = value_and_slope(x, n)
     assert value == power(x, n)
@@ -46,7 +46,7 @@ def test_values_are_those_of_numba(x, n, single):
     ("x", "n", "error"),
     [(0.0, -1, ZeroDivisionError), (2.0, -(2**63), OverflowError)],
 )
-def test_errors_are_those_of_numba(x, n, error):
+def test_errors_of_integer_powers_are_those_of_numba(x, n, error):
     for function in (power, value_and_slope):
         with pytest.raises(error):
             function(x, n)
@@ -56,10 +56,10 @@ def test_zero_has_the_slope_of_a_polynomial():
     assert [value_and_slope(0.0, n)[1] for n in range(4)] == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_nothing_is_kept():
+def test_integer_powers_need_no_tape():
     assert ar.tape_bytes(square, ar.Active(1.5)) == 0
 
 
-def test_first_and_second_derivatives():
+def test_derivatives_of_integer_powers_of_both_orders():
     c = np.array([0.3, -1.2, 0.7, 0.4, -0.2])
     ar.testing.check_grads(terms, (0.8, c), order=2)

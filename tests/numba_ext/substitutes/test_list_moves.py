@@ -45,7 +45,7 @@ def shrinking(x):
 
 
 @pytest.mark.parametrize("function", [inserting, popping, deleting, growing, shrinking])
-def test_no_bytes_are_moved(function):
+def test_list_items_are_not_moved_as_bytes(function):
     text = capture(function, (types.float64[::1],), rules=RULES).text
     assert "llvm.memmove" not in text
     check_grads(function, (np.array([0.7, 1.3, -0.4]),))

@@ -61,7 +61,7 @@ def _same(found, expected):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_values_of_numbers_are_those_of_numba(dtype):
+def test_values_at_numbers_are_those_of_numba(dtype):
     found, expected = (_rows(np.zeros_like(X), dtype) for _ in range(2))
     scalars(_rows(X, dtype), _rows(Y, dtype), expected)
     shadowed = [ar.Duplicated(_rows(v, dtype), _rows(np.ones_like(v), dtype)) for v in (X, Y)]
@@ -69,7 +69,7 @@ def test_values_of_numbers_are_those_of_numba(dtype):
     _same(found, expected)
 
 
-def test_equal_arguments_zeros_and_multiples():
+def test_slopes_at_equal_arguments_zeros_and_multiples():
     x = np.array([2.0, -3.0, 0.0, -0.0, 4.0])
     dx, dy = _slopes(x, x)
     np.testing.assert_array_equal(dx[:2], 0.5)
@@ -81,7 +81,7 @@ def test_equal_arguments_zeros_and_multiples():
         np.testing.assert_array_equal(dy[row], [-2.0, 2.0, 0.0, 0.0, 3.0])
 
 
-def test_equal_infinities_share_the_slope():
+def test_logaddexp_of_equal_infinities_shares_the_slope():
     dx, dy = _slopes(np.array([np.inf, -np.inf]), np.array([np.inf, -np.inf]))
     np.testing.assert_array_equal([dx[:2], dy[:2]], 0.5)
 
@@ -94,7 +94,7 @@ def test_errors_of_remainders_are_those_of_numba():
                 one(3.0, 0.0, whole)
 
 
-def test_second_derivatives_where_a_branch_ends_smoothly():
+def test_second_derivatives_at_points_with_a_smooth_branch():
     @njit
     def both(x):
         return np.logaddexp(x[0], x[1]) + np.sinc(x[2]) + np.logaddexp2(x[0], x[1])

@@ -40,7 +40,7 @@ def catches(x):
 
 
 @pytest.mark.parametrize("which", range(3))
-def test_the_exception_is_that_of_numba(which):
+def test_shape_errors_of_slices_are_those_of_numba(which):
     """S1"""
     with pytest.raises(ValueError, match="cannot assign slice of shape") as of_primal:
         assigns(X, which)
@@ -51,12 +51,12 @@ def test_the_exception_is_that_of_numba(which):
         assert caught.value.args == of_primal.value.args
 
 
-def test_it_can_be_caught():
+def test_shape_errors_of_slices_can_be_caught():
     """Numba itself assigns what it can before it looks for the handler."""
     check_gradient(catches, (X,))
 
 
-def test_no_text_is_made_in_compiled_code():
+def test_texts_of_shape_errors_are_not_made_in_compiled_code():
     text = capture(assigns, (float64[::1], numba.int64), rules=NOTHING).text
     assert "unicode" not in text
 
@@ -68,7 +68,7 @@ def uses_arrays(x, y):
     return z.sum() + y[np.searchsorted(x, 0.5)] + np.concatenate((x, z)).sum()
 
 
-def test_what_only_raises_stays_a_call():
+def test_functions_that_only_raise_stay_calls():
     """Of all functions that these lead to, only the raising ones of ours have no other return."""
     text = capture(uses_arrays, (float64[::1], float64[::1]), rules=NOTHING).text
     functions = re.findall(r"^define [^\n]*%retptr\b.*?^}$", text, re.MULTILINE | re.DOTALL)

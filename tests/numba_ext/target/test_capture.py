@@ -139,7 +139,7 @@ def test_fastmath(fastmath, written):
     assert written in captured.text
 
 
-def test_debug_keeps_its_bounds_checks_but_not_its_way_of_lowering():
+def test_debug_option_keeps_bounds_checks_but_not_its_lowering():
     plain = numba.njit(boundscheck=True)(quotient)
     debug = numba.njit(debug=True, _dbg_optnone=False)(quotient)
     first, second = (capture(f, (VECTOR, int64), rules=NOTHING) for f in (plain, debug))
@@ -164,7 +164,7 @@ def test_flags_of_a_caller_do_not_leak_into_other_compiles():
         assert ("division by zero" in captured.text) == (program is strict)
 
 
-def test_a_compile_around_it_does_not_leak_in():
+def test_flags_of_a_compile_in_progress_do_not_leak_into_a_capture():
     captured = []
 
     @numba.njit
@@ -423,7 +423,7 @@ def test_debug_mode_leaves_what_is_compiled_outside_of_it():
         assert capture_module._session(RULES) is checked
 
 
-def test_threads():
+def test_captures_from_several_threads():
     a = np.linspace(0.0, 1.0, 5)
     failures = []
 

@@ -71,7 +71,7 @@ def test_names_that_are_not_ascii():
     np.testing.assert_allclose(ar.jvp(außen, (0.5, 1), (1.0, None)), (value, slope))
 
 
-def test_without_numbas_compiler(monkeypatch):
+def test_disabled_jit_is_refused(monkeypatch):
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
     plain = njit(lambda x: x * x)
     for derivative in (ar.grad, ar.jacobian, lambda f: ar.jvp(f, (1.0,), (1.0,))):
@@ -79,7 +79,7 @@ def test_without_numbas_compiler(monkeypatch):
             derivative(plain)
 
 
-def test_inside_njit():
+def test_dispatchers_of_known_functions_inside_njit():
     assert of_sine(1.0) == pytest.approx(math.cos(1.0))
 
 
@@ -100,7 +100,7 @@ def test_parameters_by_position_or_keyword_only():
         (5, "an @njit function"),
     ],
 )
-def test_what_has_no_code(thing, message):
+def test_things_without_code_are_refused(thing, message):
     with pytest.raises(ar.NotCompilable, match=message):
         ar.grad(thing)
 

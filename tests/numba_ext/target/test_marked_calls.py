@@ -176,7 +176,7 @@ def the_call(captured):
 
 
 @pytest.mark.parametrize(("program", "argtypes", "function"), KEPT)
-def test_kept(program, argtypes, function):
+def test_marked_calls_of_functions_operators_and_ufuncs(program, argtypes, function):
     captured = capture(program, argtypes, rules=Keeping(function))
     marked = the_call(captured)
     assert marked.function is function
@@ -230,7 +230,7 @@ def test_declaration_promises_nothing_about_memory():
     assert "readonly" not in line
 
 
-def test_every_status_but_zero_is_an_error():
+def test_status_other_than_zero_is_an_error():
     captured = capture(positional, (float64,), rules=Keeping(affine))
     status = re.search(r"(%\S+) = call i32 @activerules.rule", captured.text)
     assert status is not None

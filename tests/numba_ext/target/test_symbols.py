@@ -30,7 +30,7 @@ NUMBAS_OWN = [*symbols.READING, *symbols.WRITES_ITEMS, *symbols.BLAS_RESULTS]
 
 
 @pytest.mark.parametrize("name", sorted({*NAMED, *NUMBAS_OWN} - IN_IR))
-def test_what_is_named_is_a_symbol_of_the_process(name):
+def test_symbols_in_the_table_exist_in_the_process(name):
     rtsys.initialize(cpu_context())  # Numba tells LLVM its functions when it first compiles
     assert llvm.address_of_symbol(name), f"Numba has no {name}"
 
