@@ -44,7 +44,7 @@ class EngineCalls(Calls):
             reads=tuple(reads),
             writes=(0, 1, *writes),
             follows=tuple(follows),
-            exchanges=not written or any(a.exchanges for a in written),
+            replaces_pointers=not written or any(a.replaces_pointers for a in written),
             hands_out=info.hands_out,
         )
 

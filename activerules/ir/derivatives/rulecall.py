@@ -59,7 +59,7 @@ class CallArgument:
                        list, an object): refused if active data is, or may be written, in it, unless
                        it is `declared_inactive`
     container          it holds pointers, which the function may follow
-    exchanges          the function may replace these pointers
+    replaces_pointers  the function may replace these pointers
     keyed              it is a dictionary, or one is reachable from it
     sent               its data leaves the function other than by the result and written arguments
     received           data that enters the function other than by arguments is written to it
@@ -74,7 +74,7 @@ class CallArgument:
     declared_inactive: bool = False
     opaque: bool = False
     container: bool = False
-    exchanges: bool = True
+    replaces_pointers: bool = True
     keyed: bool = False
     pointers: tuple[int, ...] = ()
     shadow_written: bool = False

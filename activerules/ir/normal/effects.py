@@ -44,7 +44,7 @@ class CallEffect:
     returns     the result points into the memory that operand `returns` points into
     reads, writes   operands through which memory is read or written
     follows     operands that are containers: memory at pointers in them may be written, too
-    exchanges   pointers in these containers may be replaced
+    replaces_pointers  pointers in these containers may be replaced
     hands_over  the owner of operand 0 gets the contents of the memory at operand 1: it can reach
                 what pointers there point to
     keeps       the callee may keep references to its arguments
@@ -73,7 +73,7 @@ class CallEffect:
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     follows: tuple[int, ...] = ()
-    exchanges: bool = True
+    replaces_pointers: bool = True
     hands_over: bool = False
     keeps: bool = False
     hands_out: bool = False

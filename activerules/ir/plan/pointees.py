@@ -42,7 +42,7 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
     if write.everything:
         reached = memory.reached(write.instruction) if write.instruction.opcode == "call" else ()
         return holder in reached
-    if not write.exchanges:
+    if not write.replaces_pointers:
         return False
     if any(memory.may_overlap(holder, o) for o in write.objects):
         return True

@@ -240,7 +240,7 @@ class NumbaRuleCompiler:
                     declared_inactive=stopped,
                     opaque=kind == "const" and not stopped and layout_of(found).numbers.any,
                     container=layout_of(found).is_container,
-                    exchanges=layout_of(found).is_container and marked.exchanges,
+                    replaces_pointers=layout_of(found).is_container and marked.replaces_pointers,
                     keyed=layout_of(found).has_keys,
                     pointers=tuple(pointers),
                     shadow_written=changes_shadows(marked.function, i),

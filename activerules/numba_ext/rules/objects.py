@@ -233,10 +233,10 @@ def object_checks(
             continue
         what = f"of `{argument.name}`, an argument of {marked.name}"
         unequal = unchanged(
-            f"a rule exchanges an array or object {what}, or its length",
-            f"a rule exchanges an array or object in the shadow {what}, or its length; "
+            f"a rule replaces an array or object {what}, or its length",
+            f"a rule replaces an array or object in the shadow {what}, or its length; "
             "write into its arrays: d.w[:] = g or d.w += g",
-            f"an array or object {what}, which has a rule, was exchanged after the call, or its "
+            f"an array or object {what}, which has a rule, was replaced after the call, or its "
             "length changed: where its shadow was is not known any more; pass a copy of the "
             "object, or the arrays in it",
         )

@@ -43,16 +43,16 @@ class ArrayLiterals(UntypedPass):
         if not arguments:
             return False
         mentions = _mentions(function)
-        exchanged = [
+        replaced = [
             display
             for variable, of_any_depth in arguments
             if (found := _displays(function, variable, mentions))
             and (of_any_depth or _is_nested(function, found[0]))
             for display in found
         ]
-        for display in exchanged:
+        for display in replaced:
             display.op = "build_tuple"
-        return bool(exchanged)
+        return bool(replaced)
 
 
 def _calls(function: Any) -> list[ir.Expr]:

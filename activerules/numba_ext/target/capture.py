@@ -34,7 +34,7 @@ from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.substitutes.visible import with_definitions
 from activerules.numba_ext.target import (
-    implementations,  # noqa: F401  (what is compiled in its own way)
+    implementations,  # noqa: F401  (registers what it implements)
     symbols,  # noqa: F401  (what Numba's functions are to the engine)
 )
 from activerules.numba_ext.target.call_sites import CallAt

@@ -2,7 +2,7 @@
 
 Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether it writes only to memory of its own call
-            `exchanges`: whether it may replace pointers in other memory
+            `replaces_pointers`: whether it may replace pointers in other memory
             `is_closed`: whether data enters and leaves through arguments and the result alone
 Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
                 a write
@@ -44,7 +44,7 @@ def only_reads(function: Any) -> bool:
     return _Function(function).is_harmless()
 
 
-def exchanges(function: Any, *, lists: bool = True) -> bool:
+def replaces_pointers(function: Any, *, lists: bool = True) -> bool:
     """Whether a function may write a pointer into memory that its arguments lead to.
 
     `lists` says whether items of typed lists may contain pointers. A memory copy of constant length

@@ -50,7 +50,7 @@ from activerules.numba_ext.codegen.unlinked import (
 )
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
-from activerules.numba_ext.target.effects import exchanges, is_closed, only_reads
+from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
 from activerules.values.kinds import is_list_of_numbers
@@ -129,7 +129,7 @@ class MarkedCall:
         return only_reads(self._compiled_function())
 
     @cached_property
-    def exchanges(self) -> bool:
+    def replaces_pointers(self) -> bool:
         """Whether the callable may replace arrays or objects inside its arguments."""
         if any(map(_is_reflected, self.signature.args)):
             return True  # a copy in it may be one of list items
@@ -137,7 +137,7 @@ class MarkedCall:
             isinstance(found, types.Array | types.Number) or is_list_of_numbers(found)
             for found in self.signature.args
         )
-        return exchanges(self._compiled_function(), lists=not no_pointers)
+        return replaces_pointers(self._compiled_function(), lists=not no_pointers)
 
     @cached_property
     def is_closed(self) -> bool:

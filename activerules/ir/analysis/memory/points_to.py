@@ -394,7 +394,7 @@ class Solver:
             anything = {fresh, *reached_by(call, self.objects, self.pointees)}
             containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
             self.followed[call] = frozenset(closure(containers, self.pointees))
-            for memory in self.followed[call] if effect.exchanges else ():
+            for memory in self.followed[call] if effect.replaces_pointers else ():
                 if self.contents.get(memory) is not None:
                     self.add_contents(memory, anything)
             if effect.hands_out:

@@ -17,7 +17,7 @@ from activerules.ir.normal.promises import touches_memory
 @dataclass(frozen=True)
 class Write:
     """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
-    (`everything`). Unless it `exchanges` them, pointers stored in `objects` stay as they are.
+    (`everything`). Without `replaces_pointers`, pointers stored in `objects` stay as they are.
     """
 
     instruction: Instruction
@@ -25,7 +25,7 @@ class Write:
     size: int | None
     everything: bool = False
     objects: frozenset[MemoryObject] = frozenset()
-    exchanges: bool = True
+    replaces_pointers: bool = True
 
 
 def writes_of(
@@ -50,7 +50,11 @@ def writes_of(
             pointers = tuple(i.operands[k] for k in effect.writes)
             followed = solved.followed.get(i, frozenset())
             yield Write(
-                i, pointers, _constant_length(i), objects=followed, exchanges=effect.exchanges
+                i,
+                pointers,
+                _constant_length(i),
+                objects=followed,
+                replaces_pointers=effect.replaces_pointers,
             )
     elif not arithmetic(i) and touches_memory(i):
         # without pointer arguments it may still write globals and memory it was given earlier
