@@ -6,7 +6,7 @@ Gives       the module, changed in place: a float made from the bits of an integ
             copies (phi, select, freeze), sign arithmetic, and shifts and masks that extract halves;
             a store of such an integer stores floats
 Invariants  B1  every value has the bits it had; memory is read and written at the same addresses
-            B2  an integer that is computed in any other way stays as it was
+            B2  any other integer stays as it was
                 (`analysis/soundness.py` refuses it if it carries a derivative)
 Assumes     little-endian memory
 

@@ -1,7 +1,7 @@
 """Objects with a shadow whose arrays are replaced by new ones.
 
 Before the call the shadow holds the cotangents of what is in the fields in the end, after it the
-gradient by what was there at first; finite differences judge both modes.
+gradient with respect to the initial contents; finite differences judge both modes.
 """
 
 import numpy as np

@@ -327,7 +327,7 @@ def test_numbers_of_every_kind_are_differenced():
 
 
 def test_debug_mode_with_one_array_as_two_arguments():
-    """The shadow then has the derivatives by both, which finite differences of one do not."""
+    """The shadow has the sum of both derivatives, unlike finite differences of one argument."""
     with debug_mode():
         by_a = ar.grad(squared_length)(A)
     np.testing.assert_allclose(by_a, 2.0 * A)

@@ -23,7 +23,7 @@ class Power(NamedTuple):
 
 
 def new_power(of_power):
-    """A function of a named tuple, whose rule returns the derivative by it that way."""
+    """A function of a named tuple, whose rule returns that derivative in the given form."""
 
     @njit
     def power(p, x):

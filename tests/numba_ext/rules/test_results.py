@@ -290,7 +290,7 @@ def evolved(x, v, h):
 
 
 def slope(x, v, h):
-    """The gradient by x, of complex steps."""
+    """The gradient with respect to x, by complex steps."""
     return np.array([evolved(x + 1e-30j * e, v, h).imag / 1e-30 for e in np.eye(3)])
 
 

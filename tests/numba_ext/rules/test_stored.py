@@ -101,7 +101,7 @@ class Machine:
         (self.folder / "constants.py").write_text(CONSTANTS.format(slope))
 
     def run(self, *options: str) -> tuple[float, list[str]]:
-        """The derivative by x, and the functions of rules that had to be compiled."""
+        """The derivative with respect to x, and the functions of rules that had to be compiled."""
         done = subprocess.run(
             [sys.executable, "program.py", *options],
             cwd=self.folder,
