@@ -75,32 +75,32 @@ def test_holomorphic_refuses_what_has_no_complex_derivative():
 
 
 @njit
-def masked_root(x, y):
-    return math.sqrt(x) * y + x
+def overflowing(x, y):
+    return math.exp(x) * y + x
 
 
 def test_strong_zero_keeps_a_zero_tangent_zero():
-    """As in other tools, zero times infinity is NaN unless the option says otherwise."""
-    x, y = ar.Duplicated(0.0, 0.0), ar.Duplicated(2.0, 1.0)
-    assert math.isnan(ar.autodiff(ar.Forward, masked_root, x, y))
-    assert ar.autodiff(ar.Forward.strong_zero(), masked_root, x, y) == 0.0
-    lanes = ar.BatchDuplicated(0.0, (0.0, 1.0)), ar.BatchDuplicated(2.0, (1.0, 0.0))
-    assert ar.autodiff(ar.Forward.strong_zero(), masked_root, *lanes) == (0.0, math.inf)
+    """Zero times a number that overflowed is NaN unless the option says otherwise."""
+    x, y = ar.Duplicated(800.0, 0.0), ar.Duplicated(2.0, 0.0)
+    assert math.isnan(ar.autodiff(ar.Forward, overflowing, x, y))
+    assert ar.autodiff(ar.Forward.strong_zero(), overflowing, x, y) == 0.0
+    lanes = ar.BatchDuplicated(800.0, (0.0, 1.0)), ar.BatchDuplicated(2.0, (0.0, 0.0))
+    assert ar.autodiff(ar.Forward.strong_zero(), overflowing, *lanes) == (0.0, math.inf)
 
 
 def test_strong_zero_in_split_mode():
     mode = ar.ReverseSplitNoPrimal.strong_zero()
-    augmented, reverse = ar.autodiff_thunk(mode, masked_root, ar.Active, ar.Active, ar.Active)
-    args = ar.Active(0.0), ar.Active(0.0)
-    assert reverse(*args, 1.0, augmented(*args)[0]) == (1.0, 0.0)
+    augmented, reverse = ar.autodiff_thunk(mode, overflowing, ar.Active, ar.Active, ar.Active)
+    args = ar.Active(800.0), ar.Active(0.0)
+    assert reverse(*args, 1.0, augmented(*args)[0]) == (1.0, math.inf)
 
 
 def test_strong_zero_keeps_a_zero_cotangent_zero():
-    """d sqrt(x) is infinite at 0, and y = 0 multiplies it."""
-    plain = ar.autodiff(ar.Reverse, masked_root, ar.Active(0.0), ar.Active(0.0))
+    """The slope of exp overflows, and y = 0 multiplies it."""
+    plain = ar.autodiff(ar.Reverse, overflowing, ar.Active(800.0), ar.Active(0.0))
     assert math.isnan(plain[0])
-    strong = ar.autodiff(ar.Reverse.strong_zero(), masked_root, ar.Active(0.0), ar.Active(0.0))
-    assert strong == (1.0, 0.0)
+    strong = ar.autodiff(ar.Reverse.strong_zero(), overflowing, ar.Active(800.0), ar.Active(0.0))
+    assert strong == (1.0, math.inf)
 
 
 @njit

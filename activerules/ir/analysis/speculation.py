@@ -2,7 +2,6 @@
 
 Needs       the Returns of a Function in normal form
 Gives       `speculated`: float instructions whose result may not be used
-            `is_linear`: whether the slope of an instruction is a finite constant
 Invariants  S1  an instruction outside the set is followed, in every run that succeeds, by a store,
                 a call, a return or a join that its result reaches; stores to tracked memory do not
                 count
@@ -18,15 +17,12 @@ x = 0, and uses the root.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
 
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.llvm.cfg import immediate_dominators, postorder
-from activerules.ir.llvm.constants import number_of
 from activerules.ir.llvm.model import Block, Instruction, Value
 
-_LINEAR = frozenset("fadd fsub fneg fptrunc fpext freeze select".split())
-_ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
+_ARITHMETIC = frozenset("fadd fsub fneg fptrunc fpext freeze select fmul fdiv frem".split())
 
 
 def speculated(
@@ -98,13 +94,6 @@ class _Search:
         ):
             self.found.discard(value)
             self.certain.append(value)
-
-
-def is_linear(i: Instruction) -> bool:
-    """Whether the slope is a finite constant, or one of several."""
-    if i.opcode == "fmul":
-        return any(isfinite(number) for o in i.operands if (number := number_of(o)) is not None)
-    return i.opcode in _LINEAR
 
 
 class _PostDominators:

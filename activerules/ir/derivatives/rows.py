@@ -142,15 +142,15 @@ class Row:
         b: Builder,
         i: RowOperands,
         tangents: Sequence[Value | None],
-        finish: Callable[[Value, Value], Value] = lambda tangent, term: term,
+        finish: Callable[[int, Value, Value], Value] = lambda k, tangent, term: term,
     ) -> Value | None:
         """The tangent of the result; None, also in `tangents`, stands for zero.
 
-        `finish` maps the tangent of an operand and its term to the summand.
+        `finish` maps an operand's number, its tangent and its term to the summand.
         """
         total: Value | None = None
-        for p, t in zip(self.partials, tangents, strict=True):
+        for k, (p, t) in enumerate(zip(self.partials, tangents, strict=True)):
             if p is not None and t is not None:
-                term = finish(t, (p.push or p.times)(b, i, t))
+                term = finish(k, t, (p.push or p.times)(b, i, t))
                 total = term if total is None else b.fadd(total, term)
         return total

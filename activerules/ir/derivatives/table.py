@@ -13,7 +13,8 @@ Where a function has no derivative, the convention is
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
 
-A slope of 0 is a factor like any other: 0 · inf is NaN in both modes. An operand that a select,
+A slope of 0 is a factor like any other: inf · 0 is NaN; but a cotangent or tangent of 0 stays 0 at
+a slope that is infinite for finite operands: see `slopes`. An operand that a select,
 min, max or fdim does not choose is not part of the derivative: see `rows.Partial.used`.
 
 Source: Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), section 2.1; Abramowitz and

@@ -297,10 +297,12 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         assert row is not None, f"W1: {i!r}"
         tangents = [self.tangents.get(o) for o in i.operands]
         access = row.access(i, [t is not None for t in tangents], self._value)
-        if self.plan.request.strong_zero:
-            tangent = row.tangent(self.b, access, tangents, self.b.zero_where_zero)
-        else:
-            tangent = row.tangent(self.b, access, tangents)
+
+        def term(k: int, tangent: Value, product: Value) -> Value:
+            absorbs = (i, k) in self.plan.absorbing
+            return self.b.zero_where_zero(tangent, product) if absorbs else product
+
+        tangent = row.tangent(self.b, access, tangents, term)
         if tangent is not None:
             self.tangents[i] = tangent
 

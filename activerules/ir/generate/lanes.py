@@ -13,6 +13,9 @@ from activerules.ir.llvm.builder import Builder, Flags, Namer
 from activerules.ir.llvm.model import Block, Constant, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, FloatType, Type, VectorType
 
+# Outside of vectors LLVM then writes a branch, which is not on the path of the value.
+RARELY = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
+
 
 class LaneBuilder(Builder):
     """A builder of code for `width` tangents at once."""
@@ -52,13 +55,19 @@ class LaneBuilder(Builder):
         return self.const(self.packed(t), 0.0)
 
     def zero_where_zero(self, tangent: Value, term: Value) -> Value:
-        """`term`, but zero in the lanes where `tangent` is zero, whatever the slope."""
-        if term is tangent:
-            return term
+        """`term`, but zero in the lanes where `tangent` is zero and the slope infinite or NaN.
+
+        Where the slope is finite the term is left alone, although it is zero, too: this code may be
+        differentiated again, and the derivative of a constant 0 would not be that of the term.
+        """
         mask = VectorType(self.width, I1) if isinstance(tangent.type, VectorType) else I1
         operands = [tangent, self.const(tangent.type, 0.0)]
         unmoved = self.emit("fcmp", mask, operands, predicate="oeq")
-        return super().select(unmoved, self.const(term.type, 0.0), term)
+        undefined = self.emit("fcmp", mask, [term, term], predicate="uno")
+        both = super().binary("and", unmoved, undefined)
+        chosen = super().select(both, self.const(term.type, 0.0), term)
+        chosen.attributes["metadata"] = RARELY
+        return chosen
 
     # --- rows of the derivative table, on vectors ---
 

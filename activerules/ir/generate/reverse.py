@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rows import Partial, RowOperands
+from activerules.ir.derivatives.slopes import is_steep
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.cotangents import (
     SUM,
@@ -33,6 +34,7 @@ from activerules.ir.generate.cotangents import (
     tracked_sum,
     was_used,
 )
+from activerules.ir.generate.lanes import RARELY
 from activerules.ir.generate.materialise import AtHand
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
@@ -403,10 +405,11 @@ class _Reverser:
         wanted = self.plan.wanted(i)
         access = row.access(i, wanted, self.values.primal)
         bars = row.adjoint(self.b, access, g, wanted)
-        for operand, partial, bar in zip(i.operands, row.partials, bars, strict=True):
+        for k, (operand, partial) in enumerate(zip(i.operands, row.partials, strict=True)):
+            bar = bars[k]
             if bar is not None:
                 assert partial is not None
-                kept = bar if partial.used else self._unless_unused(i, g, bar, used)
+                kept = bar if partial.used else self._term(i, k, g, bar, used)
                 self.bars.add_one(
                     operand, kept, lane, self._used_by(operand, partial, access, used)
                 )
@@ -426,16 +429,22 @@ class _Reverser:
         chosen = partial.used(self.b, access)
         return chosen if used is None else self.b.binary("and", used, chosen)
 
-    def _unless_unused(self, i: Instruction, g: Value, bar: Value, used: Value | None) -> Value:
-        """`bar`; zero where the program did not use the result of `i`, whatever the slope is; with
-        `strong_zero`, zero wherever the cotangent is zero.
+    def _term(self, i: Instruction, k: int, g: Value, bar: Value, used: Value | None) -> Value:
+        """`bar`; zero, whatever the slope is, where the program did not use the result of `i`, and
+        for an absorbing operand where the cotangent `g` is zero.
         """
-        if bar is g:
-            return bar
         zero = self.b.const(bar.type, 0.0)
-        if self.plan.request.strong_zero:
-            return self.b.select(self.b.fcmp("oeq", g, self.b.const(g.type, 0.0)), zero, bar)
-        return bar if used is None or i not in self.plan.guarded else self.b.select(used, bar, zero)
+        if (i, k) not in self.plan.absorbing:
+            guarded = used if (i, k) in self.plan.guarded else None
+            return bar if guarded is None else self.b.select(guarded, bar, zero)
+        # what was not used has a cotangent of zero
+        absorbs = self.b.fcmp("oeq", g, self.b.const(g.type, 0.0))
+        if is_steep(i, k):
+            absorbs = self.b.binary("and", self.b.fcmp("uno", bar, bar), absorbs)
+        chosen = self.b.select(absorbs, zero, bar)
+        if is_steep(i, k):
+            chosen.attributes["metadata"] = RARELY
+        return chosen
 
     def _undo_rule(self, use: RuleUse, lane: int) -> None:
         """Call the rule's reverse, and clear the cotangent of its result."""

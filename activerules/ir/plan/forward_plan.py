@@ -24,6 +24,7 @@ from activerules.ir.derivatives.rulecall import (
     ForwardRuleCode,
     ForwardRuleRequest,
 )
+from activerules.ir.derivatives.slopes import absorbing
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -64,6 +65,8 @@ class ForwardPlan(Facts):
     zeroed     stores of integers that overwrite floats
     copied     stores of integers that are repeated on shadow memory
     cuts       per copy and `memset`, the floats inside which it may begin or end
+    absorbing  (instruction, operand): the term for that operand is zero where its tangent is zero,
+               whatever the slope
     recursive  the stems of the functions that may be recursive, directly or indirectly
     """
 
@@ -72,6 +75,7 @@ class ForwardPlan(Facts):
     zeroed: frozenset[Instruction]
     copied: frozenset[Instruction]
     cuts: Mapping[Instruction, Type | PeriodicCopy]
+    absorbing: frozenset[tuple[Instruction, int]]
     recursive: frozenset[str]
     pairs: tuple[ForwardPlan, ...]
 
@@ -121,6 +125,9 @@ def _plan_one(
         derived=derived,
         zeroed=zeroed,
         copied=frozenset(i for i in integers if i not in zeroed and _is_copied(i, facts)),
+        absorbing=absorbing(
+            facts.request.function.instructions(), facts.wanted, facts.request.strong_zero
+        ),
         cuts={i: cut for i in copies if (cut := cut_floats(i, facts.types)) is not None},
     )
 

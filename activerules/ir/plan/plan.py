@@ -49,8 +49,10 @@ class Plan(Facts):
     ownership     which memory the tape owns
     mirrored      the stores and copies that are repeated on shadow memory (`plan.shadow_copies`)
     undone        how each copy is reversed
-    speculated    float instructions that may not be part of the derivative; the slopes of those in
-                  `guarded` may be infinite
+    speculated    float instructions that may not be part of the derivative
+    guarded       (instruction, operand): of those, where the slope may be infinite or NaN
+    absorbing     (instruction, operand): the term for that operand is zero where the cotangent of
+                  the result is zero, whatever the slope
     tracked       loads and stores of arrays whose shadows tell which floats the program used
     across_blocks values whose cotangents are summed in several blocks
     fixed_data    values that are addresses of the data of counted memory, which never moves
@@ -68,7 +70,8 @@ class Plan(Facts):
     mirrored: Mapping[Instruction, tuple[CopiedScalar, ...] | None]
     undone: Mapping[Instruction, UndoneCopy]
     speculated: frozenset[Instruction]
-    guarded: frozenset[Instruction]
+    guarded: frozenset[tuple[Instruction, int]]
+    absorbing: frozenset[tuple[Instruction, int]]
     tracked: frozenset[Instruction]
     across_blocks: frozenset[Value]
     fixed_data: frozenset[Value]

@@ -30,8 +30,9 @@ from activerules.ir.analysis.nodes import (
 )
 from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.returns import fails_with
-from activerules.ir.analysis.speculation import is_linear, speculated
+from activerules.ir.analysis.speculation import speculated
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
+from activerules.ir.derivatives.slopes import absorbing, is_finite
 from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -123,7 +124,14 @@ class _Planner:
             needs=needs,
             derived=self.derived,
             speculated=may_be_unused,
-            guarded=frozenset(i for i in may_be_unused if not is_linear(i)),
+            absorbing=absorbing(
+                self.facts.request.function.instructions(),
+                self.facts.wanted,
+                self.facts.request.strong_zero,
+            ),
+            guarded=frozenset(
+                (i, k) for i in may_be_unused for k in range(len(i.operands)) if not is_finite(i, k)
+            ),
             tracked=tracked,
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),

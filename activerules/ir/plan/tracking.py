@@ -21,15 +21,12 @@ from collections.abc import Iterator
 
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
 from activerules.ir.derivatives.table import function_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
-
-_STEEP = frozenset(
-    "sqrt cbrt log log2 log10 log1p pow asin acos acosh atanh cpow.re cpow.im".split()
-)
 
 
 def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[Instruction]:
@@ -111,7 +108,7 @@ def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
             continue
         if one.opcode == "fdiv" and facts.activity.is_active(one.operands[1]):
             return True
-        if one.opcode == "call" and function_of(one.callee_name or "") in _STEEP:
+        if one.opcode == "call" and function_of(one.callee_name or "") in STEEP_FUNCTIONS:
             return True
         work += one.operands
     return False
