@@ -23,6 +23,7 @@ from activerules.errors import (
 )
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
+from activerules.ir.generate.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.names import in_symbols
@@ -155,6 +156,7 @@ def finish(
     function, with a hash of the text.
     """
     relax(functions, declarations, options)
+    scale_subscripts(functions, declarations)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     for symbol in captured.marked:
         if f"@{symbol}(" in text:

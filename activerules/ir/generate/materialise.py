@@ -18,6 +18,7 @@ from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
 from activerules.ir.normal.effects import counted_memory
+from activerules.ir.normal.short_axes import SHORT_AXIS
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.plan import Plan
 
@@ -120,7 +121,7 @@ class AtHand:
         keep = {
             k: v
             for k, v in i.attributes.items()
-            if k in {"predicate", "source", "indices", "align"}
+            if k in {"predicate", "source", "indices", "align", SHORT_AXIS}
         }
         if i.opcode == "load":
             keep["metadata"] = self.slots.scopes.primal_access(

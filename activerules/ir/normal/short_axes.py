@@ -1,8 +1,10 @@
 """Subscripts along axes that may have length one are plain if the loop has the same length.
 
 Needs       a parsed module, loops in simplified form
-Gives       `plain_subscripts`: `n > 1 ? i : 0` becomes `i` where `i` counts from 0 in a loop that
-            ends at `n`
+Gives       `plain_subscripts`: `n > 1 ? i : 0`, or the same of a multiple of `i`, becomes `i` where
+            `i` counts from 0 in a loop that ends at `n`; where it stays, its condition is that of
+            the whole loop, and this is not an innermost loop, it is marked (`SHORT_AXIS`) for
+            `ir/generate/strides`
 Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
                 the end of the one before, the only exit, has shown that `i` is less than `n`, and
                 `i` does not wrap around: so `n` is more than one
@@ -14,8 +16,12 @@ and whether a loop can be vectorised, can be determined only for plain subscript
 from __future__ import annotations
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.llvm.cfg import Loop, control_flow
 from activerules.ir.llvm.model import Constant, Function, Instruction, Module, Value
+from activerules.ir.llvm.types import I1, I64
+
+SHORT_AXIS = "short axis"
+"""The attribute of a select to be replaced by a product: see `ir/generate/strides`."""
 
 _LONGER = {("ugt", "1"), ("sgt", "1"), ("ne", "1"), ("uge", "2"), ("sge", "2")}
 _NOT_LONGER = {("ult", "2"), ("slt", "2"), ("eq", "1"), ("ule", "1"), ("sle", "1")}
@@ -24,46 +30,69 @@ _ENDS = {"eq", "sge", "uge"}
 
 
 def plain_subscripts(module: Module) -> None:
-    """Replace such subscripts in the functions of a module."""
+    """Replace or mark such subscripts in the functions of a module."""
     for function in module.defined():
-        found = [(i, *parts) for i in function.instructions() if (parts := _subscript(i))]
+        found = [(i, x) for i in function.instructions() if (x := _chosen(i)) is not None]
         if not found:
             continue
         try:
             flow = control_flow(function)
         except UnsupportedIR:
             continue  # refused later, if it is differentiated
-        _exchange(function, {i: count for i, count, n in found if _ends_at(flow, i, count, n)})
+        plain: dict[Instruction, Instruction] = {}
+        for i, chosen in found:
+            count = _counter(chosen)
+            loop = next((one for one in flow.loops if one.header is count.parent), None)
+            if loop is None or i.parent not in loop.blocks:
+                continue
+            length = _length(i)
+            if length is not None and _ends_at(loop, count, length):
+                plain[i] = chosen
+            elif loop.children and not _changes_in(loop, i.operands[0]):
+                i.attributes[SHORT_AXIS] = True
+        _exchange(function, plain)
 
 
-def _subscript(i: Instruction) -> tuple[Instruction, Value] | None:
-    """The counter and the length in `length > 1 ? counter : 0`."""
-    if i.opcode != "select":
+def _chosen(i: Instruction) -> Instruction | None:
+    """`x` in `condition ? x : 0`, or `condition ? 0 : x`, if it may be a multiple of a counter."""
+    if i.opcode != "select" or i.type != I64 or i.operands[0].type != I1:
         return None
-    test, *arms = i.operands
+    _, *arms = i.operands
+    if not any(isinstance(x, Constant) and x.text == "0" for x in arms):
+        return None
+    chosen = [x for x in arms if isinstance(x, Instruction)]
+    return chosen[0] if chosen and _counter(chosen[0]).opcode == "phi" else None
+
+
+def _counter(x: Instruction) -> Instruction:
+    """What `x` is a multiple of: itself, or what is multiplied by a constant without overflow flags
+    (a product that is poison would be chosen away, but not multiplied away).
+    """
+    if x.opcode in {"mul", "shl"} and not x.flags and isinstance(x.operands[1], Constant):
+        factor = x.operands[0]
+        return factor if isinstance(factor, Instruction) else x
+    return x
+
+
+def _length(i: Instruction) -> Value | None:
+    """The length in `length > 1 ? counter : 0`."""
+    test, first, _ = i.operands
     if not isinstance(test, Instruction) or test.opcode != "icmp":
         return None
     length, limit = test.operands
     asked = (test.attributes["predicate"], limit.text if isinstance(limit, Constant) else "")
-    if asked in _NOT_LONGER:
-        arms.reverse()
-    elif asked not in _LONGER:
-        return None
-    count, otherwise = arms
-    zero = isinstance(otherwise, Constant) and otherwise.text == "0"
-    if zero and isinstance(count, Instruction) and count.opcode == "phi":
-        return count, length
-    return None
+    return length if asked in (_NOT_LONGER if isinstance(first, Constant) else _LONGER) else None
 
 
-def _ends_at(flow: ControlFlow, i: Instruction, count: Instruction, length: Value) -> bool:
-    """Whether `count` is 0, 1, ... in the loop that `i` is in, and less than `length` (B1)."""
-    loop = next((one for one in flow.loops if one.header is count.parent), None)
-    if loop is None or loop.latch is None or i.parent not in loop.blocks:
+def _changes_in(loop: Loop, value: Value) -> bool:
+    return isinstance(value, Instruction) and value.parent in loop.blocks
+
+
+def _ends_at(loop: Loop, count: Instruction, length: Value) -> bool:
+    """Whether `count` is 0, 1, ... in its loop, and less than `length` (B1)."""
+    if loop.latch is None or _changes_in(loop, length):
         return False
     if any(source is not loop.latch for source, _ in loop.exit_edges()):
-        return False
-    if isinstance(length, Instruction) and length.parent in loop.blocks:
         return False
     values = dict(zip(count.blocks, count.operands, strict=True))
     following = values.pop(loop.latch, None)

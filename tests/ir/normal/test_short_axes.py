@@ -3,7 +3,7 @@
 import pytest
 
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.normal.short_axes import plain_subscripts
+from activerules.ir.normal.short_axes import SHORT_AXIS, plain_subscripts
 
 PROGRAM = """
 define double @f(ptr %a, i64 %n, i64 %m) {{
@@ -84,3 +84,74 @@ def test_b1_subscript_is_plain_where_the_loop_has_the_length(changes):
 )
 def test_b1_anything_else_stays(changes):
     assert subscript(**changes) == "k"
+
+
+NEST = """
+define double @f(ptr %a, i64 %n, i64 %m) {
+entry:
+  %longer = icmp ugt i64 %m, 1
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %entry ], [ %next, %end.row ]
+  %i8 = shl i64 %i, 3
+  %i4 = shl nsw i64 %i, 2
+  %odd = trunc i64 %i to i1
+  %k = SUBSCRIPT
+  br label %columns
+columns:
+  %j = phi i64 [ 0, %rows ], [ %next.j, %columns ]
+  %l = select i1 %longer, i64 %j, i64 0
+  %at = add i64 %k, %l
+  %p = getelementptr double, ptr %a, i64 %at
+  %x = load double, ptr %p
+  %next.j = add nuw nsw i64 %j, 1
+  %done.j = icmp eq i64 %next.j, %n
+  br i1 %done.j, label %end.row, label %columns
+end.row:
+  %next = add nuw nsw i64 %i, 1
+  %done = icmp eq i64 %next, %n
+  br i1 %done, label %end, label %rows
+end:
+  ret double %x
+}
+"""
+
+
+def marked(subscript):
+    """The names of what is marked in a nest of two loops."""
+    module = parse_module(NEST.replace("SUBSCRIPT", subscript))
+    plain_subscripts(module)
+    return [i.name for i in module.functions["f"].instructions() if SHORT_AXIS in i.attributes]
+
+
+@pytest.mark.parametrize(
+    "subscript",
+    [
+        "select i1 %longer, i64 %i, i64 0",
+        "select i1 %longer, i64 0, i64 %i",
+        "select i1 %longer, i64 %i8, i64 0",
+    ],
+)
+def test_conditions_of_a_loop_around_others_are_marked(subscript):
+    assert marked(subscript) == ["k"]
+
+
+@pytest.mark.parametrize(
+    "subscript",
+    [
+        "select i1 %odd, i64 %i, i64 0",  # changes in the loop
+        "select i1 %longer, i64 %i4, i64 0",  # may be poison where it is not chosen
+        "select i1 %longer, i64 %n, i64 0",
+        "select i1 %longer, i64 %i, i64 1",
+    ],
+)
+def test_other_conditions_and_values_are_not_marked(subscript):
+    assert marked(subscript) == []
+
+
+def test_b1_multiples_are_plain_where_the_loop_has_the_length():
+    text = PROGRAM.format(**{**PLAIN, "arms": "%i8, i64 0"})
+    module = parse_module(text.replace("%k = ", "%i8 = shl i64 %i, 3\n  %k = "))
+    plain_subscripts(module)
+    address = next(i for i in module.functions["f"].instructions() if i.name == "p")
+    assert address.operands[1].name == "i8"
