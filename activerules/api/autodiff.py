@@ -1,8 +1,8 @@
 """`autodiff`: the derivative of a function at annotated arguments, from Python and inside `@njit`.
 
-A call from Python runs a small compiled entry, one per function, mode and return activity; the
-entry is made anew when rules were registered since, and when a call first needs the version for
-arguments that overlap. Everything else happens where the entry, or the user's own compiled
+A call from Python runs a small compiled entry, one per function, mode and return activity. The
+entry is recompiled when rules have been registered since, and when a call first needs the version
+for overlapping arguments. Everything else happens where the entry, or the user's own compiled
 function, is typed: see `numba_ext.calls.intrinsics`.
 """
 
@@ -37,7 +37,7 @@ from activerules.rules.written import function_from
 
 use_compiler(compile_derivative)
 
-# No C caller ever calls an entry; the wrapper for one would be compiled with it.
+# Entries are never called from C; without this option a wrapper for C would be compiled, too.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 _Key = tuple[Mode, type[Annotation] | None, Kinds]
@@ -49,36 +49,36 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     Arguments
         mode      `Reverse`, `ReverseWithPrimal`, `Forward` or `ForwardWithPrimal`.
         function  an `@njit` function or a plain one that Numba can compile in nopython mode.
-        args      one annotation per argument of the function; a bare value is Const. Before them
-                  may stand the activity of the return value, a class. In reverse mode: `Active` for
-                  a float (assumed if it is left out), `Const` for a function that writes its result
-                  into an argument. In forward mode: `Duplicated` (assumed) or `Const`.
+        args      one annotation per argument of the function; a bare value is Const. The activity
+                  of the return value, a class, may precede them. In reverse mode: `Active` for a
+                  float (the default), `Const` for a function that writes its result into an
+                  argument. In forward mode: `Duplicated` (the default) or `Const`.
 
     Returns
         Reverse            a tuple, one entry per argument: the derivative where it is Active, None
                            elsewhere. Derivatives with respect to Duplicated arrays are *added to*
                            their shadows.
         ReverseWithPrimal  (that tuple, what the function returned).
-        Forward            the tangent of what the function returns, with its type (None in place of
-                           integers); None if the return is Const. `Duplicated(x, dx)` is a value of
-                           any kind with its tangent: floats, tuples, arrays. Afterwards the shadows
-                           of arrays hold the tangents of what the arrays hold. With
-                           `BatchDuplicated(x, (dx1, …, dxN))` the result is a tuple of N.
+        Forward            the tangent of what the function returns, of the same type (None in place
+                           of integers); None if the return is Const. `Duplicated(x, dx)` is a value
+                           of any type with its tangent: float, tuple, array. Afterwards the shadows
+                           of arrays hold the tangents of their new contents. With
+                           `BatchDuplicated(x, (dx1, …, dxN))` the result is a tuple of N tangents.
         ForwardWithPrimal  (that tangent, what the function returned).
 
     Raises
         ShadowMismatch     a shadow differs from its primal in dtype, shape or strides, or overlaps
                            it.
-        ActivityError      an array or an integer is marked Active, a float Duplicated (reverse);
-                           anything is marked Active (forward); no argument is marked at all.
+        ActivityError      reverse: an array or an integer is marked Active, or a float Duplicated;
+                           forward: anything is marked Active; no argument is annotated at all.
         BatchWidthMismatch the arguments of one call have different numbers of shadows or tangents.
         ArityError         the number of arguments is not the function's.
-        NotCompilable      Numba cannot compile the function; its error is the cause.
+        NotCompilable      Numba cannot compile the function; its error is the `__cause__`.
         NotAFloatReturn    an Active return is not one float.
-        MemoryError        the tape is larger than memory; shadows are unchanged.
-        Exceptions of the function itself pass unchanged; reverse mode then leaves shadows alone.
-        Of the arrays that Numba loses where an exception passes, derivatives lose those that were
-        put into lists and objects.
+        MemoryError        the tape does not fit into memory; shadows are unchanged.
+        Exceptions of the function itself pass unchanged, and reverse mode leaves shadows unchanged.
+        Where an exception makes Numba leak arrays, derivatives leak only those that were put into
+        lists and objects.
 
     >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
     (6.0,)
@@ -97,17 +97,17 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _autodiff_of_fields(spec: PlainSpec, function: Any, *fields: Any) -> Any:
-    """`autodiff` of the fields of annotations; only called from compiled entries."""
+    """`autodiff` of arguments given as the fields of annotations; for compiled entries only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def mode_form(typing_context, mode, function, *args):
-    """`autodiff` of any mode."""
+    """The compiled form of `autodiff`: its signature and code generator."""
     return entry_form(typing_context, mode, function, *args)
 
 
 def entry_form(typing_context, mode, function, *args, deferred: bool = False):
-    """The same for a caller that may ask for the second version later: see `Gradient.deferred`."""
+    """The same for entries, which may ask for the second version later: see `Gradient.deferred`."""
     args = tuple(map(types.unliteral, args))
     if compiles_for_derivative() and isinstance(mode, ModeType):
         mode.value.require_supported()
@@ -126,8 +126,9 @@ def entry_form(typing_context, mode, function, *args, deferred: bool = False):
 
 
 def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
-    """Whether a call in code that is differentiated becomes another one; a forward derivative of
-    one tangent is code like any other.
+    """Whether a call inside a function that is differentiated is rewritten.
+
+    Forward derivatives of one tangent are not: they can be differentiated as they are.
     """
     return mode.direction != "forward" or is_batched(args) or bool(mode.options & REWRITTEN)
 
@@ -137,10 +138,7 @@ give_compiled_form(_autodiff_of_fields, plain_form(entry_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a compiled function; our own errors leave without the frames of Numba's compiler.
-
-    Raises `ActivityError` for an argument that Numba has no type for.
-    """
+    """Call a compiled function; its errors are those of `presentable`."""
     try:
         return function(*args, **kwargs)
     except (TypingError, ActiverulesError) as error:
@@ -148,8 +146,10 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> Exception:
-    """The error of a call with these arguments as a user gets to see it: ours without the frames of
-    Numba's compiler. Raises `ActivityError` for an argument that Numba has no type for.
+    """The error to show the user for a call with these arguments.
+
+    Our own errors come without the frames of Numba's compiler. An argument that Numba has no type
+    for raises `ActivityError`.
     """
     if isinstance(error, ActiverulesError):
         if error.__cause__:
@@ -160,8 +160,9 @@ def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> E
 
 
 def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
-    """Make the compiled entry, if another thread has not; one with both versions replaces the one
-    that deferred the second.
+    """Make the compiled entry, unless another thread has made it.
+
+    An entry with both versions replaces the one that deferred the second.
     """
     mode = key[0]
     if not isinstance(mode, Mode):
@@ -180,9 +181,9 @@ def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
 
 
 def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:
-    """Compile `form(spec, dispatcher, *fields)` for a number of fields.
+    """The compiled function `(*fields) -> form(spec, dispatcher, *fields)`, of `count` fields.
 
-    Named parameters, not `*args`: a tuple of arrays is slow to compile.
+    Its parameters have names, as Numba is slow to compile `*args`, a tuple of arrays.
     """
     names = ", ".join(f"x{k}" for k in range(count))
     scope = {"form": form, "spec": spec, "dispatcher": dispatcher}

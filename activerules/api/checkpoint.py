@@ -1,8 +1,8 @@
-"""`checkpoint`: a function whose derivative computes it again instead of keeping its values.
+"""`checkpoint`: a function whose derivative recomputes it instead of storing intermediate values.
 
-It is a rule like any other. The augmented primal runs the function and keeps nothing but its
-inputs, where they may be overwritten (`saves`); the reverse calls `autodiff` on it. The same rule
-serves a function of which only some arrays were declared inactive: they are Const in that call.
+It is a rule like any other. The augmented primal runs the function and stores nothing but those of
+its inputs that may be overwritten (`saves`); the reverse calls `autodiff` on the function. The same
+rule serves functions with some arguments declared inactive: these are Const in that call.
 """
 
 from __future__ import annotations
@@ -45,20 +45,22 @@ from activerules.values.layout import layout_of
 
 
 def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
-    """Return a function that does what `function` does, and whose derivative costs no tape.
+    """Return a function that does what `function` does, and whose derivative needs no tape.
 
     Arguments
         function  an `@njit` function or a plain one, of floats and arrays; positional parameters.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
-        An `@njit` function of the same signature. In reverse mode its inputs are kept (copied where
-        they may be overwritten) instead of its intermediate values, and it is computed once more.
-        A loop of n steps in segments of √n checkpointed steps needs O(√n) memory instead of O(n).
+        An `@njit` function of the same signature. In reverse mode its inputs are stored (copied if
+        they may be overwritten) instead of its intermediate values.
 
     Raises
         RuleDefinitionError for parameters that are not positional, and at the first derivative what
         `autodiff` raises for `function`.
+
+    Cost      time: the function runs once more per reverse sweep. Memory: a loop of n steps, in
+              segments of √n checkpointed steps, needs O(√n) instead of O(n).
 
     Source    Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), chapter 12.
 
@@ -93,7 +95,9 @@ def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def recomputing_rule(function: Any) -> Rule:
-    """The rule of a function that has none, but inactive arguments: its own derivative."""
+    """The rule of a function that has none, but has inactive arguments: it differentiates the body,
+    with those arguments Const.
+    """
     copy = njit(**flags_of(function.targetoptions))(_function_copy(function.py_func))
     names = _positional(function)
     read = {
@@ -110,7 +114,7 @@ RULES.recompute_with(recomputing_rule)
 
 
 def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
-    """The functions of a rule that differentiates `target` anew."""
+    """The functions of a rule that recomputes `target` and differentiates it then."""
     listed = ", ".join(names)
     values = ", ".join(f"{name}.val" for name in names)
     annotated = ", ".join(f"{name}: _Annotation" for name in names)
@@ -152,14 +156,14 @@ def _positional(function: Any) -> tuple[str, ...]:
 
 
 def _function_copy(plain: Any) -> Any:
-    """A function that is another one to the registry: its calls are not kept."""
+    """A copy that the registry takes for another function: calls of the copy have no rule."""
     return python_types.FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
     )
 
 
 def _from_source(source: str, **names: Any) -> Any:
-    """The function `f` of a source text: the parameters have to be written out."""
+    """The function `f` that a source text defines; for parameters that must have names."""
     scope = {
         "_put": _put,
         "_shadow_of": _shadow_of,
@@ -177,21 +181,21 @@ def _from_source(source: str, **names: Any) -> Any:
     return function_from(source, "f", scope, module=__name__)
 
 
-# --- what the rule's functions call ---
+# --- called by the functions of the rule ---
 
 
 def _put(out: Any, y: Any) -> None:
-    """Write a result into memory of the caller."""
+    """Write the result `y` into `out`, which `_seeds` allocated."""
     raise NotImplementedError
 
 
 def _shadow_of(y: Any) -> Any:
-    """The shadow an augmented primal returns with a result."""
+    """The shadow that the augmented primal returns together with the result `y`."""
     raise NotImplementedError
 
 
 def _seeds(dret: Any) -> Any:
-    """Memory for a result, and its shadow that holds the cotangent."""
+    """Memory for a result, and its shadow, which holds the cotangent."""
     raise NotImplementedError
 
 
@@ -235,7 +239,7 @@ def _seeds_typed(dret):
 
 
 def _seeds_of_tuple(dret: AnnotationType) -> Any:
-    """Tuples with an array for each number and array of the result."""
+    """The code of `_seeds` for a tuple, with an array for each number and array in it."""
     bars = "dret.val" if dret.kind is Active else "dret.dval"
     leaves = carrying(bars, dret.val)
     pairs = [f"of_{'array' if leaf.is_array else 'number'}({leaf.text})" for leaf in leaves]

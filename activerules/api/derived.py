@@ -1,7 +1,7 @@
-"""`DerivedFunction`: a function made from another one, as `grad`, `jacobian` and their like return.
+"""`DerivedFunction`: a function made from another one, which `grad`, `jacobian` and others return.
 
-Called from Python it runs a compiled stub that is made anew when rules were registered since; used
-as a global or captured variable inside `@njit` it is that stub.
+A call from Python runs a compiled stub, which is recompiled when rules have been registered since.
+As a global or captured variable inside `@njit` the object is that stub.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DERIVATIVES = {
 }
 
 
-# One token for all that was made alike: `grad(f)(x)` may stand in a loop.
+# One token for all functions made alike: `grad(f)(x)` may stand in a loop.
 _tokens = MadeOnce()
 
 
@@ -59,7 +59,7 @@ class DerivedFunction:
     """A function made from another one; `dispatcher` is the `@njit` function behind it.
 
     Its stub calls `form(spec, function, *arguments)`, which has a compiled form. `own_options` are
-    accepted beside those of `numba.njit`.
+    accepted in addition to those of `numba.njit`.
     """
 
     form: Callable[..., Any]
@@ -86,7 +86,7 @@ class DerivedFunction:
 
     @property
     def dispatcher(self) -> Any:
-        """The stub that serves compiled callers, compiled under the rules there are now."""
+        """The stub for compiled callers, compiled with the rules that are registered now."""
         return self._dispatcher()
 
     def _dispatcher(self, *, deferred: bool = False) -> Any:
@@ -104,7 +104,7 @@ class DerivedFunction:
         return njit(**NO_C_WRAPPER, **options)(stub)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function is made to return."""
+        """Run the compiled stub."""
         given = flattened(args)
         named = {name: flattened(value) for name, value in kwargs.items()}
         try:
@@ -114,15 +114,15 @@ class DerivedFunction:
             raise
 
     def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise `ArityError` where a call is not one of this function."""
+        """Raise `ArityError` if the arguments do not fit the parameters."""
         checks.require_call(self._target, args, kwargs)
 
     def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
-        """Those of this function, of the signature of the other one."""
+        """The signature of this function, given that of the function it is made from."""
         return signature
 
     def _make_stub(self, spec: GradientSpec) -> Any:
-        """Return a plain function with these parameters and their defaults."""
+        """Return the stub as a plain function, with the same parameters and defaults."""
         plain = self._target.py_func
         of_count(self._target, 0)  # raises for what has no compiled form
         accepted = self._parameters(inspect.signature(plain))
@@ -131,7 +131,7 @@ class DerivedFunction:
         stub = function_from(
             f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n",
             "stub",
-            # no data: the address of a dispatcher would keep Numba from caching what uses it
+            # without data: an address in the stub would keep Numba from caching its callers
             {"_form": type(self).form, "_spec": spec, "_target": Stub(self._target)},
             module=plain.__module__,
             file=plain.__code__.co_filename,
@@ -150,7 +150,7 @@ class DerivedFunction:
         return run_compiled(self.dispatcher, *args, **kwargs)
 
     def _described(self, plain: Any) -> str:
-        """What `help` says of it: which derivative it is, and what the function says of itself."""
+        """The docstring for `help`: which derivative this is, and the docstring of the function."""
         parameters = list(inspect.signature(plain).parameters)
         last = len(parameters) - 1
         names = [f"`{parameters[min(k, last)]}`" for k in self._spec.argnums]
@@ -163,17 +163,17 @@ class DerivedFunction:
 
     @property
     def _shown(self) -> dict[str, Any]:
-        """The options as the caller gave them, for `repr`."""
+        """The options that were given, for `repr`."""
         return self._asked
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the call that makes this function."""
         given = {"argnums": self._argnums} if self._argnums != 0 else {}
         options = "".join(f", {k}={v!r}" for k, v in {**given, **self._shown}.items())
         return f"{self._maker}({self._target.py_func.__name__}{options})"
 
     def __reduce__(self) -> Any:
-        """Pickle what it was made from; it is compiled anew."""
+        """Pickle what the function was made from; it is recompiled when it is unpickled."""
         with_value = self._spec.with_value
         return _unpickled, (type(self), self._function, self._argnums, with_value, self._asked)
 
@@ -190,7 +190,10 @@ def _typeof_derived_function(value: DerivedFunction, _context: Any) -> Any:
 
 
 def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
-    """Bring `argnums` into the range of the function's parameters, each named once."""
+    """The specification with `argnums` as positions of parameters.
+
+    Raises `ArityError` if there is no such parameter, or one is named twice.
+    """
     names = list(inspect.signature(dispatcher.py_func).parameters)
     unlimited = takes_any_number(dispatcher.py_func)
     single = not isinstance(argnums, tuple | list)
@@ -218,7 +221,7 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
 
 
 def _index_of(dispatcher: Any, name: str) -> int:
-    """The number of the argument of that name."""
+    """The position of the parameter of that name."""
     parameters = inspect.signature(dispatcher.py_func).parameters
     if name not in parameters or parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
         raise _wrong_argnums(dispatcher, f"has {name!r}")
@@ -226,7 +229,7 @@ def _index_of(dispatcher: Any, name: str) -> int:
 
 
 def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
-    """Raise `ArityError` for `grad(f, x)`: what is differentiated at comes later."""
+    """Raise `ArityError` for `grad(f, x)`, which gives values where argnums belong."""
     given = argnums if isinstance(argnums, tuple | list) else [argnums]
     if given and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in given):
         name = getattr(function, "__name__", "f")
@@ -259,7 +262,7 @@ def _bare(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
-    """Differentiate `target` at plain arguments; only called from compiled stubs."""
+    """Differentiate `target` at plain arguments; for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -272,13 +275,13 @@ class GradientFunction(DerivedFunction):
     form = staticmethod(_gradient)
     kind = "grad"
 
-    # What served the last call, and the epoch of the rules it was made under.
+    # The stub of the last call, and the epoch of the rules that it was compiled with.
     _served: tuple[int, Any] = (-1, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function is made to return."""
+        """Run the compiled stub."""
         epoch, run = self._served
-        # calls that take a microsecond: no names to sort, nothing to flatten or to restore
+        # The fast path, of a microsecond: no keywords to sort, nothing to flatten or to restore.
         if run is None or kwargs or epoch != RULES.epoch or not LEAVES.issuperset(map(type, args)):
             return super().__call__(*args, **kwargs)
         try:
@@ -293,7 +296,7 @@ class GradientFunction(DerivedFunction):
         return super().__call__(*args)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        # what is on disk, and what compiled callers have, serves every call
+        # A stub that is stored on disk, or that compiled callers use, must serve every call.
         epoch = RULES.epoch
         if not (self._options.get("cache") or COMPILED.find(self._target, (self._token, False))):
             deferred = self._dispatcher(deferred=True)

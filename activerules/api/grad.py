@@ -18,9 +18,9 @@ def grad(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
         argnums   what to differentiate with respect to: an argument by number or name, or a tuple.
-        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+        has_aux=True   the function returns `(value, aux)`, where aux is not differentiated, and the
                   result is `(gradient, aux)`.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
@@ -31,7 +31,10 @@ def grad(
     Raises
         NotAFloatReturn (at the call) if the function returns something else, ActivityError if an
         argument of `argnums` is not made of floats, ArityError if there is no such argument or one
-        is named twice; and what `autodiff` raises.
+        is given twice; and what `autodiff` raises.
+
+    Cost      a small multiple of the function itself, whatever the number of arguments and their
+              sizes; memory for the tape.
 
     >>> grad(lambda x: x * x)(3.0)
     6.0
@@ -44,8 +47,8 @@ def grad(
 def value_and_grad(
     function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
 ) -> DerivedFunction:
-    """Return a function of `(value, gradient)`, or with `has_aux=True` of `((value, aux),
-    gradient)`; see `grad`.
+    """Return a function whose result is `(value, gradient)`, or with `has_aux=True`
+    `((value, aux), gradient)`; see `grad`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)

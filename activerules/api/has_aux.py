@@ -1,8 +1,9 @@
-"""`has_aux=True`: derivatives of functions that return `(value, aux)`, of the value alone.
+"""`has_aux=True`: derivatives of functions that return `(value, aux)`, of the value only.
 
-The other part is a constant to that derivative, whatever it is, and comes with the result. A
-gradient runs the function once, by its pullback; a Jacobian, which runs it many times, once more.
-So does a gradient that is differentiated again: there the other part carries derivatives.
+`aux` may be anything; it is constant to the derivative, and returned with it. A gradient runs the
+function once, through its pullback. A Jacobian, which runs the function many times, runs it once
+more for `aux`, and so does a gradient that is differentiated again, as `aux` then carries
+derivatives.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from activerules.rules.written import replacement_of
 
 
 def gradient_with_aux(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the gradient; only called from compiled stubs."""
+    """The gradient and `aux`, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def jacobian_with_aux(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the Jacobian or Hessian; only called from compiled stubs."""
+    """The Jacobian or Hessian, and `aux`, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -60,8 +61,8 @@ class GradientWithAux(DerivedFunction):
 
 
 class JacobianWithAux(DerivedFunction):
-    """What Jacobians and the Hessian return with `has_aux=True`; `of` is the class of what they
-    return without.
+    """What Jacobians and the Hessian return with `has_aux=True`; `of` is the class they return
+    otherwise.
     """
 
     form = staticmethod(jacobian_with_aux)
@@ -87,7 +88,7 @@ def jacobian_function(
     has_aux: bool,
     options: dict[str, Any],
 ) -> DerivedFunction:
-    """What a maker of Jacobians or Hessians returns."""
+    """The Jacobian or Hessian of a function, of the class `kind`, with or without `aux`."""
     if has_aux:
         return JacobianWithAux(function, argnums, options={**options, "of": kind})
     return kind(function, argnums, options=options)
@@ -118,7 +119,7 @@ give_compiled_form(gradient_with_aux, _gradient_form)
 def _gradient_once(
     request: GradientSpec, dispatcher: Any, args: Sequence[Any]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Lines that run the function once, and what they use."""
+    """Lines that run the function once, and the names they use."""
     stub = vjp_stub(constant_aux(dispatcher, len(args)), args, request.argnums)
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
     bars = "".join(f"bars[{k}], " for k in request.argnums)
@@ -135,7 +136,7 @@ def _gradient_once(
 def _nested_gradient(
     request: GradientSpec, dispatcher: Any, count: int
 ) -> tuple[list[str], dict[str, Any]]:
-    """As `_gradient_once`, where it is differentiated again, and aux depends on the arguments."""
+    """As `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
     argnums = request.argnums[0] if request.single else request.argnums
     gradient = GradientFunction(
         value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
@@ -149,7 +150,7 @@ def _nested_gradient(
 
 
 def _aux_line(count: int) -> str:
-    """A line that finds aux, and leaves the arguments as they are."""
+    """A line that computes aux from copies of the arguments."""
     return f"aux = aux_of(function({', '.join(f'copy_of(x{k})' for k in range(count))}))"
 
 

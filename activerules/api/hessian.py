@@ -1,11 +1,11 @@
-"""Second order: `hessian`, and what `hvp` is made of.
+"""Second order: `hessian`, and what `hvp` is built from.
 
 Both are reverse over forward. With D the derivative of f along a direction,
 
-    D(x, v) = f'(x) v            by forward mode: tape-free code that is differentiated again
+    D(x, v) = f'(x) v            by forward mode: code without a tape, to be differentiated again
     H(x) v  = the gradient of D(·, v) at x, by reverse mode
 
-A gradient inside a function that is differentiated is one step of the same kind: see
+Gradients inside a function that is differentiated are computed likewise: see
 `nested.gradient_rules`.
 
 Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank and Walther (2008),
@@ -46,9 +46,7 @@ _CONTAINERS: Any = (typed.List, typed.Dict)
 
 
 def copy_of_argument(x: Any) -> Any:
-    """A copy of an array, strides kept, or of a list: a function that writes into `x` has its
-    tangent in `v`.
-    """
+    """A copy of an array, with its strides, or of a list; other arguments are returned."""
     if isinstance(x, _CONTAINERS):
         return x.copy()
     if not isinstance(x, np.ndarray):
@@ -65,11 +63,11 @@ def hessian(
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   what to differentiate with respect to: an argument by number or name, or several:
-                  floats, arrays of floats, and tuples of these; a `numba.typed.List` of floats
-                  counts as an array.
+        argnums   what to differentiate with respect to: an argument by number or name, or a tuple
+                  of several. They are floats, arrays of floats, and tuples of these; a
+                  `numba.typed.List` of floats counts as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Hessian, aux)`.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
@@ -82,7 +80,7 @@ def hessian(
         ActivityError (at the call) for an argument that is not made of floats; and what `grad` and
         `jvp` raise.
 
-    Cost      one product with the Hessian per number of the input.
+    Cost      one product of the Hessian and a vector per number in the input.
 
     >>> hessian(lambda x: x * x * x)(2.0)
     12.0
@@ -91,7 +89,7 @@ def hessian(
 
 
 def hessian_of(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the Hessian; only called from compiled stubs."""
+    """The Hessian, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -115,7 +113,7 @@ def _hessian_form(typing_context, spec, function, *args):
     found = tuple(map(types.unliteral, args))
     for j in argnums:
         _require_hessian(names[j], found[j])
-    # the gradient is what is differentiated: a tuple, by all arguments asked for
+    # what is differentiated is the gradient with respect to all of `argnums`, a tuple
     result = types.Tuple([gradient_type(found[j]) for j in argnums])
     rows = carrying("out", result)
     gradients: dict[str, Any] = {}
@@ -160,12 +158,12 @@ def _require_hessian(name: str, found: Any) -> None:
         )
 
 
-# --- the functions that reverse mode is applied to ---
+# --- the function that reverse mode is applied to ---
 
 
 def along(dispatcher: Any, argnum: int, count: int) -> Any:
-    """The function `(*args, v) -> f'(args) v`, of `count` arguments, where v is a tangent of
-    that at `argnum`.
+    """The function `(*args, v) -> f'(args) v`, where `v` is a tangent of argument `argnum` of
+    `count`.
     """
 
     def make() -> Any:
@@ -185,7 +183,7 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        made.__name__ = plain.__name__  # errors name the function the Hessian is of
+        made.__name__ = plain.__name__  # errors show the user's function
         return njit(made)
 
     return _made.get(dispatcher, ("along", argnum, count), make)

@@ -1,6 +1,7 @@
-"""`hvp`: the product of a Hessian with a vector, of a function of any number of arguments.
+"""`hvp`: the product of the Hessian of a function, of any number of arguments, with a vector.
 
-It is the gradient, by the first argument, of the derivative along a vector: `second.along`.
+It is the gradient, with respect to the first argument, of the derivative along the vector:
+`hessian.along`.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ def hvp(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.
         x         its first argument: a float, an array of floats, a tuple of floats.
-        v         of the type and shape of `x`; inside a compiled function of its strides, too.
+        v         of the type and shape of `x`; inside a compiled function also of its strides.
         args      the other arguments of the function, which are constant.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
-        What `grad` returns: a float, a new array, a tuple. Arrays that the function writes into are
-        copied first. `hvp(function)`, without `x` and `v`, is a function `(x, v, *args)` that
-        returns it, callable from Python and inside `@njit`: the `hessp` of SciPy.
+        A value of the type of `x`: a float, a new array, a tuple. Arrays that the function writes
+        into are copied first. `hvp(function)`, without `x` and `v`, is a function `(x, v, *args)`
+        that returns the product, callable from Python and inside `@njit`: the `hessp` of SciPy.
 
     Raises
-        ArityError if the arguments are not those of the function, ShadowMismatch if arguments share
-        memory that the function writes; and what `grad` and `jvp` raise.
+        ArityError if the arguments do not fit the function, ShadowMismatch if arguments share
+        memory that the function writes into; and what `grad` and `jvp` raise.
 
     Cost      one to four gradients, whatever the size of `x`; the tape of the derivative along
               `v`. It is reverse over forward: docs/maths.md says why, and what was measured.
@@ -67,7 +68,7 @@ def hvp(
 
 
 def product_of(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the product; only called from compiled stubs."""
+    """The product, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -87,7 +88,7 @@ class ProductFunction(DerivedFunction):
         return self._with_vector(signature)
 
     def _with_vector(self, signature: inspect.Signature) -> inspect.Signature:
-        """The parameters of the function, with the vector behind the first."""
+        """The signature of the function with the vector as second parameter."""
         first, *rest = signature.parameters.values()
         taken = set(signature.parameters)
         plain = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -1,9 +1,10 @@
 """The blocks of a Jacobian: one per leaf of the result and leaf of an argument.
 
-A block is computed as a matrix, a row per number of the result's leaf and a column per number of
-the argument's, and handed out with the shape `out.shape + in.shape`. They are arranged as the
-result, each of its leaves replaced by its derivatives: by the arguments of a tuple of argnums, each
-of those as the argument. The code is made from types; what it calls at run time is here, too.
+A block is computed as a matrix, with a row per number of the result's leaf and a column per number
+of the argument's, and returned with the shape `out.shape + in.shape`. The blocks are arranged like
+the result: each of its leaves is replaced by a tuple with an entry per argument of `argnums` (by
+the entry itself if `argnums` is one number), which is arranged like the argument. The code is made
+from types; the functions it calls at run time are here, too.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def carrying(root: str, found: Any) -> list[LeafText]:
 
 
 def rows_of(result: Any) -> Any:
-    """The type of a result, as its leaves are counted: that of an optional number is a number."""
+    """The type of a result whose leaves have the rows: an optional number counts as a number."""
     return returned_type(result)
 
 
 def is_complex(found: Any) -> bool:
-    """Whether there are complex numbers in a value."""
+    """Whether a type contains complex numbers."""
     return any(isinstance(leaf.number, types.Complex) for leaf in carrying("", found))
 
 
@@ -74,7 +75,7 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
 
 
 def require_rows(dispatcher: Any, result: Any) -> None:
-    """Raise `ActivityError` if there is nothing in a result that has a derivative."""
+    """Raise `ActivityError` if nothing in the result has a derivative."""
     if not carrying("out", rows_of(result)):
         raise ActivityError(
             f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
@@ -106,8 +107,8 @@ def require_holomorphic(
 
 
 def require_copyable(name: str, found: Any) -> None:
-    """Raise unless an argument that the function writes into can be copied: each run of it is to
-    begin with the same values.
+    """Raise `ActivityError` unless an argument that the function writes into can be copied: each
+    run of the function must begin with the same values.
     """
     for leaf in leaves_of(found):
         if layout_of(leaf).is_container:
@@ -119,7 +120,7 @@ def require_copyable(name: str, found: Any) -> None:
 
 
 def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, block: Block) -> str:
-    """The text of a Jacobian: `block` for each leaf of the result and of the arguments."""
+    """The text of a Jacobian, with `block` for each leaf of the result and leaf of an argument."""
 
     def by_arguments(row: LeafText) -> str:
         if not row.carries:
@@ -133,12 +134,12 @@ def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, bl
     return texts.rebuilt(rows_of(result), by_arguments, "out")
 
 
-# --- what the code calls ---
+# --- called by the generated code ---
 
 
 @register_jitable
 def set_unit(direction, k, unit=1.0):
-    """Make an array zero, but for a one (or `unit`) in place `k`, if it has one."""
+    """Fill an array with zeros, and set its item number `k`, if there is one, to `unit`."""
     direction[...] = 0.0
     if 0 <= k < direction.size:
         direction.flat[k] = unit
@@ -146,12 +147,12 @@ def set_unit(direction, k, unit=1.0):
 
 @register_jitable
 def unit(x, k):
-    """A one of the type of `x` if `k` is zero, else a zero."""
+    """One if `k` is zero, zero otherwise; of the type of `x`."""
     return type(x)(1.0) if k == 0 else type(x)(0.0)
 
 
 def copy_of(x: Any) -> Any:
-    """A copy of an array with its strides, or of the arrays in a tuple."""
+    """A copy of an array with its strides, or of the arrays in a tuple; others are returned."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -175,7 +176,7 @@ def _copy_of(x):
 
 
 def new_block(column: Any, x: Any) -> Any:
-    """Memory for the derivative of what `column` is one of, by `x`: a row per number of it."""
+    """Memory for a block with respect to `x`: as many rows as `column`, one column per number."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -191,7 +192,7 @@ def _new_block(column, x):
 
 
 def put_column(block: Any, column: Any, k: int) -> None:
-    """Write column `k` of a block; nothing if there is no such column."""
+    """Write column `k` of a block; does nothing if there is no such column."""
     raise NotImplementedError("this function only has a compiled form")
 
 

@@ -1,7 +1,7 @@
-"""The columns of a Jacobian: runs of a derivative along unit tangents, some at a time.
+"""The columns of a Jacobian: forward derivatives along unit tangents, several per run.
 
-What is held when the function runs first, and may raise, is released by
-`numba_ext.replaced.in_steps`.
+If the first run of the function raises, `numba_ext.replaced.in_steps` releases the memory that was
+allocated before it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ keep_apart = njit(
 
 
 class Columns:
-    """Lines that fill the blocks with columns for one argument, some tangents at a time.
+    """Lines that compute the blocks with respect to one argument, `width` columns per run.
 
-    root    the argument's text
+    root    the text of the argument, such as `x0`
     args    the types of all arguments
-    width   how many tangents travel together
-    push    from the texts of that many tangents to the text of the derivatives along them, a tuple
-    rows    the leaves of these
-    written which arguments each run is given a copy of, `y0` of `x0`
+    width   the number of tangents per run
+    push    from the texts of `width` tangents, the text of the derivatives along them, a tuple
+    rows    the leaves of the result
+    written which arguments each run is given a copy of: `y0` for `x0`
     texts   writes the tuples
     """
 
@@ -62,7 +62,7 @@ class Columns:
         self._texts = texts
 
     def block(self, row: LeafText, column: LeafText) -> str:
-        """The text of a block, once the lines have run."""
+        """The text of a block, for use after the lines."""
         if self._at_once:
             return f"t_{self._root}[{self._leaves.index(column)}]{row.path}"
         first = f"t_{self._root}[0]{row.path}"
@@ -70,18 +70,18 @@ class Columns:
 
     @property
     def allocated(self) -> list[str]:
-        """The arrays there are before the first run."""
+        """The names of the arrays that are allocated before the first run."""
         lanes = range(self._width)
         tangents = [f"e_{x.name}_{c}" for x in self._arrays for c in lanes]
         return [*tangents, *(f"y{k}" for k in self._copies)]
 
     def lines(self) -> list[str]:
-        """All lines of the loop over the columns of the blocks."""
+        """All lines that compute the blocks."""
         return [*self.begin(), f"{self.runs} = {self.first}", *self.rest()]
 
     @property
     def runs(self) -> str:
-        """What holds the derivatives of the last run."""
+        """The name of the derivatives that the last run computed."""
         return f"t_{self._root}"
 
     def begin(self) -> list[str]:
@@ -98,14 +98,14 @@ class Columns:
 
     @property
     def first(self) -> str:
-        """The text of the first run."""
+        """The text of the derivatives that the first run computes."""
         if self._at_once:
             units = [self._tangent(lambda x, one=one: _one(x, x == one)) for one in self._leaves]
             return self._push(units)
         return self._run()
 
     def rest(self) -> list[str]:
-        """Lines that follow the first run."""
+        """Lines that follow the first run: they store its columns, and compute the others."""
         if self._at_once:
             return []
         run = [*self._before(), f"t_{self._root} = {self._run()}"]
@@ -121,7 +121,7 @@ class Columns:
         ]
 
     def counts(self) -> list[str]:
-        """Lines that count the numbers before each leaf."""
+        """Lines that compute the first column of each leaf, and the number of columns."""
         if self._at_once:
             return []
         lines, end = [], "0"
@@ -135,7 +135,7 @@ class Columns:
         return [x for x in self._leaves if x.is_array]
 
     def _before(self) -> list[str]:
-        """Lines that each run begins with."""
+        """Lines before each run: they set the unit tangents, and copy the arguments it writes."""
         units = [
             f"set_unit(e_{x.name}_{c}, {_number(x, c)})"
             for x in self._arrays
@@ -171,7 +171,7 @@ class Columns:
 
 
 def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
-    """Lines that raise where a copy would not share the memory that its array shares."""
+    """Lines that raise `ShadowMismatch` if an array to be copied shares memory with another one."""
     arrays = [
         (k, leaf.text)
         for k, found in enumerate(args)
@@ -187,7 +187,7 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
 
 
 def _number(x: LeafText, lane: int) -> str:
-    """Which number of a leaf a lane is for."""
+    """The item of a leaf that the tangent of a lane is the unit vector of."""
     return f"k + {lane} - o_{x.name}"
 
 
@@ -205,9 +205,10 @@ def columns_form(
     scope: dict[str, Any],
     dispatcher: Any,
 ) -> Any:
-    """A form that runs the lines of `columns` and returns `result`, of arguments `x0`, `x1`, …
+    """The compiled form that runs the lines of `columns` and returns the text `result`.
 
-    texts   what wrote the tuples in them
+    before  the types of the arguments of the call that precede `x0`, `x1`, …
+    texts   wrote the tuples in the lines and the result
     """
     names = [f"x{k}" for k, _ in enumerate(args)]
 

@@ -1,8 +1,8 @@
 """Jacobians by forward mode, written in Numba on top of `autodiff(Forward, ...)`.
 
 One run of the function carries `WIDTH` tangents: unit vectors for as many numbers of the argument.
-The code for a call is made from its types: what kind each argument is, and which arrays the
-function writes, so that it works on copies of those. `jacobian_blocks` has the form of the result.
+The code for a call is made from the types of its arguments. Arrays that the function writes into
+are copied for each run. `jacobian_blocks` describes the form of the result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WIDTH = 4
 
 
 def jacobian_forward(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the Jacobian by forward mode; only called from compiled stubs."""
+    """The Jacobian by forward mode, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -84,11 +84,11 @@ give_compiled_form(jacobian_forward, jacobian_form)
 def _run(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
 ) -> tuple[int, Gradient]:
-    """How many tangents of argument `i` travel together, and the derivative that carries them."""
+    """The number of tangents of argument `i` per run, and the derivative that carries them."""
     leaves = carrying(f"x{i}", found[i])
     width = len(leaves)
     if any(leaf.is_array for leaf in leaves):
-        # what is differentiated again is scalar code
+        # Code that is differentiated again is scalar.
         width = 1 if compiles_for_derivative() else WIDTH
     return width, _derivative(dispatcher, names, found, i, width)
 
@@ -119,8 +119,8 @@ def _columns(
 def written_arrays(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
 ) -> tuple[bool, ...]:
-    """Which arguments are to be copied for second derivatives, as the function writes into arrays
-    of theirs.
+    """As `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
+    again.
     """
     return copied_arguments(
         names, found, _derivative(dispatcher, names, found, i, width, again=True)
@@ -130,7 +130,9 @@ def written_arrays(
 def written_arguments(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
 ) -> list[int]:
-    """The arguments that the function writes into, while it is differentiated twice by one."""
+    """The arguments that the function writes into, if it is differentiated twice with respect to
+    argument `i`.
+    """
     written = _derivative(dispatcher, names, found, i, 1, again=True).written
     return [k for k, is_written in enumerate(written) if is_written]
 
@@ -153,7 +155,10 @@ def _derivative(
 def copied_arguments(
     names: Sequence[str], found: Sequence[Any], gradient: Gradient
 ) -> tuple[bool, ...]:
-    """Which arguments are to be copied, as the function writes into arrays of theirs."""
+    """Whether each argument is to be copied, as the function writes into arrays in it.
+
+    Raises `ActivityError` for an argument that the function writes into and that cannot be copied.
+    """
     for name, ty, is_written in zip(names, found, gradient.written, strict=True):
         if is_written:
             require_copyable(name, ty)
@@ -164,5 +169,5 @@ def copied_arguments(
 
 
 def names_of(written: Sequence[bool]) -> list[str]:
-    """What to pass for each argument: itself, or its copy."""
+    """The name to pass for each argument: its own, or that of its copy."""
     return [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]

@@ -1,9 +1,9 @@
-"""`jacrev` and `jacobian`: whole Jacobians by reverse mode, or by the mode with fewer sweeps.
+"""`jacrev` and `jacobian`: Jacobians by reverse mode, or by the mode with fewer sweeps.
 
-The reverse mode runs the primal once and then sweeps over one tape, each for `WIDTH` entries of the
-result (one, where sweeps for several share no code); the forward mode is that of `jacfwd`. As the
-tape does not depend on the arguments' memory, what the function wrote into them is taken back at
-once.
+Reverse mode runs the primal once, and then several reverse sweeps over one tape. Each sweep is for
+`WIDTH` entries of the result, or for one if sweeps for several would share no code. Forward mode is
+that of `jacfwd`. As the tape does not depend on the memory of the arguments, what the function
+wrote into them is undone before the sweeps.
 """
 
 from __future__ import annotations
@@ -62,24 +62,25 @@ def jacrev(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   what to differentiate with respect to: an argument by number or name, or several:
-                  numbers, arrays of numbers, tuples of these; not both the argument and the result
-                  may be complex. A `numba.typed.List` of numbers counts as an array.
+        argnums   what to differentiate with respect to: an argument by number or name, or a tuple
+                  of several. They are numbers, arrays of numbers, and tuples of these; a
+                  `numba.typed.List` of numbers counts as an array. Arguments and result may not
+                  both be complex.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
-        holomorphic=True   f'(z), where arguments and result are complex; that the function is
-                  holomorphic is the caller's word.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        holomorphic=True   f'(z), for complex arguments and result; it is not checked that the
+                  function is holomorphic.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
-        result has the shape `out.shape + in.shape` and the dtype of the result (a float where both
-        are floats); with a tuple of `argnums` it is a tuple of these. Where the result is a tuple,
-        each of its entries is replaced by such a Jacobian, and where an argument is, that is a
-        tuple of blocks: `jacrev(f, (0, 1))(x, y)[i][j]` is the derivative of `f(x, y)[i]` by the
-        j-th of them. Integers and the like have None for a block.
-        Of a complex result it is the derivative with respect to the real argument; with respect to
-        a complex argument x + iy of a real result it is ∂/∂x + i ∂/∂y, as the gradient is.
-        Arguments the function writes into are left as they were.
+        result has the shape `out.shape + in.shape` and the dtype of `out` (it is a float if both
+        are floats); with a tuple of `argnums` it is a tuple of these. If the function returns a
+        tuple, each entry of the tuple is replaced by its Jacobian, and the Jacobian with respect to
+        a tuple is a tuple of blocks: `jacrev(f, (0, 1))(x, y)[i][j]` is the derivative of
+        `f(x, y)[i]` with respect to argument j. The block of an integer or the like is None.
+        The derivative of a complex result is with respect to a real argument; that of a real result
+        with respect to a complex argument x + iy is ∂/∂x + i ∂/∂y, as in a gradient. Arguments that
+        the function writes into are unchanged afterwards.
 
     Raises
         ActivityError (at the call) if there is no number in the result or in an argument of
@@ -87,8 +88,8 @@ def jacrev(
         raises.
 
     Cost      the primal once, and one reverse sweep per four entries of the result (per entry if
-              a rule in the function allows no more, or tuples are among results or arguments), two
-              if it is complex.
+              a rule in the function allows no more, or a result or argument is a tuple), two per
+              entry of a complex result.
 
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
     array([[2., 0.],
@@ -107,9 +108,9 @@ def jacobian(
     """Return the Jacobian of a function.
 
     Arguments
-        mode  "reverse" (that of `jacrev`), "forward" (that of `jacfwd`), or "auto": the one that
-              has fewer sweeps to run for the sizes of result and arguments.
-        the others are those of `jacrev`, which also says what is returned and raised.
+        mode  "reverse" (as `jacrev`), "forward" (as `jacfwd`), or "auto": at each call, the mode
+              that needs fewer sweeps for the sizes of result and arguments.
+        The others, what is returned and what is raised are those of `jacrev`.
     """
     if mode not in _MODES:
         raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
@@ -120,12 +121,12 @@ def jacobian(
 
 
 def jacobian_reverse(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the Jacobian by reverse mode; only called from compiled stubs."""
+    """The Jacobian by reverse mode, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
-    """Stand for the Jacobian by either mode; only called from compiled stubs."""
+    """The Jacobian by the mode with fewer sweeps, for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -179,7 +180,7 @@ give_compiled_form(jacobian_by_size, _form_by_size)
 
 
 def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
-    """How many runs the forward mode takes."""
+    """The text of the number of runs that forward mode needs."""
     counts = []
     for k in request.argnums:
         own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
@@ -189,19 +190,19 @@ def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
 
 
 def _size(leaves: Sequence[LeafText]) -> str:
-    """How many numbers there are in some leaves."""
+    """The text of the number of numbers in some leaves."""
     return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
 
 
 def _forward_block(sweeps: _Sweeps, row: LeafText, x: LeafText) -> str:
-    """A block of the forward Jacobian; an array of the layout that the reverse one has."""
+    """A block of the forward Jacobian, with the memory layout of the reverse one."""
     argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
     text = f"forward{row.path}{argument}{x.path}"
     return f"copy_of_shadow({text})" if row.is_array or x.is_array else text
 
 
 def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
-    """What there is to run; raises where there is no Jacobian."""
+    """The code of the Jacobian. Raises `ActivityError` where there is none."""
     names = checks.read_arity(dispatcher, len(found))
     for name, ty in zip(names, found, strict=True):
         if isinstance(ty, AnnotationType):
@@ -233,8 +234,8 @@ def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: An
 def _lanes(
     plain: SplitSpec, function: Any, found: Sequence[Any]
 ) -> tuple[SplitSpec, SplitSpec, DerivativeCall] | None:
-    """How to ask for `WIDTH` cotangents in one sweep, if that is possible and of use: the spec, the
-    same with the activity of the result, and the call.
+    """Sweeps for `WIDTH` cotangents at once, if they are possible and pay: the specification, the
+    same with the activity of the result filled in, and the call.
     """
     carried = [k for k, kind in enumerate(plain.arguments) if kind is not Const]
     if Duplicated not in plain.arguments or any(
@@ -275,11 +276,11 @@ def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[
 
 @dataclass(frozen=True)
 class _Sweeps:
-    """The code of a Jacobian by sweeps over one tape.
+    """The code of a Jacobian by several sweeps over one tape.
 
     result   the type of the function's result
     written  which arguments the function writes into
-    lanes    how several cotangents are asked for in one sweep, if they are
+    lanes    how one sweep takes several cotangents, if it does
     """
 
     dispatcher: Any
@@ -297,7 +298,7 @@ class _Sweeps:
 
     @property
     def inputs(self) -> list[tuple[int, LeafText]]:
-        """The leaves to differentiate with respect to, each with the number of its argument."""
+        """The leaves to differentiate with respect to, each with the position of its argument."""
         argnums = self.request.argnums
         return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
 
@@ -308,7 +309,7 @@ class _Sweeps:
 
     @property
     def _kept(self) -> list[LeafText]:
-        """The arrays that the function writes into."""
+        """The arrays that the function writes into, which are restored after the primal."""
         return [
             leaf
             for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
@@ -317,7 +318,9 @@ class _Sweeps:
         ]
 
     def _made(self) -> dict[str, str]:
-        """What there is before the function runs: copies of what it writes, and all shadows."""
+        """Names and texts of what is made before the function runs: copies of the arrays it writes
+        into, and all shadows.
+        """
         made = {f"before_{leaf.name}": f"copy_of_shadow({leaf.text})" for leaf in self._kept}
         for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
             if kind is BatchDuplicated:
@@ -325,8 +328,8 @@ class _Sweeps:
         return made
 
     def steps(self, lines: Sequence[str]) -> Steps:
-        """The steps of a Jacobian: `lines` find `out` and what to sweep over (`pullback`, or the
-        `tape` of several lanes), the arguments as they were.
+        """The steps of a Jacobian; `lines` follow the primal, with `out`, the `pullback` (or the
+        `tape` of several lanes), and the arguments restored.
         """
         names, made = [f"x{k}" for k, _ in enumerate(self.found)], self._made()
         allocated = [f"{', '.join(made)}, = allocated"] if made else []
@@ -348,7 +351,7 @@ class _Sweeps:
         )
 
     def rows(self) -> list[str]:
-        """The lines that allocate the blocks and fill them, one reverse sweep after the other."""
+        """Lines that allocate the blocks, and fill them by one reverse sweep after the other."""
         lines = []
         for row in self.outputs:
             rows = f"{row.text}.size" if row.is_array else "1"
@@ -368,8 +371,8 @@ class _Sweeps:
         return lines
 
     def _turned(self, row: LeafText) -> bool:
-        """Whether a second sweep is needed: by a real number x, the cotangents 1 and i of a complex
-        result u + iv give u_x and v_x.
+        """Whether a second sweep is needed: with respect to a real number x, the cotangents 1 and i
+        of a complex result u + iv give u_x and v_x.
         """
         return isinstance(row.number, types.Complex) and not self.request.holomorphic
 
@@ -381,7 +384,7 @@ class _Sweeps:
         return bar + (f" + 1j * turned[{k}]{x.path}{flat}" if self._turned(row) else "")
 
     def _sweep_rows(self, row: LeafText) -> list[str]:
-        """Lines that fill the blocks of a leaf of the result, one row at a time."""
+        """Lines that fill the blocks of a leaf of the result, one row per sweep."""
         put = [
             f"  overwrite({_matrix(row, x)}[row], {self._bar(row, k, x)})"
             if x.is_array
@@ -414,13 +417,13 @@ class _Sweeps:
         return self.texts.rebuilt(self.result, entry, "out")
 
     def _lanes_of(self, row: LeafText) -> list[str]:
-        """Lines that fill the blocks, `WIDTH` rows at a time; lanes left over stay zero."""
+        """Lines that fill the blocks, `WIDTH` rows per sweep; unused lanes stay zero."""
         loop = f"for row in range(0, {row.text}.size, {WIDTH}):"
         second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
         return [loop, *self._lane_sweep(row, "1.0", ""), *second]
 
     def _lane_sweep(self, row: LeafText, unit: str, start: str) -> list[str]:
-        """One sweep; what it gives begins the rows, or is added to them."""
+        """Lines of one sweep, whose derivatives are written into the rows, or added to them."""
         assert self.lanes is not None
         clear = [f"  d{k}_{c}[...] = 0" for k, x in self.inputs if x.is_array for c in range(WIDTH)]
         seed = [f"  set_unit(bars[{c}], row + {c}, {unit})" for c in range(WIDTH)]
@@ -441,7 +444,7 @@ class _Sweeps:
         return [*clear, *seed, play, *put]
 
     def arranged(self, block: Block) -> str:
-        """The text of the Jacobian, of blocks."""
+        """The text of the Jacobian, given that of its blocks."""
         return arranged(self.texts, self.result, self.found, self.request, block)
 
     def result_of(self, row: LeafText, x: LeafText) -> str:
@@ -497,7 +500,7 @@ def _dtype_name(row: LeafText, x: LeafText) -> str:
 
 
 def _annotated(spec: SplitSpec) -> str:
-    """The arguments of the two halves, with the shadows of all lanes."""
+    """The text of the arguments of both halves, with the shadows of all lanes."""
     items = []
     for k, kind in enumerate(spec.arguments):
         shadows = "".join(f"d{k}_{c}, " for c in range(WIDTH))

@@ -1,4 +1,4 @@
-"""`jvp` and `jacfwd`: derivatives along directions, and all of them, by forward mode."""
+"""`jvp` and `jacfwd`: derivatives along a direction, and Jacobians, by forward mode."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ def jvp(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
         primals   a tuple with the arguments of the function.
-        tangents  a tuple with one tangent per argument, of its type and shape; None for an argument
-                  that is to be constant, as are integers and strings whatever their entry. Inside a
-                  compiled function an array has the strides of its primal, too.
-        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+        tangents  a tuple with one tangent per argument, of its type and shape, or None for an
+                  argument that is to be constant. Integers and strings are constant in any case.
+                  Inside a compiled function an array must also have the strides of its primal.
+        has_aux=True   the function returns `(value, aux)`, where aux is not differentiated, and the
                   result is `(value, tangent, aux)`; not in compiled functions.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
-        `(out, tangent)`; the tangent has the type of `out`, with None in place of integers. If the
-        function writes into an array, its tangent array is written likewise.
+        `(out, tangent)`; the tangent has the type of `out`, with None in place of integers. Where
+        the function writes into an array, the tangent of what it writes is written into the tangent
+        of the array.
 
     Raises
         ShadowMismatch, ActivityError, ArityError, and what `autodiff` raises.
@@ -94,8 +95,8 @@ def _arrays_in(x: Any) -> Iterator[np.ndarray]:
 
 
 def _jvp_form(typing_context, function, primals, tangents):
-    """As `jvp_form`; of tangents that are constant arrays copies are taken, as the function may
-    write into its arguments, and return them.
+    """As `jvp_form`, with copies of tangents that are constant arrays: the function may write into
+    its arguments, or return them.
     """
     leaves = list(leaves_at("tangents", tangents))
     if not any(_is_constant_array(leaf.found) for leaf in leaves):
@@ -135,7 +136,7 @@ def _run(function: Any, options: dict[str, Any], primals: Any, tangents: Any) ->
 
 
 def _entry_of(target: Any, options: dict[str, Any]) -> Any:
-    """The entry for one function, which can be stored with it."""
+    """The compiled entry for one function, which can be stored on disk with it."""
 
     def make() -> Any:
         source = "def call(primals, tangents): return jvp(function, primals, tangents)"
@@ -156,7 +157,7 @@ def _entry_of(target: Any, options: dict[str, Any]) -> Any:
 
 
 def _compiled_call() -> Any:
-    """The compiled entry that serves calls from Python, made anew under other rules."""
+    """The compiled entry for calls from Python, recompiled when other rules are registered."""
 
     def make() -> Any:
         def call(function, primals, tangents):
@@ -170,23 +171,23 @@ def _compiled_call() -> Any:
 def jacfwd(
     function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
 ) -> DerivedFunction:
-    """Return the Jacobian of a function, computed by forward mode.
+    """Return the Jacobian of a function, by forward mode.
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   what to differentiate with respect to: an argument by number or name, or several:
-                  floats, arrays of floats, tuples of these; a `numba.typed.List` of floats counts
-                  as an array.
+        argnums   what to differentiate with respect to: an argument by number or name, or a tuple
+                  of several. They are floats, arrays of floats, and tuples of these; a
+                  `numba.typed.List` of floats counts as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
-        holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
-                  function is holomorphic is the caller's word.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        holomorphic=True   f'(z), for complex arguments and result; it is not checked that the
+                  function is holomorphic.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
-        result has the shape `out.shape + in.shape`, and the form `jacrev` describes where tuples
-        are among results and arguments. Arrays that the function writes into are copied first.
+        result has the shape `out.shape + in.shape`; `jacrev` describes its form if results or
+        arguments are tuples. Arrays that the function writes into are copied first.
 
     Raises
         ActivityError (at the call) for an argument that is not made of floats, or a result without

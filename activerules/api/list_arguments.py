@@ -1,8 +1,8 @@
 """Functions of typed lists of numbers, as functions of arrays.
 
-What works on leaves (Jacobians, gradients with rules of their own) takes arrays, and a list of
-numbers is an array that owns its memory. `of_arrays` returns a function that builds its lists from
-arrays; `array_of`, `typed_list_of` and `put_into` convert before and after a call of it.
+Jacobians, and gradients that have rules of their own, work on arrays and numbers. `of_arrays`
+returns the function that takes arrays and builds its lists from them; `array_of`, `typed_list_of`
+and `put_into` convert before and after a call of it.
 """
 
 # pyright: reportCallIssue=false
@@ -31,15 +31,16 @@ _LENGTH = "the function changes the length of a list it was given"
 
 
 def is_number_list(found: Any) -> bool:
-    """Whether a type is that of a list of floats or complex numbers."""
+    """Whether a type is a list of floats or complex numbers."""
     if isinstance(found, types.List):
         return is_number(found.dtype)
     return isinstance(found, types.ListType) and is_number(found.item_type)
 
 
 def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()) -> Any:
-    """The function of arguments of these types that takes arrays in place of lists; those of
-    `written` hold what the function leaves in the lists.
+    """The function with arrays in place of its arguments that are lists, by the types `found`.
+
+    The arrays of the arguments in `written` receive what the function leaves in the lists.
     """
     names = [f"x{k}" for k, _ in enumerate(found)]
     lines, given = [], list(names)
@@ -70,7 +71,7 @@ def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        made.__name__ = plain.__name__  # errors name the user's function
+        made.__name__ = plain.__name__  # errors show the user's function
         return njit(**NO_C_WRAPPER)(made)
 
     return _of_arrays.get(dispatcher, tuple(lines), make)
@@ -79,8 +80,8 @@ def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()
 def by_arrays(
     typing_context: TypingContext, stub: Any, spec: Any, function: Any, args: Sequence[Any]
 ) -> Any:
-    """The form of a stub that is asked for derivatives by lists: a call of the stub by arrays, of
-    the function of arrays. None where there are no lists among those arguments.
+    """The compiled form of a stub for derivatives with respect to lists: it calls the same stub on
+    the function of arrays. None if there are no lists among those arguments.
     """
     found = tuple(map(types.unliteral, args))
     lists = [ty if k in spec.value.argnums else types.none for k, ty in enumerate(found)]
@@ -103,16 +104,16 @@ def by_arrays(
     return calling(typing_context, callee, (spec, function), args)
 
 
-# --- what the code calls ---
+# --- called by the generated code ---
 
 
 def array_of(x: Any) -> Any:
-    """A new array with what is in a list."""
+    """A new array with the items of a list."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def put_into(target: Any, source: Any) -> None:
-    """Write the items of one into the other, which is a list or an array of the same length."""
+    """Write the items of `source` into `target`; each is a list or an array, of the same length."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -131,7 +132,7 @@ def _array_of(x):
 
 @njit(**NO_C_WRAPPER)
 def shadow_array(x, shadow):
-    """A new array with what is in the shadow of a list."""
+    """A new array with the items of the shadow of a list."""
     if x is shadow:
         raise ShadowMismatch("a list was given as its own shadow")
     return array_of(shadow)
@@ -139,7 +140,7 @@ def shadow_array(x, shadow):
 
 @njit(**NO_C_WRAPPER)
 def typed_list_of(x):
-    """A new `numba.typed.List` with what is in an array."""
+    """A new `numba.typed.List` with the items of an array."""
     result = List()
     for k in range(x.size):
         result.append(x[k])

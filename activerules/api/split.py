@@ -1,7 +1,7 @@
 """`autodiff_thunk`: split mode. The augmented primal now, the reverse later, a tape in between.
 
-Both halves are compiled functions of annotated arguments, callable from Python and inside `@njit`;
-what they do is in `numba_ext.split.forms`.
+Both halves are compiled functions of annotated arguments, callable from Python and inside `@njit`.
+`numba_ext.split.forms` implements them.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def autodiff_thunk(
 
     The halves
         tape, primal, shadow = augmented(*annotated)
-            primal is None unless the mode asks for it. shadow is that of the result, zero (of a
-            returned view: the same view of the argument's shadow), None if the result is Active or
-            Const. The cotangent is added to it before the reverse runs.
+            primal is None unless the mode asks for it. shadow is the shadow of the result, filled
+            with zeros (for a returned view: the same view of the argument's shadow), or None if the
+            result is Active or Const. The caller adds the cotangent to it before the reverse runs.
         derivatives = reverse(*annotated, [dret,] tape)
             a tuple, one entry per argument: the derivative where it is Active, None elsewhere.
-            `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type; None for
-            an entry that may be None and is, or has the cotangent zero.
+            `dret` is the cotangent of an Active (or MixedDuplicated) result, of the result's type.
+            An entry of it may be None if the entry of the result is None, or its cotangent is zero.
 
     With BatchDuplicated(x, (dx1, …, dxN)) both halves run once, for N cotangents: `shadow` and
-    `dret` are tuples of N, and so is the derivative with respect to an Active argument. Where a
-    rule in the function keeps a shadow, the reverse runs once per lane; the result is then Active
-    or Const.
+    `dret` are tuples of N, and so is the derivative with respect to an Active argument. If a rule
+    in the function keeps a shadow, the reverse runs once per cotangent; the result must then be
+    Active or Const.
 
-    A tape is used once, with the arguments it was made from. The memory of the arguments, and of
-    the result, may be written in between; of objects, lists and dictionaries so may arrays, length
-    and keys, but not those of their shadows. A tape that is dropped frees itself.
+    A tape is used once, with the arguments it was made from. Between the halves the memory of
+    arguments and result may be written, including the arrays, length and keys of objects, lists and
+    dictionaries; those of their shadows may not. A tape that is dropped frees itself.
 
     Raises
         TapeError       a tape is used twice, or with other arguments, or is another function's.
@@ -81,8 +81,8 @@ def autodiff_thunk(
         ArityError      the number of activities or arguments is not the function's.
         and what `autodiff` raises.
 
-    Cost      memory: the tape; as the arguments may be written in between, what the reverse needs
-              of them is in it.
+    Cost      memory: the tape. As the arguments may be written between the halves, the tape has
+              copies of what the reverse needs of them.
 
     >>> augmented, reverse = autodiff_thunk(
     ...     ReverseSplitWithPrimal, lambda x: x * x, Active, Active)
@@ -129,7 +129,7 @@ class SplitHalf:
 
     @property
     def dispatcher(self) -> Any:
-        """The stub, compiled under the rules there are now."""
+        """The stub, compiled with the rules that are registered now."""
         return COMPILED.get(
             self._target, (self._half, self._spec), lambda: njit(**NO_C_WRAPPER)(self._stub())
         )
@@ -155,7 +155,7 @@ class SplitHalf:
         )
 
     def __repr__(self) -> str:
-        """Return whose half it is, for which activities."""
+        """Return the half, the function and the activities."""
         activities = ", ".join(kind.__name__ for kind in self._spec.arguments)
         return f"<{self.__name__}({activities}) -> {self._spec.result.__name__}>"
 
@@ -195,22 +195,22 @@ def _typeof_thunk(value: SplitHalf, _context: Any) -> Any:
 
 
 def record(spec: SplitSpec, target: Any, *args: Any) -> Any:
-    """Run the augmented primal; only called from compiled stubs."""
+    """Run the augmented primal; for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def play(spec: SplitSpec, target: Any, *args: Any) -> Any:
-    """Run the reverse over a tape; only called from compiled stubs."""
+    """Run the reverse over a tape; for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def _plain_record(spec: PlainSpec, target: Any, *fields: Any) -> Any:
-    """`record` of the fields of annotations; only called from compiled entries."""
+    """`record` of arguments given as the fields of annotations; for compiled entries only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
-    """`play` of the fields of annotations; only called from compiled entries."""
+    """`play` of arguments given as the fields of annotations; for compiled entries only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
@@ -222,7 +222,7 @@ give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
 def _by_target(
     ordinary: Callable[..., Any], half: Literal["augmented", "reverse"]
 ) -> Callable[..., Any]:
-    """The form of a call: another one where it is differentiated again."""
+    """The compiled form of a half: `ordinary`, or another one if it is differentiated again."""
 
     @functools.wraps(ordinary)
     def form(typing_context: Any, spec: Any, function: Any, *args: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Functions made of one that returns `(value, aux)`: what is differentiated with `has_aux=True`."""
+"""The functions that are differentiated with `has_aux=True`, made from one that returns
+`(value, aux)`.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ _surrounded = MadeOnce()
 
 
 def constant_aux(dispatcher: Any, count: int) -> Any:
-    """The function of `(value, aux)` with `aux` a constant to derivatives."""
+    """The function that returns `(value, aux)`, with `aux` constant to derivatives."""
     result = "value_of(out), ignore_derivatives(aux_of(out))"
     return _around(dispatcher, count, result)
 
 
 def value_alone(dispatcher: Any, count: int) -> Any:
-    """The function that returns the value."""
+    """The function that returns the value only."""
     return _around(dispatcher, count, "value_of(out)")
 
 
@@ -39,7 +41,7 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
             "ignore_derivatives": ignore_derivatives,
         }  # fmt: skip
         made = replacement_of(plain, source, scope, name=_NAME)
-        made.__name__ = plain.__name__  # errors name the function of the user
+        made.__name__ = plain.__name__  # errors show the user's function
         return njit(made)
 
     return _surrounded.get(dispatcher, (count, result), make)
@@ -49,12 +51,12 @@ _NAME = "around"
 
 
 def value_of(out: Any) -> Any:
-    """The first entry of a result `(value, aux)`."""
+    """The value in a result `(value, aux)`."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def aux_of(out: Any) -> Any:
-    """The auxiliary output of a function that returns `(value, aux)`."""
+    """The auxiliary output in a result `(value, aux)`."""
     raise NotImplementedError("this function only has a compiled form")
 
 

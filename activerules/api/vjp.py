@@ -1,6 +1,6 @@
 """`vjp`: a function's result together with its pullback, from Python and inside `@njit`.
 
-What a pullback carries and does is in `numba_ext.split.pullback`.
+`numba_ext.split.pullback` implements pullbacks.
 """
 
 from __future__ import annotations
@@ -61,33 +61,33 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns floats,
-                  arrays of floats, or tuples of these. An entry of a tuple may be None; so may then
-                  be its cotangent, and that of an entry without a derivative (integers and arrays
-                  of them). A result that is None as a whole has no derivative.
-        primals   its arguments; they hold afterwards what the function wrote.
-        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  arrays of floats, or tuples of these. An entry of a tuple may be None.
+        primals   its arguments; afterwards they hold what the function wrote into them.
+        has_aux=True   the function returns `(value, aux)`, where aux is not differentiated, and the
                   result is `(value, pullback, aux)`; not in compiled functions.
-        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
         out       the function's result.
-        pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
-                  tuple with one entry per primal: its cotangent, of the primal's own type and
-                  shape (new arrays and objects, in tuples too), or None for what carries no
-                  derivative (integers, texts, functions) or has no shadow, and is held constant
-                  (Python's own lists and sets, types of other packages). It may be called any
-                  number of times, whatever has happened to primals and `out` since; not from two
-                  threads at once.
+        pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, returns a
+                  tuple with one entry per primal: its cotangent, of the primal's type and shape, in
+                  new arrays and objects. The entry is None for what carries no derivative
+                  (integers, strings, functions), and for what has no shadow and is constant
+                  therefore (Python's own lists and sets, types of other packages). In the
+                  cotangent, entries of `out` that are None or have no derivative (integers, arrays
+                  of them) may be None. A pullback may be called any number of times, even if
+                  primals and `out` have been changed since; but not from two threads at once.
 
     Raises
         ActivityError   the function returns nothing that has a derivative, the cotangent is not
                         of the type of `out`, or a primal is an annotation.
         NotAFloatReturn the function may return None, and does.
-        ShadowMismatch  the cotangent has another shape than `out`, or is given for what is None.
+        ShadowMismatch  the cotangent differs from `out` in shape, or is not None for an entry that
+                        is None.
         TapeError       two threads call one pullback at once, or its last call raised.
         and what `autodiff` raises.
 
-    Cost      the primal and its tape now, one reverse sweep per call of the pullback.
+    Cost      the augmented primal and its tape now, one reverse sweep per call of the pullback.
 
     >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
     >>> out, pullback(1.0), pullback(10.0)
@@ -126,7 +126,7 @@ class _OfValue:
         return self._pullback((cotangent, self._zero))
 
     def __repr__(self) -> str:
-        """Name the function that it is the pullback of."""
+        """Return the `repr` of the pullback it is made of."""
         return repr(self._pullback)
 
 
@@ -139,16 +139,17 @@ def _vjp(function, *primals):
 
 
 def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None = None) -> Any:
-    """The compiled function that gives `(out, pullback)` for arguments of these types.
+    """The compiled function that returns `(out, pullback)` for arguments of these types.
 
-    argnums   the arguments to differentiate with respect to; by default all with a derivative.
+    argnums   the arguments to differentiate with respect to; by default all that can carry a
+              derivative.
     """
     spec = spec_of(target, argtypes, argnums)
     return COMPILED.get(target, ("vjp", spec), lambda: _make_stub(target, spec))
 
 
 def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None) -> SplitSpec:
-    """What is asked for by plain arguments of these types."""
+    """The split derivative that `vjp` needs for arguments of these types."""
     names = checks.read_arity(target, len(argtypes))
     chosen = range(len(argtypes)) if argnums is None else argnums
     kinds = tuple(
@@ -159,7 +160,7 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
 
 
 def _kind_of(name: str, found: Any) -> type[Annotation]:
-    """The activity of a plain argument: what it carries decides."""
+    """The activity of an argument of the type `found`: everything that can carries a derivative."""
     if RULES.is_inactive_type(found):
         return Const
     if isinstance(found, AnnotationType):
@@ -180,7 +181,7 @@ _KINDS: dict[str, type[Annotation]] = {
 
 
 def _make_stub(target: Any, spec: SplitSpec) -> Any:
-    """Write out the stub for these activities; arguments of a compiled function have names."""
+    """The stub for these activities; its parameters have names."""
     names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
     source = f"def stub({names}): return make(pullback, spec, target, {names})"
     scope = {
@@ -209,8 +210,10 @@ def _compile_stub(name: str, source: str, scope: dict[str, Any]) -> Any:
 def _apart(
     target: Any, argtypes: tuple[Any, ...], options: dict[str, Any]
 ) -> Callable[..., tuple[Any, PullbackApart]]:
-    """A function that runs halves that have no pullback among their types: it is a value of this
-    process, and what is stored on disk is found by types.
+    """The function that runs the two halves when there are options.
+
+    There is no pullback in the signatures of the halves: it is an object of this process, whereas
+    code that is stored on disk is found by its signature.
     """
     spec = spec_of(target, argtypes, None)
     key = ("vjp", spec, repr(sorted(options.items())))
@@ -225,7 +228,9 @@ def _apart(
 
 
 def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """What runs the primal, what plays its tape, and what compiled callers of a pullback run."""
+    """Three functions: one runs the augmented primal, one the reverse, and one is the pullback for
+    compiled callers.
+    """
     ordinary = _pullback_stub(target, spec)
     plain = target.py_func
     scope = {
@@ -254,12 +259,12 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
 
 
 def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -> Any:
-    """Run the primal; only called from compiled stubs."""
+    """Run the augmented primal, and make the pullback; for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 def run_pullback(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
-    """Run the reverse; only called from compiled stubs."""
+    """Run the reverse; for compiled stubs only."""
     raise NotImplementedError("this function only has a compiled form")
 
 
