@@ -36,9 +36,12 @@ class _Package(ModuleType):
         if name not in _CALLABLE_MODULES and find_spec(f"{self.__name__}.{name}") is not None:
             return import_module(f"{self.__name__}.{name}")
         interface = import_module("activerules.interface")
-        public = {each: getattr(interface, each) for each in interface.__all__}
-        vars(self).update(public, __all__=interface.__all__)
-        import_module("activerules.rules.plugins").load()
+        if "__all__" not in vars(self):
+            vars(self).update({k: v for k, v in vars(interface).items() if k in interface.__all__})
+            self.__all__ = interface.__all__
+            import_module("activerules.rules.plugins").load()
+        if name not in vars(self) and name in interface.__all__:
+            setattr(self, name, getattr(interface, name))
         try:
             return vars(self)[name]
         except KeyError:

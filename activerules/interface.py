@@ -1,9 +1,13 @@
 """Every public name of activerules; the package `activerules` looks its names up here.
 
-Importing this module loads the whole of activerules. Packages that only define rules import
-`activerules.annotations` and `activerules.rules`, which load neither the engine nor Numba; with the
-first rule defined, the rules that come with activerules are loaded, and Numba with them.
+Importing it loads Numba, and what Numba must know of these names. The engine and the rules that
+come with activerules are loaded with the first derivative that is compiled. Packages that only
+define rules import `activerules.annotations` and `activerules.rules`, which load neither the engine
+nor Numba; with the first rule defined, the rules that come with activerules are loaded, and Numba
+with them.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from activerules.annotations.activity import (
     Active,
@@ -69,7 +73,6 @@ from activerules.errors import (
     UnsupportedIR,
     UnsupportedVersion,
 )
-from activerules.explain.collect import explain
 from activerules.explain.tape import tape_bytes
 from activerules.nested import rewrite  # noqa: F401
 from activerules.numba_ext.calls.overloads import (
@@ -79,8 +82,8 @@ from activerules.numba_ext.calls.overloads import (
     make_zero,
     onehot,
 )
+from activerules.numba_ext.codegen.unlinked import refresh
 from activerules.numba_ext.tangents import dataless  # noqa: F401
-from activerules.numba_ext.target.target import refresh
 from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
     augmented_primal,
@@ -95,9 +98,22 @@ from activerules.rules.define import (
 )
 from activerules.rules.protocol import AugmentedReturn
 
+if TYPE_CHECKING:
+    from activerules.explain.collect import explain
+
 stop_gradient = ignore_derivatives
 
 refresh()
+
+
+def __getattr__(name: str) -> Any:
+    """Load `explain`, which reports on all parts of the engine, at its first use."""
+    if name != "explain":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from activerules.explain.collect import explain
+
+    return explain
+
 
 __all__ = [
     "Active",

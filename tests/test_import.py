@@ -37,6 +37,19 @@ def test_the_engine_alone_needs_no_numba():
     assert "numba" not in loaded_by("from activerules import ir")
 
 
+def test_the_names_come_without_the_engine_and_the_library():
+    modules = loaded_by("import activerules as ar\nar.grad, ar.vjp, ar.hessian, ar.checkpoint")
+    late = {
+        "activerules.pipeline.compile_derivative",
+        "activerules.ir.plan.facts",
+        "activerules.rules.library",
+        "activerules.explain.collect",
+        "numba.np.arraymath",
+        "scipy.linalg",
+    }
+    assert not modules & late
+
+
 def test_a_submodule_does_not_hide_the_function_of_its_name():
     loaded_by(
         "import activerules.api.grad, activerules.explain.text\n"

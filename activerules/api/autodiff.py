@@ -30,12 +30,19 @@ from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import ModeType, marker_class
 from activerules.numba_ext.split.batch import batch_form
-from activerules.numba_ext.target.derivative import ArgumentsOverlap
+from activerules.numba_ext.target.derivative import ArgumentsOverlap, DerivativeSpec, Gradient
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.pipeline.compile_derivative import compile_derivative
 from activerules.rules.written import function_from
 
-use_compiler(compile_derivative)
+
+def _compile(function: Any, spec: DerivativeSpec) -> Gradient:
+    """`compile_derivative`; the engine is loaded with the first derivative."""
+    from activerules.pipeline.compile_derivative import compile_derivative
+
+    return compile_derivative(function, spec)
+
+
+use_compiler(_compile)
 
 # Entries are never called from C; without this option a wrapper for C would be compiled, too.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}

@@ -34,6 +34,7 @@ from activerules.rules.closures.frule import forward_rule
 from activerules.rules.closures.source import location
 from activerules.rules.define import (
     Names,
+    library_first,
     refuse_keyword_only,
     require_function,
     with_options,
@@ -216,6 +217,7 @@ def add_pair(
     paths: Mapping[str, Any] = {},
 ) -> None:
     """Enter a converted rule where the engine looks for rules; `paths`: `sends` and `receives`."""
+    library_first()
     made = Rule(
         name=display_name(function),
         arguments=tuple(_pattern(_KINDS, found) for found in types),
@@ -243,6 +245,7 @@ def add_forward(
     paths: Mapping[str, Any] = {},
 ) -> None:
     """Enter a forward rule where the engine looks for them; `rule` is what its author wrote."""
+    library_first()
     made = Rule(
         name=display_name(function),
         arguments=tuple(_pattern(_FORWARD_KINDS, found) for found in types),

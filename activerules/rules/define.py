@@ -119,7 +119,7 @@ def inactive(
     If there is also a rule for the function, the later of the two holds (without `args`);
     `AmbiguousRule` if they are from different packages, unless `replace` is set.
     """
-    _library_first()
+    library_first()
     module = _module_of_caller()
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
@@ -149,7 +149,7 @@ def refuse(*functions: Any, why: str) -> None:
     Their calls are served by rules or, where a derivative is asked for that no rule gives, refused
     with `NoRuleForActivity`, which says `why`.
     """
-    _library_first()
+    library_first()
     for function in functions:
         RULES.refuse(function, why)
 
@@ -159,6 +159,7 @@ def noalias(function: F) -> F:
 
     Without the promise every call checks it: the engine assumes that a rule returns new memory.
     """
+    library_first()
     require_function(function, "noalias")
     RULES.promise_noalias(function)
     return function
@@ -182,10 +183,10 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
             why=f"mode is {mode!r}, and there are {len(signature)} annotations",
             instead=[f'opt_out({display_name(function)}, mode="forward")'],
         )
+    library_first()
     if mode == "forward":
         RULES.follow_in_forward(function)
         return
-    _library_first()
     require_function(function, "opt_out")
     location = "opt_out"
     patterns = tuple(
@@ -231,7 +232,7 @@ def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
 
 def rules_for(function: Any) -> tuple[Rule, ...]:
     """Return the rules of a function in the order of their definition; `print` shows one."""
-    _library_first()
+    library_first()
     return RULES.rules_for(function)
 
 
@@ -244,9 +245,9 @@ def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
     return any(_admits(rule.arguments, kinds) for rule in rules)
 
 
-def _library_first() -> None:
-    """Load the rules that come with activerules: a user's are defined after them, and may replace
-    them.
+def library_first() -> None:
+    """Load the rules that come with activerules: a user's are defined after them, may replace them,
+    and are told from them (`Registry.end_of_library`).
     """
     import_module("activerules.rules.library")
 
@@ -266,7 +267,7 @@ def _decorator(
     options: Mapping[str, Any] = {},
 ) -> Callable[[F], F]:
     require_function(function, f"@{which}")
-    _library_first()
+    library_first()
     names = _locals_of_caller()
     kept = _listed(saves)
 

@@ -112,6 +112,7 @@ class Registry:
         self._lock = threading.RLock()
         self._epoch = 0
         self._asked: set[int] = set()
+        self._of_users: set[int] = set()
         self._inactive_types: list[Any] = []
         self._recomputation: Callable[[Any], Rule] | None = None
         self.debug: Any = None
@@ -131,12 +132,17 @@ class Registry:
     def fingerprint(self) -> str:
         """A digest of all rules and declarations and of the engine, for what is cached on disk.
 
-        Made anew each time, in some 10 ms: what rules read may have been given another value.
+        Those of the library count by its files, whether it is loaded or not. Made anew each time:
+        what rules read may have been given another value.
         """
         with self._lock:
-            entries = self._entries.values()
+            entries = (e for key, e in self._entries.items() if key in self._of_users)
             parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
             return digest([*parts, *(part for entry in entries for part in entry.written())])
+
+    def end_of_library(self) -> None:
+        """What is declared from here on is of users; the library is loaded before any of it."""
+        self._of_users.clear()
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared
@@ -469,6 +475,7 @@ class Registry:
 
         Who asks for it meanwhile is seen here, or has the answer of afterwards.
         """
+        self._of_users.add(_identity(function))
         if _identity(function) in self._asked:
             self._begin_epoch()
 

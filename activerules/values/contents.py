@@ -16,7 +16,6 @@ from functools import partial, reduce
 from typing import Any
 
 from numba.core import cgutils, types
-from numba.np.arrayobj import populate_array
 
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values import dict_runtime
@@ -137,15 +136,23 @@ def _array_at(
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
     start = builder.load(builder.bitcast(place, array.data.type.as_pointer()))
+    data = builder.gep(start, [origin])
+    _borrow(builder, array, data, length, itemsize)
+    return array._getvalue()
+
+
+def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any) -> None:
+    """Let an array be `length` items that begin at `data`, with no reference to their memory."""
+    from numba.np.arrayobj import populate_array  # with Numba's strings, which take long to load
+
     populate_array(
         array,
-        data=builder.gep(start, [origin]),
+        data=data,
         shape=cgutils.pack_array(builder, [length]),
         strides=cgutils.pack_array(builder, [itemsize]),
         itemsize=itemsize,
         meminfo=None,
     )
-    return array._getvalue()
 
 
 def array_of_record(context: Context, builder: Builder, found: Any, record: Any) -> tuple[Any, Any]:
@@ -153,14 +160,8 @@ def array_of_record(context: Context, builder: Builder, found: Any, record: Any)
     array_type = types.Array(found, 1, "C", aligned=found.aligned)
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(found.size)
-    populate_array(
-        array,
-        data=builder.bitcast(record, array.data.type),
-        shape=cgutils.pack_array(builder, [cgutils.intp_t(1)]),
-        strides=cgutils.pack_array(builder, [itemsize]),
-        itemsize=itemsize,
-        meminfo=None,
-    )
+    data = builder.bitcast(record, array.data.type)
+    _borrow(builder, array, data, cgutils.intp_t(1), itemsize)
     return array_type, array._getvalue()
 
 

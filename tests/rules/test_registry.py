@@ -1,6 +1,8 @@
 """Definition, specificity, ties, lowering and refusals of the registry; no rule is compiled."""
 
 import operator
+import subprocess
+import sys
 import threading
 from types import ModuleType
 
@@ -439,6 +441,23 @@ def test_registration_from_several_threads():
         thread.join()
     assert stale == [True] * 20
     assert all(found(f).arguments == (Active, Const) for f in functions)
+
+
+FINGERPRINTS = """
+import numpy as np
+import activerules as ar
+from activerules.rules.registry import RULES
+before = RULES.fingerprint
+import activerules.rules.library
+assert RULES.fingerprint == before
+ar.noalias(np.linalg.inv)
+assert RULES.fingerprint != before
+"""
+
+
+def test_fingerprint_is_the_same_before_the_library_is_loaded():
+    done = subprocess.run([sys.executable, "-c", FINGERPRINTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_fingerprint_is_that_of_what_the_rules_say():

@@ -35,12 +35,11 @@ from activerules.ir.generate.sweep import (
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, Type
-from activerules.ir.normal.effects import counted_memory, effect_of
+from activerules.ir.normal.effects import TAPE_ARRAY, TAPE_SHADOW, counted_memory, effect_of
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
 from activerules.ir.plan.marked import RuleUse
 from activerules.ir.plan.plan import Plan
-from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
 
 
 class AugmentedCode(PrimalCopy[Plan, Builder]):

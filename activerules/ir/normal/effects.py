@@ -174,6 +174,10 @@ GROW_SHADOW = "activerules.shadow.grow"
 """The function that resizes a shadow; in a derivative that is differentiated again, it counts as
 a resizing of memory, too."""
 
+TAPE_SHADOW = "activerules.tape.shadow"
+TAPE_ARRAY = "activerules.tape.array"
+"""`ptr (ptr tape, i64 bytes)`: an array in a row of the tape, and one of zeros."""
+
 CLEAR_COUNTED = "activerules.counted.clear"
 """`void (ptr header)`: sets all data of counted memory to zero; does nothing for null."""
 

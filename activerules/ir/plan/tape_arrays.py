@@ -93,8 +93,3 @@ def is_plain(call: Instruction) -> bool:
         return effect is not None and effect.in_rows
     alignment = call.operands[effect.alignment]
     return isinstance(alignment, Constant) and alignment.text in ("8", "16", "32")
-
-
-TAPE_SHADOW = "activerules.tape.shadow"
-TAPE_ARRAY = "activerules.tape.array"
-"""Functions of the front end (`CountedMemory`): an array in a row, and one of zeros."""

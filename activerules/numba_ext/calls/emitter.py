@@ -18,25 +18,20 @@ from numba.core import callconv, cgutils, types
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
 from activerules.ir.normal.effects import FAILED_AT
-from activerules.ir.tape.runtime import STACK_TEXT
 from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.calls.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime, vector_math
-from activerules.numba_ext.substitutes.complex_math import POWER_DEFINITIONS
-from activerules.numba_ext.substitutes.integer_powers import DEFINITIONS as INTEGER_POWERS
-from activerules.numba_ext.substitutes.single_points import DEFINITIONS as WITH_VALUE
 from activerules.numba_ext.target.derivative import (
     OUT_OF_MEMORY,
     TOO_DEEP,
     ArgumentsOverlap,
     Gradient,
 )
-from activerules.values import dict_runtime, extent_tables
+from activerules.values import dict_runtime
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import derivative_type
 from activerules.values.layout import Node, Number, layout_of
@@ -108,11 +103,10 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
         # code that Numba caches on disk loads the library before it runs
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
-        own = (memory.RELEASE_DEFINITION, extent_tables.DEFINITION, chunks.DEFINITION, STACK_TEXT)
-        numeric = (POWER_DEFINITIONS, INTEGER_POWERS, WITH_VALUE)
-        support = "\n".join([IGNORE_DEFINITIONS, *numeric, *own])
+        from activerules.numba_ext.calls import support as definitions
+
         link.define(context, "activerules.chunks", chunks.VARIABLES)
-        known["support"] = link.make_library(context, "activerules.support", support)
+        known["support"] = link.make_library(context, "activerules.support", definitions.TEXT)
     called = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
     support = [known["support"], *called]
     if gradient.symbol not in known:

@@ -4,7 +4,8 @@ Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
             `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
             a call names in the order of a function's parameters; `cpu_context`;
-            `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another
+            `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another;
+            `refresh`
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled by Numba as usual: an `objmode` block
@@ -46,6 +47,15 @@ def compiling_for_cpu() -> Generator[None, None, None]:
     """Within it, a compile is for the CPU, as if it were asked for from Python."""
     with target_override("cpu"), uninherited_flags():
         yield
+
+
+def refresh() -> None:
+    """Tell Numba of what was registered since it last looked, if it is in the middle of typing: a
+    function may mention activerules for the first time. Otherwise it looks before it compiles.
+    """
+    if global_compiler_lock.is_locked():
+        context: Any = cpu_target.typing_context
+        context.refresh()
 
 
 def uninherited_flags() -> AbstractContextManager[Any]:

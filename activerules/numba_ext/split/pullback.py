@@ -16,7 +16,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.boxing import box_unsupported
 from numba.core.pythonapi import _boxers
 from numba.core.typing.templates import signature
 from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
@@ -190,6 +189,8 @@ def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
 
 
 def _is_never_boxed(found: Any) -> bool:
+    from numba.core.boxing import box_unsupported  # with Numba's sets and lists, which take long
+
     return _boxers.lookup(type(found), box_unsupported) is box_unsupported
 
 

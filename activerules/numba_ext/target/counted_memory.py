@@ -7,8 +7,13 @@ Invariants  C1  the layout is that of numba/core/runtime/nrt.cpp: a MemInfo is {
 
 from __future__ import annotations
 
-from activerules.ir.normal.effects import CLEAR_COUNTED, GROW_SHADOW, CountedMemory
-from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
+from activerules.ir.normal.effects import (
+    CLEAR_COUNTED,
+    GROW_SHADOW,
+    TAPE_ARRAY,
+    TAPE_SHADOW,
+    CountedMemory,
+)
 
 _TAPE_ARRAY = """
 ; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as

@@ -537,11 +537,3 @@ class Session:
         twin._typingctx, twin._targetctx = self.typing_context, self.target_context
         twin._install_type(self.typing_context)
         return twin
-
-
-def refresh() -> None:
-    """Let Numba load new registrations: it may be in the middle of typing a function that mentions
-    activerules for the first time.
-    """
-    context: Any = cpu_target.typing_context
-    context.refresh()
