@@ -89,6 +89,11 @@ class DerivedFunction:
         """The stub for compiled callers, compiled with the rules that are registered now."""
         return self._dispatcher()
 
+    @property
+    def targetoptions(self) -> Mapping[str, Any]:
+        """The options of the function, and its own, by the name that they have in a dispatcher."""
+        return {**self._target.targetoptions, **self._options}
+
     def _dispatcher(self, *, deferred: bool = False) -> Any:
         return COMPILED.get(
             self._target, (self._token, deferred), lambda: self._make_dispatcher(deferred)

@@ -22,7 +22,7 @@ from uuid import uuid4
 import numpy as np
 
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple
-from activerules.rules.rule import Rule
+from activerules.rules.rule import Rule, is_of_library
 
 Chain = tuple[str, ...]
 """Names of attributes, each of what the one before it gives."""
@@ -114,11 +114,15 @@ class _ValueWriter:
         if is_dataclass(value) and not isinstance(value, type):  # a mode of differentiation
             parts = tuple(getattr(value, field.name) for field in fields(value))
             return f"{type(value).__qualname__} {self.value(parts)}"
-        plain = getattr(value, "py_func", value)
-        plain = getattr(plain, "__wrapped__", plain)  # a gradient, of a function
+        derived = hasattr(value, "__wrapped__")  # its `dispatcher` asks for the digest of all rules
+        inner = value if derived else getattr(value, "dispatcher", value)  # of a stub
+        plain = getattr(inner, "py_func", inner)
+        plain = getattr(plain, "__wrapped__", plain)
         if isinstance(value, type) or not hasattr(plain, "__code__"):
             return _name_of(value)
-        own = f"{type(value).__qualname__} {getattr(value, '__name__', '')}"
+        options = sorted(map(str, getattr(inner, "targetoptions", {}).items()))
+        said = repr(value) if derived and is_of_library(type(value).__module__) else ""
+        own = f"{type(value).__qualname__} {getattr(value, '__name__', '')} {said} {options}"
         return f"{own} {self._once(plain, lambda: self._function(plain))}"
 
     def _once(self, value: Any, write: Callable[[], str], read: _Reads = _NOTHING_READ) -> str:

@@ -1,6 +1,7 @@
 """Definition, specificity, ties, lowering and refusals of the registry; no rule is compiled."""
 
 import operator
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from numba import float64, int64, njit, types
 
+import activerules as ar
 from activerules import errors
 from activerules.annotations.activity import (
     Active,
@@ -535,3 +537,64 @@ def inside(x): return (lambda y: (lambda z: z * elsewhere.values.used)(y))(x)
         "chain",
         "inside",
     ]
+
+
+def test_fingerprint_tells_options_and_argnums_of_callees():
+    def of_caller(called):
+        return of_function(lambda x: called(x, x))
+
+    plain = njit(fresh())
+    fast = njit(fastmath=True)(plain.py_func)
+    callees = [plain, fast, ar.grad(plain, 0), ar.grad(plain, 1), ar.grad(fast, 1)]
+    assert len({of_caller(each) for each in callees}) == len(callees)
+    again = [plain, fast, ar.grad(plain, 0), ar.grad(plain, 1), ar.grad(fast, 1)]
+    assert [*map(of_caller, again)] == [*map(of_caller, callees)]
+
+
+def test_fingerprint_where_a_rule_calls_a_cached_gradient(rules_of_this_test):
+    function, slope = fresh(), ar.grad(njit(lambda x: x * x), cache=True)
+
+    @reverse(function)
+    def back(config, dret: Active, tape, x: Active, n: Const):
+        return (slope(x.val),)
+
+    assert RULES.fingerprint == RULES.fingerprint
+
+
+CHECKPOINTED = """
+import numpy as np
+import activerules as ar
+from numba import njit
+
+@njit(cache=True)
+def step(x):
+    return np.sin(x) * x
+
+again = ar.checkpoint(step)
+
+@njit(cache=True)
+def f(x):
+    return np.sum(again(again(x)))
+
+g = ar.value_and_grad(f)
+value, slope = g(np.array([0.3, 0.5]))
+h = 1e-6
+ahead, back = f(np.array([0.3 + h, 0.5])), f(np.array([0.3 - h, 0.5]))
+assert abs((ahead - back) / (2 * h) - slope[0]) < 1e-7
+print(sum(g._served[1].stats.cache_hits.values()))
+"""
+
+
+def test_the_second_start_of_a_function_with_checkpoints_compiles_nothing(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(CHECKPOINTED)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def hits():
+        done = subprocess.run(
+            [sys.executable, program], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert [hits(), hits()] == [["0"], ["1"]]
