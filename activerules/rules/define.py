@@ -246,8 +246,8 @@ def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
 
 
 def library_first() -> None:
-    """Load the rules that come with activerules: a user's are defined after them, may replace them,
-    and are told from them (`Registry.end_of_library`).
+    """Load the rules that come with activerules: a user's are defined after them, and may replace
+    them.
     """
     import_module("activerules.rules.library")
 

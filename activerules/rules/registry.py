@@ -132,17 +132,13 @@ class Registry:
     def fingerprint(self) -> str:
         """A digest of all rules and declarations and of the engine, for what is cached on disk.
 
-        Those of the library count by its files, whether it is loaded or not. Made anew each time:
-        what rules read may have been given another value.
+        Those that modules of activerules declare count by its files, whether they are loaded or
+        not. Made anew each time: what rules read may have been given another value.
         """
         with self._lock:
             entries = (e for key, e in self._entries.items() if key in self._of_users)
             parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
             return digest([*parts, *(part for entry in entries for part in entry.written())])
-
-    def end_of_library(self) -> None:
-        """What is declared from here on is of users; the library is loaded before any of it."""
-        self._of_users.clear()
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared
@@ -269,7 +265,7 @@ class Registry:
             same.halves[which] = half
             entry.inactive = None  # the later declaration holds
             self._entries[_identity(function)] = entry
-            self._changed(function)
+            self._changed(function, half.module)
 
     def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
         """Give a new function, which no compiled code calls yet, its rule: the epoch stays."""
@@ -303,7 +299,7 @@ class Registry:
                 entry.inactive = module
             else:
                 entry.inactive_arguments.update(arguments)
-            self._changed(function)
+            self._changed(function, module)
 
     def declare_inactive_type(self, declared: Any) -> None:
         """Declare a Numba type, or a class of them, to carry no derivative."""
@@ -313,11 +309,11 @@ class Registry:
 
     def refuse(self, function: Any, why: str) -> None:
         """Keep the calls of a function whose body has a wrong derivative: what its rules do not
-        serve is refused, for the reason `why`.
+        serve is refused, for the reason `why`. Only activerules itself declares that.
         """
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).refusal = why
-            self._changed(function)
+            self._changed(function, __name__)
 
     def promise_noalias(self, function: Any) -> None:
         """Take results of a function for new memory without a check."""
@@ -470,12 +466,14 @@ class Registry:
         self._asked.add(key)  # first: see `_changed`
         return self._entries.get(key)
 
-    def _changed(self, function: object) -> None:
-        """Begin an epoch if something may depend on a function, which has just changed.
+    def _changed(self, function: object, module: str = "") -> None:
+        """Begin an epoch if something may depend on a function, of which a module has just declared
+        something.
 
         Who asks for it meanwhile is seen here, or has the answer of afterwards.
         """
-        self._of_users.add(_identity(function))
+        if not is_of_library(module):
+            self._of_users.add(_identity(function))
         if _identity(function) in self._asked:
             self._begin_epoch()
 

@@ -9,9 +9,6 @@ from activerules.rules.library import (
     linalg_forward,
     random,
 )
-from activerules.rules.registry import RULES
-
-RULES.end_of_library()
 
 __all__ = [
     "decompositions",
