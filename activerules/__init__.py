@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from activerules import annotations, chainrules, errors, ir, rules, testing  # noqa: F401
     from activerules.interface import *  # noqa: F403
 
 __version__ = "0.1.0"

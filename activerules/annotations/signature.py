@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from activerules.annotations.activity import BY_NAME, Annotation
 from activerules.errors import ActivityError, NotYetSupported, UnknownOption
@@ -143,12 +143,14 @@ class Mode:
     def _with(self, option: str) -> Mode:
         return replace(self, options=self.options | {option})
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise `UnknownOption`, an AttributeError, which names the options there are."""
-        raise UnknownOption(
-            f"a mode has no option {name!r}",
-            instead=[f"one of {', '.join('.' + option + '()' for option in _OPTIONS)}"],
-        )
+    if not TYPE_CHECKING:  # type checkers report what the class does not have themselves
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise `UnknownOption`, an AttributeError, which names the options there are."""
+            raise UnknownOption(
+                f"a mode has no option {name!r}",
+                instead=[f"one of {', '.join('.' + option + '()' for option in _OPTIONS)}"],
+            )
 
     def require_supported(self) -> None:
         """Raise `ActivityError` unless `autodiff` can run the mode."""

@@ -11,7 +11,7 @@ import inspect
 import types as python_types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit, types
@@ -43,8 +43,11 @@ from activerules.rules.rule import Rule, display_name, location_of
 from activerules.rules.written import function_from
 from activerules.values.layout import layout_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
+
+def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Return a function that does what `function` does, and whose derivative needs no tape.
 
     Arguments
@@ -87,7 +90,8 @@ def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
     if options.get("cache"):
         checkpointed.__qualname__ += f"_{of_function(plain)}"
     checkpointed.__qualname__ += named_flags(options)
-    result = njit(**options)(checkpointed)
+    result: Any = njit(**options)(checkpointed)
+    result.__wrapped__ = plain
     halves = _rule_of(target, names)
     augmented_primal(result, saves=names)(halves["augmented_primal"])
     reverse(result)(halves["reverse"])

@@ -11,7 +11,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, SupportsIndex
+from typing import Any, Generic, ParamSpec, SupportsIndex, TypeVar
 
 from numba import TypingError, njit, types
 from numba.extending import typeof_impl
@@ -40,6 +40,8 @@ from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
 ArgNums = int | str | tuple[int | str, ...]
+P = ParamSpec("P")  # the parameters of the function, which a derivative keeps
+R = TypeVar("R")  # what the derivative returns
 
 
 _DERIVATIVES = {
@@ -55,7 +57,7 @@ _DERIVATIVES = {
 _tokens = MadeOnce()
 
 
-class DerivedFunction:
+class DerivedFunction(Generic[P, R]):
     """A function made from another one; `dispatcher` is the `@njit` function behind it.
 
     Its stub calls `form(spec, function, *arguments)`, which has a compiled form. `own_options` are
@@ -79,6 +81,10 @@ class DerivedFunction:
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         functools.update_wrapper(self, self._target.py_func)
+        self.__signature__ = self._parameters(inspect.signature(self._target.py_func)).replace(
+            return_annotation=inspect.Signature.empty  # a derivative returns something else
+        )
+        self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
         self.__doc__ = self._described(self._target.py_func)
         self.__name__ = f"{self._maker}_{self.__name__}"
         key = type(self), self._spec, repr(sorted(options.items()))
@@ -108,7 +114,7 @@ class DerivedFunction:
         stub.__qualname__ += named_flags(options)
         return njit(**NO_C_WRAPPER, **options)(stub)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
         given = flattened(args)
         named = {name: flattened(value) for name, value in kwargs.items()}
@@ -172,10 +178,10 @@ class DerivedFunction:
         return self._asked
 
     def __repr__(self) -> str:
-        """Return the call that makes this function."""
-        given = {"argnums": self._argnums} if self._argnums != 0 else {}
-        options = "".join(f", {k}={v!r}" for k, v in {**given, **self._shown}.items())
-        return f"{self._maker}({self._target.py_func.__name__}{options})"
+        """Return how the function is made: `grad(loss, cache=True) with respect to argument 0`."""
+        options = "".join(f", {k}={v!r}" for k, v in self._shown.items())
+        which = f"argument{'s' * (not self._spec.single)} {self._argnums}"
+        return f"{self._maker}({self._target.py_func.__name__}{options}) with respect to {which}"
 
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
@@ -184,13 +190,17 @@ class DerivedFunction:
 
 
 def _unpickled(
-    kind: type[DerivedFunction], function: Any, argnums: ArgNums, with_value: bool, options: Any
-) -> DerivedFunction:
+    kind: type[DerivedFunction[..., Any]],
+    function: Any,
+    argnums: ArgNums,
+    with_value: bool,
+    options: Any,
+) -> DerivedFunction[..., Any]:
     return kind(function, argnums, with_value=with_value, options=options)
 
 
 @typeof_impl.register(DerivedFunction)
-def _typeof_derived_function(value: DerivedFunction, _context: Any) -> Any:
+def _typeof_derived_function(value: DerivedFunction[..., Any], _context: Any) -> Any:
     return types.Dispatcher(value.dispatcher)
 
 
@@ -274,7 +284,7 @@ def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
 give_compiled_form(_gradient, gradient_form)
 
 
-class GradientFunction(DerivedFunction):
+class GradientFunction(DerivedFunction[P, R]):
     """What `grad` and `value_and_grad` return: a function that computes gradients."""
 
     form = staticmethod(_gradient)
@@ -283,7 +293,7 @@ class GradientFunction(DerivedFunction):
     # The stub of the last call, and the epoch of the rules that it was compiled with.
     _served: tuple[int, Any] = (-1, None)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
         epoch, run = self._served
         # The fast path, of a microsecond: no keywords to sort, nothing to flatten or to restore.
@@ -298,7 +308,7 @@ class GradientFunction(DerivedFunction):
         except TypeError:
             self._require_call(args, kwargs)
             raise
-        return super().__call__(*args)
+        return super().__call__(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         # A stub that is stored on disk, or that compiled callers use, must serve every call.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P, R
 from activerules.api.has_aux import GradientWithAux
 from activerules.numba_ext.calls.factories import give_factory_form
 
 
 def grad(
-    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction:
+    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, Any]:
     """Return the gradient of a function that returns one float.
 
     Arguments
@@ -45,8 +45,8 @@ def grad(
 
 
 def value_and_grad(
-    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction:
+    function: Callable[P, R], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, tuple[R, Any]]:
     """Return a function whose result is `(value, gradient)`, or with `has_aux=True`
     `((value, aux), gradient)`; see `grad`.
 

@@ -43,7 +43,7 @@ def jacobian_with_aux(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-class GradientWithAux(DerivedFunction):
+class GradientWithAux(DerivedFunction[..., Any]):
     """What `grad` and `value_and_grad` return with `has_aux=True`."""
 
     form = staticmethod(gradient_with_aux)
@@ -60,7 +60,7 @@ class GradientWithAux(DerivedFunction):
         return {"has_aux": True, **self._asked}
 
 
-class JacobianWithAux(DerivedFunction):
+class JacobianWithAux(DerivedFunction[..., Any]):
     """What Jacobians and the Hessian return with `has_aux=True`; `of` is the class they return
     otherwise.
     """
@@ -82,12 +82,12 @@ class JacobianWithAux(DerivedFunction):
 
 
 def jacobian_function(
-    kind: type[DerivedFunction],
+    kind: type[DerivedFunction[..., Any]],
     function: Any,
     argnums: ArgNums,
     has_aux: bool,
     options: dict[str, Any],
-) -> DerivedFunction:
+) -> DerivedFunction[..., Any]:
     """The Jacobian or Hessian of a function, of the class `kind`, with or without `aux`."""
     if has_aux:
         return JacobianWithAux(function, argnums, options={**options, "of": kind})

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit, typed, types
 
 from activerules.annotations.values import make_zero
-from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, columns_form
@@ -57,8 +57,8 @@ def copy_of_argument(x: Any) -> Any:
 
 
 def hessian(
-    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction:
+    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, Any]:
     """Return the Hessian of a function that returns one float.
 
     Arguments
@@ -93,7 +93,7 @@ def hessian_of(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-class HessianFunction(DerivedFunction):
+class HessianFunction(DerivedFunction[..., Any]):
     """What `hessian` returns: a function that computes Hessians."""
 
     form = staticmethod(hessian_of)

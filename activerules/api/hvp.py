@@ -7,15 +7,16 @@ It is the gradient, with respect to the first argument, of the derivative along 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, TypeVar
 
 from numba import njit, types
 from numba.extending import overload
 
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER
-from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.derived import DerivedFunction, GradientFunction, P
 from activerules.api.hessian import along, copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart
@@ -30,6 +31,18 @@ from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
+
+X = TypeVar("X")
+
+
+@typing.overload
+def hvp(
+    function: Callable[Concatenate[X, P], Any], **options: Any
+) -> DerivedFunction[Concatenate[X, X, P], X]: ...
+
+
+@typing.overload
+def hvp(function: Callable[..., Any], x: X, v: X, *args: Any, **options: Any) -> X: ...
 
 
 def hvp(
@@ -72,22 +85,13 @@ def product_of(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-class ProductFunction(DerivedFunction):
+class ProductFunction(DerivedFunction[..., Any]):
     """What `hvp` returns: a function that computes products of a Hessian and a vector."""
 
     form = staticmethod(product_of)
     kind = "hvp"
 
-    def __init__(
-        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
-    ) -> None:
-        super().__init__(function, argnums, with_value=with_value, options=options)
-        self.__signature__ = self._with_vector(inspect.signature(self._target.py_func))
-
     def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
-        return self._with_vector(signature)
-
-    def _with_vector(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of the function with the vector as second parameter."""
         first, *rest = signature.parameters.values()
         taken = set(signature.parameters)

@@ -18,7 +18,7 @@ from numba import njit, types
 from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.api.autodiff import NO_C_WRAPPER
-from activerules.api.derived import ArgNums, DerivedFunction
+from activerules.api.derived import ArgNums, DerivedFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import (
     RUN_TIME,
@@ -55,8 +55,8 @@ from activerules.values.overwriting import overwrite
 
 
 def jacrev(
-    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction:
+    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, Any]:
     """Return the Jacobian of a function, by reverse mode.
 
     Arguments
@@ -99,12 +99,12 @@ def jacrev(
 
 
 def jacobian(
-    function: Callable[..., Any],
+    function: Callable[P, Any],
     argnums: ArgNums = 0,
     mode: str = "auto",
     has_aux: bool = False,
     **options: Any,
-) -> DerivedFunction:
+) -> DerivedFunction[P, Any]:
     """Return the Jacobian of a function.
 
     Arguments
@@ -512,25 +512,25 @@ def _annotated(spec: SplitSpec) -> str:
     return ", ".join(items)
 
 
-class _ReverseJacobian(DerivedFunction):
+class _ReverseJacobian(DerivedFunction[..., Any]):
     form = staticmethod(jacobian_reverse)
     kind = "jacrev"
     own_options = ("holomorphic",)
 
 
-class _ForwardJacobian(DerivedFunction):
+class _ForwardJacobian(DerivedFunction[..., Any]):
     form = staticmethod(jacobian_forward)
     kind = "jacobian"
     own_options = ("holomorphic",)
 
 
-class _Jacobian(DerivedFunction):
+class _Jacobian(DerivedFunction[..., Any]):
     form = staticmethod(jacobian_by_size)
     kind = "jacobian"
     own_options = ("holomorphic",)
 
 
-_MODES: dict[str, type[DerivedFunction]] = {
+_MODES: dict[str, type[DerivedFunction[..., Any]]] = {
     "auto": _Jacobian,
     "forward": _ForwardJacobian,
     "reverse": _ReverseJacobian,

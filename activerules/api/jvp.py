@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numba import njit, types
@@ -11,7 +11,7 @@ from numba import njit, types
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
-from activerules.api.derived import ArgNums, DerivedFunction
+from activerules.api.derived import ArgNums, DerivedFunction, P, R
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.jacobian_forward import jacobian_forward
@@ -33,6 +33,26 @@ from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.leaf_texts import TupleTexts, leaves_at
+
+
+@overload
+def jvp(
+    function: Callable[..., R],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    has_aux: Literal[False] = False,
+    **options: Any,
+) -> tuple[R, Any]: ...
+
+
+@overload
+def jvp(
+    function: Callable[..., tuple[R, Any]],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    has_aux: Literal[True],
+    **options: Any,
+) -> tuple[R, Any, Any]: ...
 
 
 def jvp(
@@ -169,8 +189,8 @@ def _compiled_call() -> Any:
 
 
 def jacfwd(
-    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction:
+    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, Any]:
     """Return the Jacobian of a function, by forward mode.
 
     Arguments
@@ -201,7 +221,7 @@ def jacfwd(
     return jacobian_function(ForwardJacobian, function, argnums, has_aux, options)
 
 
-class ForwardJacobian(DerivedFunction):
+class ForwardJacobian(DerivedFunction[..., Any]):
     """What `jacfwd` returns: a function that computes Jacobians in forward mode."""
 
     form = staticmethod(jacobian_forward)

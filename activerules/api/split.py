@@ -7,6 +7,7 @@ Both halves are compiled functions of annotated arguments, callable from Python 
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any, Literal
@@ -124,8 +125,14 @@ class SplitHalf:
 
     def __init__(self, target: Any, spec: SplitSpec, half: str) -> None:
         self._target, self._spec, self._half = target, spec, half
-        self.__name__ = f"{half}_{target.py_func.__name__}"
+        plain = target.py_func
+        self.__wrapped__, self.__module__ = plain, plain.__module__
+        self.__name__ = self.__qualname__ = f"{half}_{plain.__name__}"
         self._parameters = _parameters(target, spec, half)
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, _POSITIONAL) for name in self._parameters]
+        )
+        self.__doc__ = f"The {_HALVES[half]} of `{plain.__name__}`; see `autodiff_thunk`."
 
     @property
     def dispatcher(self) -> Any:
@@ -159,6 +166,10 @@ class SplitHalf:
         activities = ", ".join(kind.__name__ for kind in self._spec.arguments)
         return f"<{self.__name__}({activities}) -> {self._spec.result.__name__}>"
 
+    def __reduce__(self) -> Any:
+        """Pickle what the halves were made from."""
+        return _unpickled, (self._target, self._spec, self._half)
+
     def _stub(self) -> Any:
         names = list(self._parameters)
         given = list(names)
@@ -170,6 +181,18 @@ class SplitHalf:
         stub = function_from(source, "stub", scope, module=__name__, file=__file__)
         stub.__name__ = stub.__qualname__ = self.__name__
         return stub
+
+
+def _unpickled(target: Any, spec: SplitSpec, half: str) -> SplitHalf:
+    augmented, reverse = thunks(target, spec)
+    return augmented if half == "augmented" else reverse
+
+
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
+_HALVES = {
+    "augmented": "augmented primal, which returns `(tape, primal, shadow)`,",
+    "reverse": "reverse half, which returns the derivatives,",
+}
 
 
 def _parameters(target: Any, spec: SplitSpec, half: str) -> tuple[str, ...]:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from numba import njit, types
 from numba.extending import overload
@@ -53,7 +54,22 @@ from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, replacement_of
 from activerules.values.layout import layout_of
 
+R = TypeVar("R")
+A = TypeVar("A")
+
 Pullback.run = staticmethod(run_compiled)
+
+
+@typing.overload
+def vjp(
+    function: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **options: Any
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+
+
+@typing.overload
+def vjp(
+    function: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], **options: Any
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], A]: ...
 
 
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **options: Any) -> Any:

@@ -33,6 +33,7 @@ from activerules.annotations.activity import (
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.consistent import refuse_other_order
+from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RESULT, Half, Rule, RuleHalf, display_name, location_of
@@ -230,10 +231,14 @@ def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
             )
 
 
-def rules_for(function: Any) -> tuple[Rule, ...]:
-    """Return the rules of a function in the order of their definition; `print` shows one."""
+def rules_for(function: Any) -> Rules:
+    """Return the rules of a function, a tuple in the order of their definition.
+
+    `print` shows a line per rule, and a notebook a table. Functions whose derivative the engine
+    knows, such as `math.sin`, have none.
+    """
     library_first()
-    return RULES.rules_for(function)
+    return Rules(RULES.rules_for(function))
 
 
 def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:

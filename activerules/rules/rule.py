@@ -65,6 +65,10 @@ class Rule:
         """Where the half that was defined first is."""
         return next(iter(self.halves.values())).location
 
+    def __repr__(self) -> str:
+        """Return signature, halves and location in one line."""
+        return f"<{self}: {', '.join(self.halves)} at {self.location}>"
+
     def __str__(self) -> str:
         """Return `solve(A: Const | Duplicated, b: Const) -> Duplicated`."""
         names = next(iter(self.halves.values())).argument_names

@@ -1,6 +1,7 @@
 """`autodiff`, `grad` and `value_and_grad` from Python and `@njit`, through the whole pipeline."""
 
 import array
+import inspect
 import math
 import os
 import pickle
@@ -75,22 +76,74 @@ def described(x, k=2.0):
 @pytest.mark.parametrize(
     ("made", "expected", "about"),
     [
-        (ar.grad(described), "grad(described)", "gradient of `described` with respect to `x`."),
+        (
+            ar.grad(described),
+            "grad(described) with respect to argument 0",
+            "gradient of `described` with respect to `x`.",
+        ),
         (
             ar.value_and_grad(described, (0, 1), fastmath=True),
-            "value_and_grad(described, argnums=(0, 1), fastmath=True)",
+            "value_and_grad(described, fastmath=True) with respect to arguments (0, 1)",
             "value and the gradient of `described` with respect to `x`, `k`.",
         ),
-        (ar.jacfwd(described, "k"), "jacfwd(described, argnums=1)", "Jacobian of `described` with"),
-        (ar.hessian(described), "hessian(described)", "Hessian of `described` with respect to `x`"),
-        (ar.hvp(described), "hvp(described)", "Hessian of `described` with respect to `x`"),
+        (
+            ar.jacfwd(described, "k"),
+            "jacfwd(described) with respect to argument 1",
+            "Jacobian of `described` with respect to `k`",
+        ),
+        (
+            ar.hessian(described),
+            "hessian(described) with respect to argument 0",
+            "Hessian of `described` with respect to `x`",
+        ),
+        (
+            ar.hvp(described),
+            "hvp(described) with respect to argument 0",
+            "Hessian of `described` with respect to `x`",
+        ),
     ],
 )
 def test_what_is_made_says_what_it_is(made, expected, about):
     assert repr(made) == expected
     assert about in made.__doc__
     assert made.__doc__.endswith("A line through zero.")
-    assert eval(expected, {**vars(ar), "described": described}).__doc__ == made.__doc__
+    again = pickle.loads(pickle.dumps(made))
+    assert (repr(again), again.__doc__, again.dispatcher) == (
+        expected,
+        made.__doc__,
+        made.dispatcher,
+    )
+
+
+def typed(x: float, k: int = 2) -> float:
+    return x**k
+
+
+@pytest.mark.parametrize(
+    ("made", "parameters"),
+    [
+        (ar.grad(typed), "(x: float, k: int = 2)"),
+        (ar.hessian(typed, cache=True), "(x: float, k: int = 2)"),
+        (ar.hvp(typed), "(x: float, v, k: int = 2)"),
+        (ar.checkpoint(typed), "(x: float, k: int = 2) -> float"),
+    ],
+)
+def test_what_is_made_has_the_signature_of_the_function(made, parameters):
+    assert str(inspect.signature(made)) == parameters
+    assert inspect.unwrap(made) is typed
+    assert made.__name__.endswith("typed")
+
+
+def test_halves_say_what_they_are():
+    halves = ar.autodiff_thunk(ar.ReverseSplitWithPrimal, typed, ar.Active, ar.Active, ar.Const)
+    assert [str(inspect.signature(half)) for half in halves] == [
+        "(x, k, /)",
+        "(x, k, dret, tape, /)",
+    ]
+    for half in halves:
+        assert half.__wrapped__ is typed
+        assert "of `typed`; see `autodiff_thunk`" in half.__doc__
+        assert pickle.loads(pickle.dumps(half)) is half
 
 
 def test_modes_are_written_as_they_are_made():

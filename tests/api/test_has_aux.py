@@ -55,7 +55,7 @@ def doubled(x):
 def test_jacobians(make):
     x = X.copy()
     derivative = make(doubled, has_aux=True)
-    assert repr(derivative) == f"{make.__name__}(doubled, has_aux=True)"
+    assert repr(derivative) == f"{make.__name__}(doubled, has_aux=True) with respect to argument 0"
     found, aux = derivative(x)
     np.testing.assert_allclose(found, np.diag(8.0 * X), rtol=1e-14)
     assert aux == 2.0
