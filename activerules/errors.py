@@ -194,8 +194,9 @@ class ShadowMismatch(ActiverulesError, ValueError):
     do not fit each other.
 
     A shadow must have the primal's dtype, shape and strides, and must not overlap it or another
-    argument; `make_zero(x)` makes one that fits. Nor may items of the primal share memory, as those
-    of `np.broadcast_to(x, (4, 3))` do: pass a copy of it. Nothing has run when this is raised.
+    argument: `make_zero(x)` makes a shadow that fits. Items of the primal must not share memory
+    either, as those of `np.broadcast_to(x, (4, 3))` do: pass a copy of it. Nothing has run when
+    this is raised.
     """
 
 

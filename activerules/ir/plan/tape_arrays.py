@@ -5,9 +5,9 @@ Gives       `escaped`: memory that outlives the call, which must not be in a row
             the arrays that are; `is_plain`: the calls whose memory may be; the IR of
             `activerules.tape.array` and `.shadow`, which replace those calls
 Invariants  O1  a row is freed with the tape, so no reference to an array in it may outlive the tape
-            O2  the tape alone releases such an array: its reference count is so high that it never
-                reaches zero, and wherever an array is known to be one of them, the instructions
-                that count its references may be left out
+            O2  the tape alone releases such an array, whatever its size: its reference count is so
+                high that it never reaches zero, and wherever an array is known to be one of them,
+                the instructions that count its references may be left out
             O3  memory without a reference count is put in a row only if every call that may free
                 it frees nothing but memory in rows
 """

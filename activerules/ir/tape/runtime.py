@@ -17,9 +17,9 @@ A tape is a struct on the stack of the gradient:
    64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
    72  i64 objects  bytes of the objects in rows, which do not count as tape
 
-`reserve` returns null when memory is exhausted. Where a row does not fit, rows go on in the chunk
-that has more room left after it: the new one, or the one before. `release` frees all memory at
-once, on success and on error alike, after it has released every owned object.
+`reserve` returns null when memory is exhausted. If a row does not fit into the chunk, it gets a new
+one, and the next rows go into whichever of the two has more room left. `release` frees all memory
+at once, on success and on error alike, after it has released every owned object.
 """
 
 from __future__ import annotations

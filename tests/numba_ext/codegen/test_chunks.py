@@ -128,7 +128,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def test_large_arrays_of_a_loop_are_in_memory_that_is_left():
+def test_large_arrays_of_a_loop_are_in_memory_of_the_last_call():
     """Twenty arrays of 800 kB are 4,000 pages, each of which costs a fault if it is fresh."""
     run = subprocess.run([sys.executable, "-c", FRESH_PAGES], capture_output=True, check=True)
     assert int(run.stdout) < 1000
@@ -140,7 +140,7 @@ def test_rows_and_arrays_of_any_size_share_chunks():
     v = rng.uniform(-1.0, 1.0, 50)
     gradient_of = ar.grad(grow)
     shared("wish")[0] = 0
-    gradient(40_000_000)  # too large to be left: the next tape starts with small chunks
+    gradient(40_000_000)  # too large to be kept: the next tape starts with small chunks
     before = rtsys.get_allocation_stats()
     for _ in range(3):
         slope = gradient_of(a) @ v
