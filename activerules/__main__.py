@@ -1,10 +1,7 @@
-"""`python -m activerules`: see `activerules.explain.command`; `help` works without Numba, too."""
+"""`python -m activerules`: see `activerules.command.main`."""
 
 import sys
 
-from activerules.help import main
-
-if sys.argv[1:2] != ["help"]:
-    from activerules.explain.command import main
+from activerules.command.main import main
 
 sys.exit(main())

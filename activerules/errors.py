@@ -226,6 +226,16 @@ class UnsupportedVersion(ActiverulesError, ImportError):
     """The installed Numba or Python is not one that activerules was tested with."""
 
 
+class CommandError(ActiverulesError):
+    """What is written after `python -m activerules` cannot be used.
+
+    The module cannot be imported or has no function of that name, an argument is neither a type nor
+    a value, the function raises an exception at the point it is checked at, or a file cannot be
+    written. The text says which. Nothing is half done: a report is written as a whole or not at
+    all. The exit status is 2, as for every error.
+    """
+
+
 # --- rules ---
 
 

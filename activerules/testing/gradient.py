@@ -13,7 +13,7 @@ c_i consumed. Both sides are compared along random directions, one argument at a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,22 @@ def check_gradient(
     Check(as_compiled(f), args, activities, np.random.default_rng(seed)).run(trials)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """A derivative along a direction, next to finite differences: `expected` ± `error`.
+
+    resolved   whether finite differences resolve it here, as far as the comparison needs.
+    agrees     whether the two agree, to the error and what rounding may add.
+    """
+
+    found: float
+    expected: float
+    error: float
+    resolved: bool
+    agrees: bool
+    direction: Any
+
+
 @dataclass
 class CallOutcome:
     """What a call left behind: its value, its arguments after it, derivatives if there are any."""
@@ -102,7 +118,12 @@ class Check:
         )
 
     def run(self, trials: int) -> None:
-        """Compare primal results, then derivatives."""
+        """Compare primal results, then derivatives. Raises at the first that differs."""
+        for i, comparison in self.comparisons(trials):
+            self.require(i, comparison)
+
+    def comparisons(self, trials: int) -> Iterator[tuple[int, Comparison]]:
+        """Compare primal results; then yield derivatives along `trials` directions per argument."""
         expected = self.primal(self.args)
         found = self.gradient(expected)
         self.same("return value", found.value, expected.value)
@@ -112,7 +133,7 @@ class Check:
         for i, activity in enumerate(self.activities):
             if activity is not ar.Const:
                 for _ in range(trials):
-                    self.compare(i, found.derivatives[i], written)
+                    yield i, self.compare(i, found.derivatives[i], written)
 
     def primal(self, args: tuple[Any, ...]) -> CallOutcome:
         """The program on copies of `args`."""
@@ -156,7 +177,7 @@ class Check:
         """Whether the program returns something, or leaves it in an argument, that is compared."""
         return is_differentiable(self.primal(self.args).value) or any(self.written())
 
-    def compare(self, i: int, found: Any, written: tuple[bool, ...]) -> None:
+    def compare(self, i: int, found: Any, written: tuple[bool, ...]) -> Comparison:
         """Derivatives with respect to argument `i` along one random direction."""
         direction = rand_tangent(self.args[i], self.rng)
         cotangents = [c if w else None for c, w in zip(self.starts, written, strict=True)]
@@ -176,20 +197,31 @@ class Check:
             terms += [-term for term in inner_terms(self.starts[i], direction)]
         got = math.fsum(terms)
         scale = max(abs(float(expected)), math.fsum(map(abs, terms)))
-        if not error <= RESOLUTION[precision] * max(scale, 1e-3):
+        tolerance = SAFETY * error + FLOOR[precision] * scale
+        return Comparison(
+            got,
+            float(expected),
+            float(error),
+            resolved=bool(error <= RESOLUTION[precision] * max(scale, 1e-3)),
+            agrees=bool(abs(got - float(expected)) <= tolerance),
+            direction=direction,
+        )
+
+    def require(self, i: int, one: Comparison) -> None:
+        """Raise `RuleCheckError` unless the derivative with respect to argument `i` agrees."""
+        if not one.resolved:
             raise self.failure(
                 f"finite differences of argument {i}",
-                got,
-                f"{expected:.10g} ± {error:.1e}",
+                one.found,
+                f"{one.expected:.10g} ± {one.error:.1e}",
                 "they do not resolve the derivative here: choose another point",
             )
-        tolerance = SAFETY * error + FLOOR[precision] * scale
-        if not abs(got - float(expected)) <= tolerance:
+        if not one.agrees:
             raise self.failure(
                 f"derivative of argument {i} along a random direction",
-                f"{got:.12g}",
-                f"finite differences {expected:.12g} ± {error:.1e}",
-                f"direction {direction}",
+                f"{one.found:.12g}",
+                f"finite differences {one.expected:.12g} ± {one.error:.1e}",
+                f"direction {one.direction}",
             )
 
     def precision(self) -> np.dtype:

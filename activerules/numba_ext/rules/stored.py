@@ -30,6 +30,8 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -169,6 +171,35 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
     first = locations[0]
     path = os.path.join(first.locator.get_cache_path(), first.filename_base)
     return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+
+
+def folders() -> list[Path]:
+    """The folders that rules of the library are kept in, and Numba's cache directory if it is set:
+    other rules are kept beside the modules of their functions.
+    """
+    if config.CACHE_DIR:
+        return [Path(config.CACHE_DIR)]
+    paths = set[Path]()
+    for module in ("rules.library.linalg", "numba_ext.replaced.replaced"):
+        plain = next(
+            one
+            for one in vars(import_module(f"{_PACKAGE}.{module}")).values()
+            if isfunction(one) and one.__module__ == f"{_PACKAGE}.{module}"
+        )
+        with suppress(RuntimeError):  # nowhere to write
+            paths.add(Path(_CacheLocation(plain).locator.get_cache_path()))
+    return sorted(paths)
+
+
+def stored_in(folder: Path) -> list[Path]:
+    """The files of rules in a folder and those in it."""
+    return sorted(folder.rglob(f"{_CacheLocation._filename_prefix}*.rule"))
+
+
+def processor() -> tuple[str, str, str]:
+    """The target triple, the name of the processor, and its features, as Numba compiles for it."""
+    triple, name, features = cpu_context().codegen().magic_tuple()
+    return str(triple), str(name), str(features)
 
 
 _VERSIONS = (numba.__version__, llvmlite.__version__)

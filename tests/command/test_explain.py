@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from numba import float64
 
-from activerules import help as pages
+from activerules.command.main import main
+from activerules.command.reading import read_annotation
 from activerules.errors import ShadowMismatch
-from activerules.explain.command import main, read_annotation
 from explain.functions import line_of
 
-FILE = str(Path(__file__).with_name("functions.py"))
+FILE = str(Path(__file__).parents[1] / "explain" / "functions.py")
 
 
 def test_prints_the_report_of_a_file(capsys):
@@ -43,8 +43,8 @@ def test_writes_html(tmp_path):
         ([f"{FILE}:two_arrays", "Active[float64[::1]]", "int64"], "`x` is marked Active"),
     ],
 )
-def test_our_errors_end_with_code_1(capsys, arguments, message):
-    assert main(["explain", *arguments]) == 1
+def test_our_errors_end_with_status_2(capsys, arguments, message):
+    assert main(["explain", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -52,14 +52,13 @@ def test_a_type_alone_is_const():
     assert read_annotation("float64[:, ::1]") == float64[:, ::1]
 
 
-@pytest.mark.parametrize("run", [main, pages.main])
-def test_prints_the_page_that_an_error_names(capsys, run):
+def test_prints_the_page_that_an_error_names(capsys):
     command = str(ShadowMismatch("it does not fit")).split("python -m activerules ")[1]
-    assert run(command.split()) == 0
+    assert main(command.split()) == 0
     text = capsys.readouterr().out
     assert text.startswith("ShadowMismatch: a subclass of ActiverulesError, ValueError\n")
-    assert "`make_zero(x)` makes a shadow that fits" in text
-    assert run(["help", "ShadowMissmatch"]) == 1
+    assert "`make_zero(x)` makes one that fits" in text
+    assert main(["help", "ShadowMissmatch"]) == 2
     assert "Either  python -m activerules help ShadowMismatch" in capsys.readouterr().err
 
 
@@ -68,5 +67,13 @@ def test_as_a_program():
         [sys.executable, "-m", "activerules", "explain", "nowhere.py:f"],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.startswith("ActiverulesError: there is no file nowhere.py")
+    assert done.returncode == 2
+    assert done.stderr.startswith("CommandError: there is no file nowhere.py")
+
+
+@pytest.mark.parametrize("path", ["missing/report.html", "."])
+def test_a_report_that_cannot_be_written_leaves_nothing(capsys, tmp_path, path):
+    asked = ["explain", f"{FILE}:squared", "Active[float64]", "--html", str(tmp_path / path)]
+    assert main(asked) == 2
+    assert "cannot be written: " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

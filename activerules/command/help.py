@@ -1,4 +1,4 @@
-"""The help page of an error, for `python -m activerules help NAME`; it needs no Numba.
+"""`python -m activerules help NAME`: the help page of an error; it needs no Numba.
 
 The page is the docstring of the class, as in docs/errors.md.
 """
@@ -8,33 +8,18 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
-import sys
-from collections.abc import Sequence
-from typing import Any
 
 from activerules import errors
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `help NAME` and return the exit code: 1 if there is no such error."""
-    parser = argparse.ArgumentParser(prog="python -m activerules", add_help=False)
-    add_to(parser.add_subparsers(required=True, metavar="command"))
-    return show(parser.parse_args(arguments).name)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("name", help="its class, as in the last line of its text")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command `help` to the subparsers of a parser."""
-    command = commands.add_parser("help", help="print the help page of an error")
-    command.add_argument("name", help="its class, as in the last line of its text")
-
-
-def show(name: str) -> int:
-    """Print the page of an error, and return the exit code."""
-    try:
-        print(page(name))
-    except errors.ActiverulesError as error:
-        print(error, file=sys.stderr)
-        return 1
+def run(options: argparse.Namespace) -> int:
+    """Print the page of an error."""
+    print(page(options.name))
     return 0
 
 

@@ -1,0 +1,69 @@
+"""The functions that the tests of `check` name on the command line."""
+
+import math
+
+from numba import njit
+
+import activerules as ar
+
+
+@njit
+def decay(x, rate, n):
+    s = 0.0
+    for i in range(n):
+        s += math.exp(-rate * x[i])
+    return s
+
+
+@njit
+def square(x):
+    return x * x
+
+
+@ar.augmented_primal(square)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(square(x.val), None, x.val)
+
+
+@ar.reverse(square)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return (3.0 * tape * dret.val,)  # wrong: 2 x
+
+
+@njit
+def uses_wrong_rule(x, k):
+    return square(x) + k
+
+
+@njit
+def an_array(x):
+    return x * 2.0
+
+
+@njit
+def an_integer(x):
+    return int(x)
+
+
+@njit
+def below_one(x):
+    if x < 1e3:
+        raise ValueError("too small")
+    return x
+
+
+@njit
+def untyped(x):
+    return x.nothing
+
+
+@njit
+def jumps(x):
+    return 1.0 if x > 1.0 else 0.0
+
+
+def plain(x):
+    return x
+
+
+constant = 3.0
