@@ -31,6 +31,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.rule import location_of
 from activerules.testing.gradient import Check, Comparison, default_activity
+from activerules.values.kinds import items_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +175,7 @@ def _random(found: Any, rng: np.random.Generator, size: int) -> Any:
         case types.Array():
             return _random_array(found, rng, size)
         case types.BaseTuple():
-            entries = [_random(one, rng, size) for one in found]
+            entries = [_random(one, rng, size) for one in items_of(found)]
             return like_tuple(getattr(found, "instance_class", tuple), entries)
         case types.Boolean():
             return True
@@ -204,7 +205,7 @@ def _random_array(found: types.Array, rng: np.random.Generator, size: int) -> An
             )
     if found.layout == "A":
         return np.repeat(values, 2, axis=-1)[..., ::2]
-    return np.asarray(values, order=found.layout)
+    return np.asfortranarray(values) if found.layout == "F" else values
 
 
 def _uniform(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:

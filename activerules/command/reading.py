@@ -114,7 +114,7 @@ def read_argument(written: str) -> Any:
 
 def _evaluated(written: str, more: dict[str, Any]) -> Any:
     names: dict[str, Any] = {name: getattr(types, name) for name in types.__all__}
-    names |= {kind.__name__: kind for kind in (*KINDS, Annotation)}
+    names |= {kind.__name__: kind for kind in (*KINDS, Annotation, types.Tuple, types.UniTuple)}
     # The command line belongs to whoever runs the command: there is no one to guard against.
     return eval(written, {"__builtins__": {}}, names | more)
 

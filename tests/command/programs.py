@@ -67,3 +67,11 @@ def plain(x):
 
 
 constant = 3.0
+
+
+@njit
+def of_many_kinds(pair, columns, every_second, which, z):
+    s = pair[0] * pair[1] + (z * z).real
+    for k in which:
+        s += columns[k, 0] * every_second[k]
+    return s

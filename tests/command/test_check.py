@@ -32,6 +32,13 @@ def test_values_and_constants(capsys):
     assert "point 1   x" not in out
 
 
+def test_kinds_of_arguments(capsys):
+    kinds = ["Tuple((float64, float32))", "float64[::1, :]", "float64[:]", "int64[::1]"]
+    status, out, _ = check(capsys, "of_many_kinds", *kinds, "complex128", "--points", "1")
+    assert status == 0
+    assert [out.count(f"point 1   {name} ") for name in ("pair", "columns", "which")] == [2, 2, 0]
+
+
 def test_a_wrong_gradient_has_status_1(capsys):
     status, out, _ = check(capsys, "uses_wrong_rule", "float64", "float64", "--points", "1")
     assert status == 1

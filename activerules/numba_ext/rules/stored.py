@@ -177,8 +177,9 @@ def folders() -> list[Path]:
     """The folders that rules of the library are kept in, and Numba's cache directory if it is set:
     other rules are kept beside the modules of their functions.
     """
-    if config.CACHE_DIR:
-        return [Path(config.CACHE_DIR)]
+    chosen = getattr(config, "CACHE_DIR", "")  # made by name, which pyright does not see
+    if chosen:
+        return [Path(chosen)]
     paths = set[Path]()
     for module in ("rules.library.linalg", "numba_ext.replaced.replaced"):
         plain = next(
@@ -187,7 +188,8 @@ def folders() -> list[Path]:
             if isfunction(one) and one.__module__ == f"{_PACKAGE}.{module}"
         )
         with suppress(RuntimeError):  # nowhere to write
-            paths.add(Path(_CacheLocation(plain).locator.get_cache_path()))
+            location: Any = _CacheLocation(plain)
+            paths.add(Path(location.locator.get_cache_path()))
     return sorted(paths)
 
 
