@@ -15,16 +15,6 @@ TESTS = Path(__file__).parent
 IR = TESTS.parents[1] / "activerules" / "ir"
 MODULES = sorted(path.relative_to(IR) for path in IR.rglob("*.py"))
 
-# What has no test of its own yet: gradients of whole programs prove it (tests/ir, programs).
-NONE_OF_ITS_OWN: dict[str, str] = {
-    "analysis/memory/declared.py": "D2",
-    "analysis/types/partial_overlap.py": "O2 O3",
-    "analysis/types/record_copies.py": "R1 R2",
-    "generate/augmented.py": "P3",
-    "generate/constant_shadows.py": "C2",
-    "generate/widen.py": "D1",
-}
-
 
 def stated(module: Path) -> set[str]:
     """The invariants in the docstring of a module: `A1  an integer is never active`."""
@@ -43,10 +33,4 @@ def named(module: Path) -> set[str]:
 
 @pytest.mark.parametrize("module", [m for m in MODULES if stated(m) or named(m)], ids=str)
 def test_every_invariant_has_a_test_named_after_it(module):
-    without = set(NONE_OF_ITS_OWN.get(str(module), "").split())
-    assert named(module) == stated(module) - without
-
-
-def test_what_is_listed_as_having_none_is_an_invariant():
-    for module, without in NONE_OF_ITS_OWN.items():
-        assert set(without.split()) <= stated(Path(module)), module
+    assert named(module) == stated(module)

@@ -11,8 +11,8 @@ from activerules.ir.generate.assemble import generate
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from tests.ir import test_random_programs as reverse
-from tests.ir.harness import Const, Duplicated, compile_text
-from tests.ir.plan.planned import random_plans
+from tests.ir.harness import Active, Const, Duplicated, compile_text
+from tests.ir.plan.planned import plan_of, random_plans
 from tests.ir.random_programs import LENGTH, Generator, TooLong, evaluate, make_inputs
 
 STRUCTURES = """
@@ -33,6 +33,36 @@ end:
   ret void
 }
 declare double @exp(double)
+"""
+ALLOCATIONS = """
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+define double @f(double %x, i64 %n) {
+entry:
+  %m = call ptr @malloc(i64 16)
+  store double %x, ptr %m
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %k = call ptr @malloc(i64 8)
+  %v = load double, ptr %m
+  store double %v, ptr %k
+  call void @g(ptr %k, ptr %m)
+  call void @free(ptr %k)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  %r = load double, ptr %m
+  call void @free(ptr %m)
+  ret double %r
+}
+define internal void @g(ptr %k, ptr %m) noinline {
+  %v = load double, ptr %k
+  %w = fmul double %v, %v
+  store double %w, ptr %m
+  ret void
+}
 """
 
 
@@ -78,6 +108,26 @@ def test_p2_shadow_memory_holds_no_floats_for_it():
             assert i.opcode not in {"load", "store"} or not i.type.is_float
             assert i.opcode != "store" or not i.operands[0].type.is_float
             reached.add(i)
+
+
+def test_p3_shadows_are_put_on_the_list_of_owned_objects_at_once():
+    """Nothing but the check that there is memory comes between the allocation and that call."""
+    functions, _, _ = generate(plan_of(ALLOCATIONS, [Active, Const]))
+    augmented = next(f for f in functions if f.name.endswith(".augmented"))
+    flow = control_flow(augmented)
+    calls = [i for i in augmented.instructions() if i.opcode == "call"]
+    owning = {i.operands[2]: i for i in calls if i.callee_name == "activerules.tape.own"}
+    made = [i for i in calls if i.callee_name in {"malloc", "calloc"}]
+    shadows = [i for i in made if i.name not in {"m", "k"}]
+    assert owning.keys() == set(made)
+    assert len(made) == 2 * len(shadows) == 4
+    for shadow in shadows:
+        own = owning[shadow]
+        before = own.owner.instructions[: own.owner.instructions.index(own)]
+        if shadow.owner is not own.owner:
+            assert flow.predecessors[own.owner] == [shadow.owner]
+            before = [*shadow.owner.instructions, *before]
+        assert {i.opcode for i in before[before.index(shadow) + 1 :]} <= {"icmp", "br"}
 
 
 def test_p4_a_kept_value_is_stored_once_per_iteration_of_its_home_loop():

@@ -1,10 +1,16 @@
 """Shadows of constant tables that a pointer may lead to instead of active memory."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from activerules.errors import MixedActivity
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.parser import parse_module
+from activerules.ir.plan.facts import analyse
 from tests.ir.harness import Const, Duplicated, check_gradient
+from tests.ir.plan.planned import analyses_of
 
 CHOSEN = """
 @table = internal constant [2 x double] [double 2.0, double 3.0]
@@ -31,3 +37,15 @@ def test_c1_constant_tables_beside_active_memory_have_a_shadow():
     assert "[2 x double] zeroinitializer" in shadow
     for c in (False, True):
         check_gradient(CHOSEN, "f", [Duplicated, Const, Const], [np.array([0.7, -1.3]), c, 1])
+
+
+def test_c2_tables_that_may_be_returned_have_no_shadow():
+    returning = CHOSEN.replace("@f(ptr %p", "@f(ptr %ret, ptr %p").replace(
+        "  %at = ", "  store ptr %from, ptr %ret\n  %at = ", 1
+    )
+    known = analyses_of(returning, {})
+    ret, *others = known.request.parameters
+    parameters = (replace(ret, written_only=True), *others)
+    known.request = replace(known.request, parameters=parameters)
+    with pytest.raises(MixedActivity, match="table"):
+        analyse(known)

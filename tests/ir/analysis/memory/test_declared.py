@@ -4,9 +4,13 @@ import random
 
 import pytest
 
+from activerules.errors import NotYetSupported
 from activerules.ir.analysis.memory.addresses import Address
 from activerules.ir.analysis.memory.declared import _START, Declared
+from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, size_of
+from activerules.ir.plan.request import Pointee
+from tests.ir.plan.planned import analyses_of
 
 PERIODS = 6
 
@@ -38,3 +42,42 @@ def test_d1_bytes_without_a_declared_float_are_not_met(seed):
             assert found == touches
         met += found
     assert met > 10
+
+
+THROUGH_POINTER = """
+define double @f(ptr %p, i64 %k) {
+  %start = load ptr, ptr %p
+  %at = getelementptr i8, ptr %p, i64 OFFSET
+  store ptr null, ptr %at
+  %v = load double, ptr %start
+  ret double %v
+}
+"""
+
+
+def through_pointer(offset, activity="const"):
+    """The analyses of a function that stores a pointer there, and the data it reads through the
+    declared pointer at the start of `p`.
+    """
+    holder = MemoryObject("argument", "p")
+    data = Pointee(holder, ((0, "start"),), activity, "data", declared=Declared.array_of(DOUBLE))
+    text = THROUGH_POINTER.replace("OFFSET", str(offset))
+    known = analyses_of(text, {"p": Declared()}, (data,))
+    known.drop_changed_pointees()
+    start = next(i for i in known.request.function.instructions() if i.opcode == "load")
+    return known, set(known.memory.objects(start)), data.memory
+
+
+def test_d2_pointers_are_declared_where_none_of_them_is_changed():
+    known, found, data = through_pointer(8)
+    assert found == {data}
+    assert known.request.pointees
+
+
+@pytest.mark.parametrize("offset", [0, 4, "%k"])
+def test_d2_no_targets_are_declared_where_a_pointer_may_be_changed(offset):
+    known, found, data = through_pointer(offset)
+    assert found.isdisjoint({data})
+    assert not known.request.pointees
+    with pytest.raises(NotYetSupported, match="is replaced or removed"):
+        through_pointer(offset, "duplicated")

@@ -3,8 +3,12 @@
 import pytest
 
 from activerules.errors import FloatBitsInInteger
+from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.llvm.types import DOUBLE, FLOAT
 from tests.ir.harness import Const, Duplicated
+from tests.ir.plan.planned import analyses_of
 
 TWICE = """
 define double @f(ptr %p, i64 %k) {
@@ -56,3 +60,39 @@ def test_o1_nothing_is_assumed_of_variables_in_offsets():
             record.replace("DOUBLE", "double").replace("i64 %k, i32 1", "i64 %k")
             .replace("{ float, double }", "float")
         )  # fmt: skip
+
+
+TWO_FLOATS = """
+define double @f(ptr %p, i64 %i, i64 %k) {
+  %first = BASE
+  %second = OTHER
+  %a = getelementptr i8, ptr %first, i64 %i
+  %b = getelementptr i8, ptr %second, i64 %k
+  %x = load double, ptr %a
+  %y = load float, ptr %b
+  %wide = fpext float %y to double
+  %r = fmul double %x, %wide
+  ret double %r
+}
+"""
+LOADED = "load ptr, ptr %p"
+ARGUMENT = "getelementptr i8, ptr %p, i64 0"
+
+
+def pairs(base, other, declared):
+    """The pairs of accesses, a double and a float, that may overlap in part."""
+    known = analyses_of(TWO_FLOATS.replace("BASE", base).replace("OTHER", other), declared)
+    objects = set(known.types.accesses)
+    return [pair for o in objects for pair in partly_overlapping(o, known.types)]
+
+
+def test_o2_addresses_are_compared_from_one_base_or_from_the_start():
+    assert pairs(ARGUMENT, ARGUMENT, {})
+    assert pairs(LOADED, "getelementptr i8, ptr %first, i64 8", {})
+    assert not pairs(LOADED, LOADED, {})
+
+
+def test_o3_declared_memory_holds_floats_where_they_are_declared():
+    both = Declared(((0, DOUBLE), (8, FLOAT)), 12)
+    assert not pairs(ARGUMENT, ARGUMENT, {"p": both})
+    assert pairs(ARGUMENT, ARGUMENT, {"p": Declared.array_of(DOUBLE)})
