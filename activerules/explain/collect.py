@@ -206,14 +206,15 @@ class _Collector(_Reader):
         return min((p for p in inside if p.line), key=lambda p: p.line, default=SourceLine())
 
     def _kept(self, node: Node) -> Kept:
-        home = self.plan.home(node)
+        home, table = self.plan.home(node), self.plan.table(node)
         reason = why_kept(node, self.plan)
         culprit = self._location(reason.culprit)
         return Kept(
             what=describe(node, self.plan, self._name_of),
             location=self._location_of(node),
-            bytes=self.layout.field(node, home).size,
+            bytes=self.layout.field(node, home).size if table is None else table.size,
             loop=None if home is None else self._location_of_loop(home),
+            read_in=None if table is None else self._location_of_loop(table.loop),
             reason=reason.text + (f" at line {culprit.line}" if culprit.line else ""),
         )
 

@@ -60,13 +60,18 @@ class LoopLength:
 
 @dataclass(frozen=True)
 class Kept:
-    """A value on the tape: `bytes` per iteration of `loop`, or per call if that is None."""
+    """A value on the tape: `bytes` per iteration of `loop`, or per call if that is None.
+
+    read_in   if not None, the values of an array that the loop there reads: `bytes` for each entry
+              of the array between the first and the last that it may read
+    """
 
     what: str
     location: SourceLine
     bytes: int
     loop: SourceLine | None
     reason: str
+    read_in: SourceLine | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from activerules.explain.report import LoopLength, Report, RuleCall, SourceLine
+    from activerules.explain.report import Kept, LoopLength, Report, RuleCall, SourceLine
 
 Row = Sequence[str]
 
@@ -28,7 +28,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             "nothing",
             _counted(
                 [
-                    (where(k.location, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
+                    (where(k.location, here), k.what, _amount(k, here), k.reason)
                     for k in report.cached
                 ]
             ),
@@ -87,10 +87,11 @@ def _call(call: RuleCall, here: str) -> Row:
     return where(call.location, here), written, call.rule or f"{without}: {call.reason}"
 
 
-def _amount(size: int, loop: SourceLine | None, here: str) -> str:
-    if loop is None:
-        return f"{_bytes(size)} per call"
-    return f"{_bytes(size)} per iteration of the loop at {where(loop, here)}"
+def _amount(kept: Kept, here: str) -> str:
+    per = "call" if kept.loop is None else f"iteration of the loop at {where(kept.loop, here)}"
+    if kept.read_in is not None:
+        per = f"entry that the loop at {where(kept.read_in, here)} reads, per {per}"
+    return f"{_bytes(kept.bytes)} per {per}"
 
 
 def _bytes(size: int) -> str:

@@ -213,7 +213,8 @@ def _keeps(plan: Plan) -> tuple[object, ...]:
     """What distinguishes two plans of one function: the tape, and what rules are told."""
     rules = [use.request for use in plan.rules.values()]
     # plans of callees have copies of the functions to themselves: no two are alike
-    return plan.cache.kept, plan.retained, rules, plan.pairs
+    homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
+    return homes, plan.retained, rules, plan.pairs
 
 
 def _overlap_matters(plan: Plan) -> bool:

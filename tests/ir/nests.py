@@ -14,6 +14,8 @@ _SUBSCRIPTS = (
 class Nest:
     """The text of a function `void f(ptr a, i64 n, i64 m)`."""
 
+    pointers = ("a",)
+
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.lines: list[str] = []
@@ -23,13 +25,17 @@ class Nest:
         self.width = rng.choice(["m", "m", "m", "n", "5"])
         self.flat = rng.random() < 0.25
         self.flag = rng.choice(["", "nsw ", "nuw nsw "])
-        for _ in range(rng.randrange(1, 3)):
-            self._loop([], rng.randrange(1, 4))
+        self._body()
         body = "\n".join(self.lines)
+        parameters = ", ".join(f"ptr %{name}" for name in self.pointers)
         self.text = (
             "declare i64 @llvm.smax.i64(i64, i64)\n"
-            f"define void @f(ptr %a, i64 %n, i64 %m) {{\nentry:\n{body}\n  ret void\n}}\n"
+            f"define void @f({parameters}, i64 %n, i64 %m) {{\nentry:\n{body}\n  ret void\n}}\n"
         )
+
+    def _body(self) -> None:
+        for _ in range(self.rng.randrange(1, 3)):
+            self._loop([], self.rng.randrange(1, 4))
 
     def _new(self) -> str:
         self.count += 1
@@ -61,18 +67,20 @@ class Nest:
         test = self._emit(f"icmp {'slt' if step > 0 else 'sge'} i64 {i}, {bound}")
         self.lines.append(f"  br i1 {test}, label %{body}, label %{after}")
         self._begin(body)
-        inner = [*around, i]
-        if depth > 1 and rng.random() < 0.3:
-            self._statement(inner)
-        if depth > 1:
-            self._loop(inner, depth - 1)
-        if depth == 1 or rng.random() < 0.3:
-            self._guarded(inner)
+        self._inside([*around, i], depth)
         self.lines.append(f"  br label %latch{number}")
         self._begin(f"latch{number}")
         self.lines.append(f"  {i}.next = add {self.flag if step > 0 else ''}i64 {i}, {step}")
         self.lines.append(f"  br label %{head}")
         self._begin(after)
+
+    def _inside(self, inner: list[str], depth: int) -> None:
+        if depth > 1 and self.rng.random() < 0.3:
+            self._statement(inner)
+        if depth > 1:
+            self._loop(inner, depth - 1)
+        if depth == 1 or self.rng.random() < 0.3:
+            self._guarded(inner)
 
     def _guarded(self, around: list[str]) -> None:
         if self.rng.random() < 0.8:
@@ -126,3 +134,42 @@ class Nest:
     @staticmethod
     def _factor(token: str) -> str:
         return f"%{token}" if token in {"n", "m"} else token
+
+
+class ReadingNest(Nest):
+    """The text of a function `void f(ptr a, ptr b, i64 n, i64 m)`: an outer loop with a nest that
+    reads `b` and writes `a`, and behind it a loop that writes `b`.
+    """
+
+    pointers = ("a", "b")
+    reads = True
+
+    def _body(self) -> None:
+        self._loop([], 9)
+
+    def _inside(self, inner: list[str], depth: int) -> None:
+        if depth < 9:
+            super()._inside(inner, depth)
+            return
+        self._loop(inner, self.rng.randrange(2, 4))
+        self.reads = False
+        self._loop(inner, 1)
+        self.reads = True
+
+    def _statement(self, around: list[str]) -> None:
+        """a[s] = 0.4 a[s] + 0.3 b[t] b[u], or b[s] = 0.4 a[t] + 0.3 b[u] b[v]"""
+        target = self._entry("a" if self.reads else "b", around)
+        other = target if self.reads else self._entry("a", around)
+        x, y, z = (
+            self._emit(f"load double, ptr {pointer}")
+            for pointer in (other, self._entry("b", around), self._entry("b", around))
+        )
+        product = self._emit(f"fmul double {y}, {z}")
+        scaled = [self._emit(f"fmul double {v}, {c}") for v, c in ((product, 0.3), (x, 0.4))]
+        total = self._emit(f"fadd double {scaled[0]}, {scaled[1]}")
+        self.lines.append(f"  store double {total}, ptr {target}")
+
+    def _entry(self, base: str, around: list[str]) -> str:
+        subscript = self._subscript(around)
+        index = self._integer("0" if "rem" in subscript else subscript)
+        return self._emit(f"getelementptr double, ptr %{base}, i64 {index}")

@@ -19,7 +19,7 @@ from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
 from tests.ir.harness import compile_text
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import Nest
+from tests.ir.nests import Nest, ReadingNest
 
 SIZES = [(4, 4), (5, 3), (3, 6), (1, 5), (0, 3), (6, 6), (5, 7)]
 ROOM = 400  # elements on each side of where the base pointer leads
@@ -44,9 +44,9 @@ class Dual:
 def planned(text: str, checked: bool) -> tuple[Module, Plan]:
     module = parse_module(normalise(exposed(text), "f"))
     function = module.functions["f"]
-    a, n, m = function.arguments
+    *pointers, n, m = function.arguments
     parameters = (
-        Parameter(a, "duplicated", "a"),
+        *(Parameter(pointer, "duplicated", pointer.name) for pointer in pointers),
         Parameter(n, "const", "n", length=True),
         Parameter(m, "const", "m", length=True),
     )
@@ -65,26 +65,30 @@ def derivative(text: str, checked: bool) -> tuple[Any, Plan]:
 def directional(text: str, sizes: tuple[int, int], x: np.ndarray, v: np.ndarray) -> np.ndarray:
     """How the memory that is left changes with the memory at the start, in the direction `v`."""
     run = Interpreter(parse_module(normalise(text, "f")).functions["f"])
-    for k in range(2 * ROOM):
-        run.memory["a", 8 * (k - ROOM)] = Dual(x[k], v[k])
-    assert run.run([("a", 0), *sizes])
-    return np.array([run.memory["a", 8 * (k - ROOM)].t for k in range(2 * ROOM)])
+    names = [a.name for a in run.function.arguments[:-2]]
+    addresses = [(name, 8 * (k - ROOM)) for name in names for k in range(2 * ROOM)]
+    run.memory = {address: Dual(*pair) for address, *pair in zip(addresses, x, v, strict=True)}
+    assert run.run([*((name, 0) for name in names), *sizes], limit=200_000)
+    return np.array([run.memory[address].t for address in addresses])
 
 
-def call(compiled: Any, name: str, result: Any, *arrays: np.ndarray, sizes: Any) -> Any:
+def call(compiled: Any, name: str, result: Any, x: np.ndarray, bar: np.ndarray, sizes: Any) -> Any:
+    """Call a function with the arrays that are joined in `x`, and their shadows in `bar`."""
+    starts = range(0, len(x), 2 * ROOM)
+    arrays = [part[start : start + 2 * ROOM] for start in starts for part in (x, bar)]
     prototype = ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * len(arrays), *[ctypes.c_int64] * 2)
     function = prototype(compiled.engine.get_function_address(name))
     return function(*(array.ctypes.data + 8 * ROOM for array in arrays), *sizes)
 
 
-def check(seed: int, checked: bool) -> int:
+def check(seed: int, checked: bool, kind: type[Nest] = Nest) -> int:
     """How many sizes were compared."""
-    text = Nest(random.Random(seed)).text
+    text = kind(random.Random(seed)).text
     compiled, plan = derivative(text, checked)
     compared = 0
     for sizes in SIZES:
         numbers = np.random.default_rng(seed)
-        x, v, w = numbers.uniform(-1.0, 1.0, size=(3, 2 * ROOM))
+        x, v, w = numbers.uniform(-1.0, 1.0, size=(3, 2 * ROOM * len(kind.pointers)))
         bar = w.copy()
         if plan.assumptions and not call(
             compiled, "f.holds", ctypes.c_bool, x.copy(), bar, sizes=sizes
@@ -100,3 +104,7 @@ def check(seed: int, checked: bool) -> int:
 @pytest.mark.parametrize("block", range(4))
 def test_gradient(block: int) -> None:
     assert sum(check(seed, True) for seed in range(6 * block, 6 * block + 6)) > 20
+
+
+def test_gradient_of_nests_that_read_again() -> None:
+    assert sum(check(seed, True, ReadingNest) for seed in range(12)) > 60

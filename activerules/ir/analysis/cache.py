@@ -1,6 +1,7 @@
 """Cache plan: what the tape keeps and what the reverse sweep recomputes, by a minimum cut.
 
-Needs       the nodes the reverse sweep needs; a recipe, a size in bytes and a loop depth per node
+Needs       the nodes the reverse sweep needs; a recipe, a size in bytes and a loop depth per node;
+            the depth of the loop in whose rows it is kept, or has as many entries as it
 Gives       CachePlan, frozen: `kept` (on the tape), and `computed`, each with the nodes from which
             it is recomputed
 Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds
@@ -12,6 +13,7 @@ Source      Moses and Churavy (2020), Enzyme, sec. 3.4 (minimum cut for the cach
 The graph has two vertices per node, joined by an edge whose capacity is the cost of keeping it; an
 edge from the source to a node has the cost of recomputing it (infinite if that is impossible); a
 needed node is joined to the sink. Costs inside loops are multiplied by `LOOP_WEIGHT` per level.
+What is kept further out than it is computed is still read there: that costs what a load costs.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from types import MappingProxyType
 from activerules.ir.analysis.nodes import Node, Recipe
 
 LOOP_WEIGHT = 16.0
+RELOAD_COST = 0.25
 _NEVER = 1e18
+_DEEPEST = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +45,12 @@ def plan_cache(
     recipe: Callable[[Node], Recipe],
     size: Callable[[Node], int],
     depth: Callable[[Node], int],
+    kept_at: Callable[[Node], float],
 ) -> CachePlan:
     """Choose what to keep, by one maximum flow on the nodes that the needed ones depend on."""
     needed = frozenset(needed)
     recipes = _closure(needed, recipe)
-    network, source = _network(needed, recipes, size, depth)
+    network, source = _network(needed, recipes, size, depth, kept_at)
     reachable = network.reachable(source)
     kept: set[Node] = set()
     computed: dict[Node, tuple[Node, ...]] = {}
@@ -69,19 +74,22 @@ def _network(
     recipes: dict[Node, Recipe],
     size: Callable[[Node], int],
     depth: Callable[[Node], int],
+    kept_at: Callable[[Node], float],
 ) -> tuple[_Network, int]:
     """The graph of the module docstring with a maximum flow in it, and its source."""
     network = _Network()
     source, sink = network.vertex("source"), network.vertex("sink")
     for node, how in recipes.items():
-        weight = LOOP_WEIGHT ** min(depth(node), 8)
+        weight = LOOP_WEIGHT ** min(depth(node), _DEEPEST)
+        kept = LOOP_WEIGHT ** min(kept_at(node), _DEEPEST)
         below, above = network.vertex((node, 0)), network.vertex((node, 1))
         if how.cost is None:
             network.edge(source, below, _NEVER)
         elif how.cost:
             network.edge(source, below, how.cost * weight)
         if how.cost is None or how.operands or how.cost:
-            network.edge(below, above, max(size(node), 0.5) * weight)
+            read = RELOAD_COST * weight if kept < weight else 0.0
+            network.edge(below, above, max(size(node), 0.5) * kept + read)
         for operand in how.operands:
             network.edge(network.vertex((operand, 1)), below, _NEVER)
         if node in needed:

@@ -8,15 +8,16 @@ Invariants  P1  it computes what the primal computes, in the same order, and wri
                 integers, never floats
             P3  every reference it takes is put on the list of owned objects at once; a reference
                 that a call returned is lost if memory runs out before it is on the list
-            P4  a kept value is stored once per iteration of its home loop, right after its
-                definition
+            P4  a kept value is stored right after its definition, each time it is computed: in an
+                iteration of its home, or for one entry of its table, always the same value
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
+from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.lanes import per_lane
@@ -26,7 +27,7 @@ from activerules.ir.llvm.builder import Builder, add_incoming, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I32, I64, PTR, align_up
+from activerules.ir.llvm.types import I8, I32, I64, PTR, align_up
 from activerules.ir.plan.layout import ALIGNMENT, Layout, stack_size, taken_type
 from activerules.ir.plan.plan import Plan
 
@@ -83,6 +84,7 @@ class _Augmenter(AugmentedCode):
         for i in own[:-1]:
             self._instruction(i, live)
         if live:
+            self._make_tables(block)
             self._end(block)
         self._terminator(block)
         self.tails[block] = self.current
@@ -112,6 +114,43 @@ class _Augmenter(AugmentedCode):
         for phi in phis:
             self._keep(Primal(phi), self.values[phi])
             self._keep_shadow(phi)
+
+    def _make_tables(self, block: Block) -> None:
+        """Before the terminator of the preheader of a loop: reserve the tables that it fills.
+
+        What is kept is where the entry of address 0 would be.
+        """
+        for node, keeping in self.plan.keeping.items():
+            table = keeping.table
+            if table is None or table.loop.preheader is not block:
+                continue
+            size, one = self.b.const(I64, table.size), self.b.const(I64, 1)
+            count = self._integer(table.count, table.counters)
+            count = self.b.intrinsic("llvm.smax", I64, [count, one])
+            rows = self.b.call(
+                "activerules.tape.reserve_rows", PTR, [self.parameters.tape, count, size]
+            )
+            self._fail_if_null(rows)
+            start = self.b.cast("ptrtoint", self._value(table.base), I64)
+            first = self.b.binary("mul", self._integer(table.first, table.counters), size)
+            start = self.b.binary("add", start, first)
+            back = self.b.binary("sub", self.b.const(I64, 0), start)
+            base = self.b.gep(I8, rows, [back])
+            self.slots.tables[table] = base
+            address, _ = self.slots.slot(self.b, node)
+            self.b.store(base, address, metadata=self.scopes.tape_access)
+
+    def _integer(self, poly: Poly, counters: Mapping[Loop, Value]) -> Value:
+        """The value of a polynomial, modulo 2^64."""
+        total: Value = self.b.const(I64, 0)
+        for monomial, c in poly.terms.items():
+            term: Value = self.b.const(I64, c)
+            for atom in monomial:
+                value = counters[atom] if isinstance(atom, Loop) else atom
+                assert isinstance(value, Value)
+                term = self.b.binary("mul", term, self._value(value))
+            total = self.b.binary("add", total, term)
+        return total
 
     def _end(self, block: Block) -> None:
         """Before the terminator of the preheader of a loop of known length: reserve its rows."""

@@ -53,7 +53,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         b = Builder([], names_of(plan), declarations)
         super().__init__(plan, scopes, b, self.parameters.primal, self.parameters.shadow)
         self.layout = layout
-        self.slots = Slots(plan, layout, self.parameters.frame, scopes)
+        self.slots = Slots(plan, layout, self.parameters.frame, scopes, self._value)
         self.function = Function(
             suffixed(plan.request.name, ".augmented"),
             I32,

@@ -93,7 +93,9 @@ class _Reverser:
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
-        self.slots = Slots(plan, layout, self.parameters.frame, scopes)
+        self.slots = Slots(
+            plan, layout, self.parameters.frame, scopes, lambda value: self.values.primal(value)
+        )
         self.values = AtHand(plan, layout, self.parameters, self.slots, self.b)
         self.bases: dict[Loop, Instruction] = {}
         self.counts: dict[Loop, Instruction] = {}

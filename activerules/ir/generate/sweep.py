@@ -6,13 +6,14 @@ per lane); then `ptr frame` and `ptr tape`; `reverse` also takes the memory for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from activerules.ir.analysis.loops.trip_counts import TripCount
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.analysis.types.copies import CopiedScalar
+from activerules.ir.analysis.variation import Table
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
 from activerules.ir.llvm.cfg import Loop
@@ -164,16 +165,36 @@ class RowState:
 
 @dataclass(eq=False)
 class Slots:
-    """Addresses of kept nodes in the function under construction."""
+    """Addresses of kept nodes in the function under construction.
+
+    value_of   a value of the primal there
+    tables     where tables are, if this function has made them; else that is read from their slots
+    """
 
     plan: Plan
     layout: Layout
     frame: Value
     scopes: Scopes
+    value_of: Callable[[Value], Value]
     state: dict[Loop, RowState] = field(default_factory=dict[Loop, RowState])
+    tables: dict[Table, Value] = field(default_factory=dict[Table, Value])
 
     def address(self, b: Builder, node: Node) -> tuple[Value, TapeSlot]:
-        """A pointer to the node's slot, in the current iterations."""
+        """A pointer to where the node is kept in the current iterations: its slot, or an entry of
+        its table.
+        """
+        table = self.plan.table(node)
+        if table is None or not isinstance(node, Primal):
+            return self.slot(b, node)
+        t = node.value.type
+        base = self.tables.get(table)
+        if base is None:
+            base = b.load(PTR, self.slot(b, node)[0], metadata=self.scopes.tape_access)
+        distance = b.cast("ptrtoint", self.value_of(table.pointer), I64)
+        return b.gep(I8, base, [distance]), TapeSlot(0, table.size, t)
+
+    def slot(self, b: Builder, node: Node) -> tuple[Value, TapeSlot]:
+        """A pointer to the node's slot in the frame or in a row."""
         home = self.plan.home(node)
         slot = self.layout.field(node, home)
         if home is None:

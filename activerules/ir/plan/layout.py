@@ -11,6 +11,7 @@ Invariants  T1  a node of a loop lies in a row of that loop; its address needs o
                 iteration k is at base + length * offset + k * size
             T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
                 previous row
+            T5  a value that is kept by address has a Table, whose address lies in such a slot
             docs/decisions/0002 gives the reasons.
 """
 
@@ -82,7 +83,7 @@ class Layout:
     rows: dict[Loop, RowLayout]
 
     def field(self, node: Node, home: Loop | None) -> TapeSlot:
-        """The slot of a kept node."""
+        """The slot of a kept node, or of the address of its table."""
         return self.frame[node] if home is None else self.rows[home].fields[node]
 
 
@@ -124,6 +125,8 @@ def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlo
 def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
     """Size, alignment and type of a slot."""
     match node:
+        case Primal() if plan.table(node) is not None:
+            return 8, 8, PTR
         case Primal(value):
             t = I8 if value.type == I1 else value.type
             named = plan.request.module.types

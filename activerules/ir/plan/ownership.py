@@ -2,7 +2,7 @@
 
 Needs       Facts; memory the reverse sweep reads (`retained`), memory that outlives the call
             (`escaped`), the calls with rules
-Gives       Ownership, frozen
+Gives       Ownership, frozen; `refuse_leaving`
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from activerules.errors import MixedActivity
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
 from activerules.ir.llvm.model import Argument, Instruction, Value
+from activerules.ir.llvm.refusal import refusal
 from activerules.ir.normal.effects import effect_of
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.marked import RuleUse
 from activerules.ir.plan.tape_arrays import arrays_in_rows, is_plain
+
+MADE = frozenset({"allocation", "result"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,27 @@ def plan_ownership(
         deferred=frozenset(i for i in calls if _is_deferred(i, retained, facts)),
         unowned={use.call: _unowned(use, retained, facts) for use in rules},
     )
+
+
+def refuse_leaving(i: Instruction, facts: Facts) -> None:
+    """Refuse to leave allocated memory, whose shadow the tape owns, in memory of the caller that is
+    not made for results.
+    """
+    request, memory = facts.request, facts.memory
+    if request.callee or (i.opcode != "store" and i not in memory.called):
+        return
+    for o in {o for w in memory.writes_of(i) for o in memory.written_by(w)}:
+        left = memory.contents.get(o, frozenset()) & facts.activity.active_memory
+        known = o.is_local or o in request.filled or o in request.changing
+        if not known and any(p.kind in MADE for p in left):
+            raise refusal(
+                i,
+                "allocated memory with a derivative is left in memory of the caller",
+                "the shadow of what the function allocates is released when the gradient "
+                "returns; the caller's shadow would hold a pointer that leads nowhere",
+                ["allocate it in the caller, with a shadow, and pass both"],
+                MixedActivity,
+            )
 
 
 def _is_needless(call: Instruction, in_rows: frozenset[MemoryObject], facts: Facts) -> bool:

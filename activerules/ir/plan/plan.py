@@ -29,6 +29,7 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.analysis.types.copies import CopiedScalar
+from activerules.ir.analysis.variation import Keeping, Table
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.plan.callees import CalleeUse
@@ -56,6 +57,7 @@ class Plan(Facts):
     tracked       loads and stores of arrays whose shadows tell which floats the program used
     across_blocks values whose cotangents are summed in several blocks
     fixed_data    values that are addresses of the data of counted memory, which never moves
+    keeping       where values of the primal are kept, which may be outside of their own loop
     pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
@@ -78,11 +80,16 @@ class Plan(Facts):
     overwriters: Mapping[Instruction, Instruction]
     assumptions: tuple[Assumption, ...]
     copies: Mapping[Value, Value]
+    keeping: Mapping[Node, Keeping]
     pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:
-        """The innermost loop in whose rows a node is kept; None: in the frame."""
-        return home_of(node, self.flow)
+        """The innermost loop in whose rows a node, or its table, is kept; None: in the frame."""
+        return self.keeping[node].home if node in self.keeping else home_of(node, self.flow)
+
+    def table(self, node: Node) -> Table | None:
+        """The table in which a node is kept by address; its home has where the table is."""
+        return self.keeping[node].table if node in self.keeping else None
 
 
 def home_of(node: Node, flow: ControlFlow) -> Loop | None:

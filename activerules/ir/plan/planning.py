@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from activerules.errors import MixedActivity
-from activerules.ir.analysis.cache import CachePlan, plan_cache
+from activerules.ir.analysis.cache import RELOAD_COST, CachePlan, plan_cache
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header, is_counted
@@ -31,6 +30,7 @@ from activerules.ir.analysis.nodes import (
 from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import speculated
+from activerules.ir.analysis.variation import Keeping, Variation
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.slopes import absorbing, is_finite
 from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
@@ -49,7 +49,7 @@ from activerules.ir.plan.marked import (
     refuse_without_keys,
     site_of,
 )
-from activerules.ir.plan.ownership import plan_ownership
+from activerules.ir.plan.ownership import MADE, plan_ownership, refuse_leaving
 from activerules.ir.plan.plan import Plan, home_of
 from activerules.ir.plan.prepare import prepare
 from activerules.ir.plan.request import Request
@@ -59,10 +59,8 @@ from activerules.ir.plan.tape_arrays import escaped
 from activerules.ir.plan.tracking import tracked_accesses
 
 # in bytes of tape that are worth avoiding it (nodes.Recipe)
-RELOAD_COST = 0.25
 INDUCTION_COST = 0.05
 NEVER_KEPT = 1 << 40
-_MADE = frozenset({"allocation", "result"})
 
 
 def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
@@ -100,6 +98,9 @@ class _Planner:
             facts.integers, may_assume=facts.request.checked and not facts.request.callee
         )
         self.overwriters: dict[Instruction, Instruction | None] = {}
+        self.variation = Variation(
+            facts.integers, self.loops, facts.memory, self.dependence, self.overwriters
+        )
         self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def decide(self) -> Callable[..., Plan]:
@@ -136,6 +137,7 @@ class _Planner:
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,
+            keeping={n: k for n in cache.kept if (k := self._keeping(n)) is not None},
             ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
             mirrored=mirrored(self.facts),
             undone=undone_copies(self.facts, needs),
@@ -167,7 +169,7 @@ class _Planner:
                 continue
             for i in block.instructions:
                 self._refuse_moving(i)
-                self._refuse_leaving(i)
+                refuse_leaving(i, self.facts)
                 needed = self._needs(i)
                 if needed is not None:
                     needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
@@ -176,8 +178,28 @@ class _Planner:
                         joins.add(block)
         reversal = plan_reversal(self.flow, self.facts.returns, work, joins)
         needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
-        cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
-        return needs, reversal, cache
+        return needs, reversal, self._choose_kept(needed, reversal)
+
+    def _choose_kept(self, needed: set[Node], reversal: Reversal) -> CachePlan:
+        """The cache plan; entries of tables are found by addresses, which it must provide, too."""
+        while True:
+            cache = plan_cache(
+                needed,
+                lambda n: self._recipe(n, reversal),
+                self._size,
+                self._depth,
+                lambda n: k.depth if (k := self._keeping(n)) is not None else self._depth(n),
+            )
+            tables = [k.table for n in cache.kept if (k := self._keeping(n)) and k.table]
+            more = {Primal(table.pointer) for table in tables} - needed
+            if not more:
+                return cache
+            needed |= more
+
+    def _keeping(self, node: Node) -> Keeping | None:
+        """Where a node is kept, if that may be further out than where it is computed."""
+        value = node.value if isinstance(node, Primal) else None
+        return self.variation.keeping(value) if isinstance(value, Instruction) else None
 
     # --- what the reverse of an instruction needs ---
 
@@ -444,26 +466,6 @@ class _Planner:
                     ["use an array of fixed size"],
                 )
 
-    def _refuse_leaving(self, i: Instruction) -> None:
-        """Refuse to leave allocated memory, whose shadow the tape owns, in memory of the caller
-        that is not made for results.
-        """
-        request = self.facts.request
-        if request.callee or (i.opcode != "store" and i not in self.memory.called):
-            return
-        for o in {o for w in self.memory.writes_of(i) for o in self.memory.written_by(w)}:
-            left = self.memory.contents.get(o, frozenset()) & self.activity.active_memory
-            known = o.is_local or o in request.filled or o in request.changing
-            if not known and any(p.kind in _MADE for p in left):
-                raise refusal(
-                    i,
-                    "allocated memory with a derivative is left in memory of the caller",
-                    "the shadow of what the function allocates is released when the gradient "
-                    "returns; the caller's shadow would hold a pointer that leads nowhere",
-                    ["allocate it in the caller, with a shadow, and pass both"],
-                    MixedActivity,
-                )
-
     def _size(self, node: Node) -> int:
         match node:
             case Primal(value) | Shadow(value) if self._moves(value):
@@ -515,7 +517,7 @@ class _Planner:
                     found |= self.memory.objects(operand)
             if use.result is not None:
                 found.add(MemoryObject("result", use.call))
-        return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
+        return frozenset(o for o in found | self._owners(found) if o.kind in MADE)
 
     def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
         """Calls of functions whose primal would release memory that the reverse sweep reads: their

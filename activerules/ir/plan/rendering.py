@@ -100,9 +100,11 @@ def render_kept(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _bytes_of(node: Node, plan: Plan, layout: Layout) -> str:
-    home = plan.home(node)
-    size = layout.field(node, home).size
+    home, table = plan.home(node), plan.table(node)
+    size = layout.field(node, home).size if table is None else table.size
     per = "call" if home is None else f"iteration of %{home.header.name}"
+    if table is not None:
+        per = f"entry that %{table.loop.header.name} reads, per {per}"
     return f"{size} byte{'s' * (size != 1)} per {per}"
 
 

@@ -19,9 +19,9 @@ from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import is_invariant
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.repeated_loads import is_plain_load, repeated_loads
+from activerules.ir.analysis.variation import changes_in
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import size_of
 
 
 def forward_loads(
@@ -70,13 +70,7 @@ class _Mover:
     def _may_leave(self, i: Instruction, loop: Loop) -> bool:
         if not is_plain_load(i) or not is_invariant(i.operands[0], loop):
             return False
-        size = size_of(i.type, self.memory.named_types)
-        return all(
-            write.instruction.opcode == "store"
-            and not self.dependence.met_in_loop(i, write.instruction, loop)
-            for write in self.memory.hitting(i.operands[0], size)
-            if write.instruction.owner in loop.blocks
-        )
+        return not changes_in(i, loop, self.memory, self.dependence)
 
 
 def _replace(function: Function, instead: dict[Value, Value]) -> None:

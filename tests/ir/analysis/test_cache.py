@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from activerules.ir.analysis.cache import LOOP_WEIGHT, plan_cache
+from activerules.ir.analysis.cache import LOOP_WEIGHT, RELOAD_COST, plan_cache
 from activerules.ir.analysis.nodes import AT_HAND, MUST_KEEP, Recipe
 
 LARGE = 1e15
@@ -21,11 +21,14 @@ class Problem:
     recipes: tuple[Recipe, ...]
     sizes: tuple[int, ...]
     depths: tuple[int, ...]
+    kept_at: tuple[float, ...]
     needed: frozenset[int]
 
     def cost(self, kept: frozenset[int]) -> float:
         """Bytes kept and work done again; infinite if a needed node cannot be had."""
-        total = sum(max(self.sizes[n], 0.5) * LOOP_WEIGHT ** self.depths[n] for n in kept)
+        total = sum(max(self.sizes[n], 0.5) * LOOP_WEIGHT ** self.kept_at[n] for n in kept)
+        further_out = [n for n in kept if self.kept_at[n] < self.depths[n]]
+        total += sum(RELOAD_COST * LOOP_WEIGHT ** self.depths[n] for n in further_out)
         work, seen = list(self.needed), set(self.needed)
         while work:
             node = work.pop()
@@ -61,8 +64,9 @@ def _problem(rng: random.Random) -> Problem:
             recipes.append(Recipe(operands, rng.choice([0.0, 0.25, 2.0, 8.0])))
     sizes = tuple(rng.choice([1, 4, 8, 24]) for _ in range(count))
     depths = tuple(rng.randrange(3) for _ in range(count))
+    kept_at = tuple(max(0.0, depth - rng.choice([0, 0, 0.5, 1])) for depth in depths)
     needed = frozenset(rng.sample(range(count), rng.randrange(1, count)))
-    return Problem(tuple(recipes), sizes, depths, needed)
+    return Problem(tuple(recipes), sizes, depths, kept_at, needed)
 
 
 @pytest.mark.parametrize("number", range(300))
@@ -73,6 +77,7 @@ def test_k1_k2_k3_choice_is_sound_and_cheapest(number: int) -> None:
         lambda n: problem.recipes[n],  # type: ignore[call-overload]
         lambda n: problem.sizes[n],  # type: ignore[call-overload]
         lambda n: problem.depths[n],  # type: ignore[call-overload]
+        lambda n: problem.kept_at[n],  # type: ignore[call-overload]
     )
     assert not plan.kept & plan.computed.keys()
     assert plan.needed <= plan.kept | plan.computed.keys()

@@ -1,10 +1,14 @@
 """Where the tape keeps what, for random programs."""
 
 import itertools
+import random
 
 from activerules.ir.analysis.nodes import Link
+from activerules.ir.llvm.types import PTR
 from activerules.ir.plan.layout import make_layout
+from tests.ir.nests import ReadingNest
 from tests.ir.plan.planned import random_plans
+from tests.ir.test_nests import planned
 
 LAYOUTS = [(plan, make_layout(plan)) for plan, _ in random_plans()]
 
@@ -49,3 +53,15 @@ def test_t4_a_row_of_unknown_length_begins_with_a_pointer():
         assert apart(row.fields.values())
         assert min((slot.offset for slot in row.fields.values()), default=8) >= 8
         assert row.size >= 8
+
+
+def test_t5_a_table_is_found_by_an_address_in_the_slot_of_its_value():
+    plans = [planned(ReadingNest(random.Random(seed)).text, False)[1] for seed in range(20)]
+    found = 0
+    for plan in plans:
+        layout = make_layout(plan)
+        for node, keeping in plan.keeping.items():
+            if keeping.table is not None:
+                assert layout.field(node, keeping.table.loop.parent).type is PTR
+                found += 1
+    assert found

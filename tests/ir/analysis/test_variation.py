@@ -1,0 +1,163 @@
+"""Where values change and are kept, by execution: random nests of loops in an interpreter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.variation import Keeping, Table, Variation
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.plan import planning
+from activerules.ir.plan.plan import Plan
+from tests.ir.interpreter import Interpreter
+from tests.ir.nests import ReadingNest
+from tests.ir.test_nests import planned
+
+SIZES = [(4, 5), (5, 3), (1, 4)]
+
+
+class Run:
+    """A program in the interpreter; `runs` tells how often each loop was entered, `steps` also how
+    often it went on.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.flow = plan.flow
+        self.interpreter = Interpreter(plan.request.function)
+        self.interpreter.flow = plan.flow
+        self.runs: dict[Loop, int] = dict.fromkeys(plan.flow.loops, 0)
+        self.steps: dict[Loop, int] = dict.fromkeys(plan.flow.loops, 0)
+        self.interpreter.at_block = self._at_block
+
+    def _at_block(self, block: Block) -> None:
+        loop = self.flow.loop_of(block)
+        if loop is not None and loop.header is block:
+            self.steps[loop] += 1
+            self.runs[loop] += self.interpreter.counters[loop] == 0
+
+    def __call__(self, sizes: tuple[int, int], at_value: Callable[[Instruction], None]) -> None:
+        names = [a.name for a in self.interpreter.function.arguments[:-2]]
+        rng = random.Random(1)
+        self.interpreter.memory = {
+            (name, 8 * k): rng.random() for name in names for k in range(-400, 400)
+        }
+        self.interpreter.at_value = at_value
+        assert self.interpreter.run([*((name, 0) for name in names), *sizes], limit=200_000)
+
+    def around(self, value: Instruction) -> list[Loop]:
+        loop = self.flow.loop_of(value.owner)
+        return list(loop.ancestors()) if loop is not None else []
+
+
+def runs(seeds: range) -> list[tuple[Plan, Variation, tuple[int, int]]]:
+    found = []
+    for seed in seeds:
+        made: list[Variation] = []
+
+        def variation(*facts: Any, made: list[Variation] = made) -> Variation:
+            made.append(Variation(*facts))
+            return made[-1]
+
+        planning.Variation, before = variation, planning.Variation
+        try:
+            _, plan = planned(ReadingNest(random.Random(seed)).text, checked=False)
+        finally:
+            planning.Variation = before
+        found += [(plan, made[0], sizes) for sizes in SIZES]
+    return found
+
+
+RUNS = runs(range(100, 125))
+
+
+class Same:
+    """Collects values by keys, and asserts that each key has one value only."""
+
+    def __init__(self) -> None:
+        self.found: dict[object, Any] = {}
+        self.repeated = 0
+
+    def note(self, key: object, value: Any) -> None:
+        self.repeated += key in self.found
+        assert self.found.setdefault(key, value) == value, key
+
+
+def test_w1_a_value_is_the_same_where_the_loops_it_changes_in_are() -> None:
+    repeated = 0
+    for plan, variation, sizes in RUNS:
+        run, same = Run(plan), Same()
+
+        def note(i: Instruction, run: Run = run, same: Same = same, known=variation) -> None:
+            around = run.around(i)
+            for k, loop in enumerate(around):
+                if loop not in known.loops(i):
+                    inside = [one for one in around[:k] if one in known.loops(i)]
+                    counters = tuple(run.interpreter.counters[one] for one in inside)
+                    key = (i, loop, run.runs[loop], counters)
+                    same.note(key, run.interpreter.values[i])
+
+        run(sizes, note)
+        repeated += same.repeated
+    assert repeated > 1000
+
+
+def kept(plan: Plan) -> dict[Value, Keeping]:
+    return {node.value: keeping for node, keeping in plan.keeping.items()}  # type: ignore[union-attr]
+
+
+def test_w2_one_value_per_iteration_of_the_home_and_entry_of_the_table() -> None:
+    repeated = tables = 0
+    for plan, _, sizes in RUNS:
+        run, same, keepings = Run(plan), Same(), kept(plan)
+        tables += sum(keeping.table is not None for keeping in keepings.values())
+
+        def note(i: Instruction, run: Run = run, same: Same = same, keepings=keepings) -> None:
+            if i not in keepings:
+                return
+            home, table = keepings[i].home, keepings[i].table
+            step = run.steps[home] if home is not None else 0
+            turn = run.runs[table.loop] if table is not None else 0
+            address = run.interpreter.values[table.pointer] if table is not None else None
+            same.note((i, step, turn, address), run.interpreter.values[i])
+
+        run(sizes, note)
+        repeated += same.repeated
+    assert tables > 3
+    assert repeated > 1000
+
+
+def test_w3_what_is_read_while_the_loop_of_a_table_runs_is_an_entry() -> None:
+    read = 0
+    for plan, _, sizes in RUNS:
+        tables = {v: k.table for v, k in kept(plan).items() if k.table is not None}
+        run = Run(plan)
+        bounds: dict[tuple[Table, int], tuple[int, int]] = {}
+
+        def note(i: Instruction, run: Run = run, tables=tables, bounds=bounds) -> None:
+            nonlocal read
+            if i not in tables:
+                return
+            table, values = tables[i], run.interpreter.values
+            key = (table, run.runs[table.loop])
+            if key not in bounds:
+                first, count = (_value(p, table, values) for p in (table.first, table.count))
+                base = values[table.base][1]
+                bounds[key] = base + first * table.size, base + (first + count) * table.size
+            start, end = bounds[key]
+            assert start <= values[table.pointer][1] < end
+            read += 1
+
+        run(sizes, note)
+    assert read > 100
+
+
+def _value(p: Poly, table: Table, values: dict[Value, Any]) -> int:
+    total = 0
+    for monomial, c in p.terms.items():
+        for atom in monomial:
+            c *= values[table.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
+        total += c
+    return total
