@@ -1,5 +1,5 @@
-"""What a value of a Numba type is made of, and what is done to all of its parts.
+"""The structure of a value of a Numba type, and operations on all of its parts.
 
-`layout` has the tree of a type, which every question about activity asks; `walk` goes over LLVM
-values in step with it, and `shadows` and `identity` are what its visitors do.
+`layout` builds the tree of a type, which answers every question about activity; `walk` traverses
+LLVM values along that tree, with visitors in `shadows` and `identity`.
 """

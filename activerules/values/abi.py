@@ -33,14 +33,14 @@ _ADDRESSES = (types.RawPointer, types.PyObject)
 
 @dataclass(frozen=True)
 class AbiParameter:
-    """One LLVM parameter: its type as text, and what it means."""
+    """One LLVM parameter: its type as text, and its role in the value."""
 
     llvm: str
     role: Role
 
 
 def flatten(numba_type: types.Type) -> tuple[AbiParameter, ...]:
-    """Return the slots of one argument of type `numba_type`, in the order of the calling
+    """The LLVM parameters that an argument of this type becomes, in the order of the calling
     convention.
     """
     return tuple(_slots(default_manager.lookup(numba_type)))

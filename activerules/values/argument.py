@@ -1,4 +1,4 @@
-"""An argument of a differentiated function, as everything that looks at values is told of it."""
+"""An argument of a differentiated function: its name, type and activity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activerules.values.layout import Node, Path, ValueActivity, show
 
 @dataclass(frozen=True)
 class ArgumentSpec:
-    """One argument of a differentiated function: its name, Numba type and activity."""
+    """One argument, or one part of it (`x[0].w`), of a differentiated function."""
 
     name: str
     numba_type: Any
@@ -27,7 +27,7 @@ class ArgumentSpec:
         return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
 
     def part(self, path: Path, node: Node) -> ArgumentSpec:
-        """A part of the argument."""
+        """The part at this path, with the path in its name and the same activity."""
         return replace(self, name=self.name + show(path), numba_type=node.numba_type)
 
 

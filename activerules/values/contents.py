@@ -1,10 +1,10 @@
-"""What is in memory of objects, in the IR of the caller: fields of instances, items of lists and
+"""The contents of objects, in the IR of the caller: fields of instances, items of lists and
 dictionaries.
 
 Needs       the Numba type of a value, and the value
 Gives       `field_values`: the fields of an instance; `parts_of`: the items of tuples
             `entries_of`: the items of lists, the entries of dictionaries; `each_address`: a loop
-            over where they are; `array_of_record`: a record as the only element of an array
+            over their addresses; `array_of_record`: a record as the only element of an array
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def parts_of(builder: Builder, found: Any, *values: Any) -> Iterator[tuple[Any, 
 
 
 def field_values(context: Context, builder: Builder, found: Any, value: Any) -> list[Any]:
-    """What an instance holds in each of its fields, borrowed."""
+    """The values of the fields of an instance, as borrowed references."""
     struct = struct_of(context, builder, found, value)
     return [struct[k] for k in range(len(fields_of(found)))]
 
 
 def struct_of(context: Context, builder: Builder, found: Any, value: Any) -> Any:
-    """The memory of an instance, as a struct whose items can be read by number; all zero for a
-    field that is not set.
+    """The memory of an instance, as a struct whose fields can be read by index; all zero if the
+    reference is null, as in a field that is not set.
     """
     pointer = memory_of(context, builder, found, value)
     nothing = cgutils.alloca_once(builder, pointer.type.pointee, zfill=True)
@@ -76,8 +76,8 @@ class Entries:
     """The items of typed lists, or the entries of typed dictionaries: hash, key and value.
 
     array_type  the type of an array over them
-    arrays      such an array for each list or dictionary, which borrows it; an empty one for a
-                field that is not set, and where the keys are not those of the first
+    arrays      one such array per list or dictionary, borrowing its memory; empty for a field that
+                is not set, and for a dictionary whose keys differ from those of the first
     alike       whether all have the keys of the first
     """
 
@@ -87,8 +87,8 @@ class Entries:
 
 
 def entries_of(context: Context, builder: Builder, found: Any, values: Sequence[Any]) -> Entries:
-    """The items or entries of lists or dictionaries of one type. The keys of a dictionary lie where
-    they do in the first from now on, if they are the same.
+    """The items or entries of lists or dictionaries of one type. Dictionaries with the keys of the
+    first are reordered, so that each key has the same index as in the first.
     """
     array_type = items_array(found)
     data = [context.make_helper(builder, found, value=value).data for value in values]
@@ -116,7 +116,7 @@ def _items_of_list(builder: Builder, array: Callable[..., Any], lp: Any) -> Any:
 
 
 def _set(builder: Builder, struct: Any) -> Any:
-    """The struct of a list or dictionary; one of zeros for a field that is not set."""
+    """The struct of a list or dictionary; a struct of zeros for a field that is not set."""
     nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
     nothing = builder.bitcast(nothing, struct.type)
     return builder.select(cgutils.is_null(builder, struct), nothing, struct)
@@ -131,7 +131,7 @@ def _array_at(
     length: Any,
     origin: Any,
 ) -> Any:
-    """An array that borrows the memory a pointer in a struct leads to, from an item on."""
+    """An array that borrows the memory behind a pointer in a struct, from item `origin` on."""
     place = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
@@ -142,8 +142,8 @@ def _array_at(
 
 
 def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any) -> None:
-    """Let an array be `length` items that begin at `data`, with no reference to their memory."""
-    from numba.np.arrayobj import populate_array  # with Numba's strings, which take long to load
+    """Make an array of `length` items that begin at `data`, without a reference to their memory."""
+    from numba.np.arrayobj import populate_array  # it imports Numba's strings, which is slow
 
     populate_array(
         array,
@@ -156,7 +156,7 @@ def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any)
 
 
 def array_of_record(context: Context, builder: Builder, found: Any, record: Any) -> tuple[Any, Any]:
-    """An array that borrows a record, its only element; its type first."""
+    """The type of an array, and an array, whose only element is a borrowed record."""
     array_type = types.Array(found, 1, "C", aligned=found.aligned)
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(found.size)
@@ -169,8 +169,8 @@ def array_of_record(context: Context, builder: Builder, found: Any, record: Any)
 def each_address(
     context: Context, builder: Builder, found: Any, entries: Entries
 ) -> Generator[tuple[Any, ...]]:
-    """A loop over where items are at the same index of lists of one type, or by the same key in
-    dictionaries: as many items as the first has, none if another has more or fewer.
+    """A loop over the addresses of the items at the same index of lists of one type, or with the
+    same key in dictionaries: over all items of the first, or none if the lengths differ.
     """
     make = partial(context.make_array(entries.array_type), context, builder)
     made = [make(array) for array in entries.arrays]

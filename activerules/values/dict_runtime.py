@@ -1,4 +1,4 @@
-"""Keys of typed dictionaries for compiled derivatives: what the engine calls and does not see.
+"""Keys of typed dictionaries in compiled derivatives: functions that are opaque to the engine.
 
 Gives       `DEFINITIONS`, LLVM functions on Numba's own NB_Dict: they find, add and remove keys,
             with Numba's C functions, and leave values alone
@@ -10,9 +10,9 @@ Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used
             K2  the entries of every dictionary that is looked into begin at a multiple of their
                 size, counted from `keys`: so values lie at one offset in a period, which the
                 engine can tell from the rest. Numba's C code reads the offset from the header, so
-                that it takes such a dictionary as any other
-            K3  the place of an entry changes only where visible code moves the values
-                (`typed_dicts`), or, before the first look, to bring K2 about
+                it handles such a dictionary like any other
+            K3  the index of an entry changes only where visible code moves the values
+                (`typed_dicts`), or before the first access, to establish K2
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ Gives       `extent_of`: the bytes an array may touch
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
             X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
-                table, which a function of our own goes through (`extent_tables`).
-                Of twelve arrays there are a hundred pairs, whose code took longer to compile than
-                their derivative.
+                table, which a function of our own goes through (`extent_tables`). Twelve arrays
+                have a hundred pairs, whose code took longer to compile than the derivative
 
-Where the caller is differentiated itself, tests are emitted one by one: a table would be memory of
-the program to the engine.
+If the caller is itself differentiated, tests are emitted one by one: the engine would take a table
+for memory of the program.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from activerules.values.extent_tables import (
 )
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
-_FEW = 4  # tests that are not worth a table
+_FEW = 4  # so few tests are not worth a table
 _FIELDS = ("data", "low", "high")
 _ROW, _TABLE = ir.ArrayType(_I64, len(_FIELDS)), ir.ArrayType(_I64, 2)
 
@@ -88,11 +87,12 @@ def extent_of(builder: Builder, array_type: Any, array: Any) -> Extent:
 
 
 def share_items(builder: Builder, array_type: Any, array: Any, distance: Any) -> Any:
-    """Whether an array may share bytes with one of the same shape and strides, `distance` behind
-    it, whose extent meets its own.
+    """Whether an array may share bytes with one of the same shape and strides, `distance` bytes
+    behind it, whose extent overlaps its own.
 
-    They do not where one's items are in the gaps of the other, as those of `z[::2]` and `z[1::2]`:
-    the smallest stride divides all others, and the distance leaves a gap between.
+    They share none if the items of one are in the gaps of the other, as in `z[::2]` and `z[1::2]`:
+    the smallest stride divides all others, and the distance modulo that stride leaves room for the
+    items.
     """
     zero, one = distance.type(0), distance.type(1)
     step = zero
@@ -138,13 +138,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class _Test:
-    """A comparison of two extents, or of all in two tables, by their numbers.
+    """A comparison of two extents, or of all in two tables, given by number.
 
-    APART           they may not meet
-    ALIKE           nor may they, unless the extents behind them (those of their shadows) are
-                    displaced by exactly as much; nor may the extents behind them (second refusal)
-    SHADOWS_ALIKE   only the extents behind them are compared
-    MAY_MEET        they may, which is told
+    APART           they must not overlap
+    ALIKE           they may overlap only if the next extents (those of their shadows) are displaced
+                    by exactly the same distance, and vice versa (second refusal)
+    SHADOWS_ALIKE   as ALIKE, but only overlapping shadows are checked
+    MAY_MEET        they may overlap, and the result says whether they do
     """
 
     how: int
@@ -154,7 +154,7 @@ class _Test:
 
 
 class Tests:
-    """Tests of one call; `where` says which, and `release` emits what an error path releases."""
+    """Tests of the call at `where`; `release` emits the releases of an error path."""
 
     def __init__(
         self,
@@ -170,33 +170,33 @@ class Tests:
         self._tests: list[_Test] = []
 
     def add(self, extent: Extent | ExtentTable) -> int:
-        """The number of an extent, or of a table, by which tests name it."""
+        """Register an extent or a table; the number by which tests refer to it."""
         self._extents.append(extent)
         return len(self._extents) - 1
 
     def refuse_if(self, condition: Any, refusal: Refusal) -> None:
-        """A condition under which the call is refused."""
+        """Refuse the call if the condition holds at run time."""
         self._conditions.append((condition, refusal))
 
     def keep_apart(self, first: int, second: int, refusal: Refusal) -> None:
-        """Add the test that two extents do not overlap, with the error where they do."""
+        """Refuse the call if two extents overlap."""
         self._tests.append(_Test(APART, first, second, (refusal,)))
 
     def tell(self, first: int, second: int) -> None:
-        """Tell where two extents meet that may."""
+        """Let the result say whether two extents overlap."""
         self._tests.append(_Test(MAY_MEET, first, second, ()))
 
     def keep_alike(
         self, first: int, second: int, refusals: tuple[Refusal, Refusal], *, shadows_only: bool
     ) -> None:
-        """Refuse two extents that meet (unless `shadows_only`), or whose shadows do, if not both
-        are displaced alike. The extent of a shadow has the number behind that of its primal.
+        """Refuse two extents that overlap (unless `shadows_only`), or whose shadows do, unless both
+        pairs are displaced by the same distance. A shadow's number is its primal's plus one.
         """
         how = SHADOWS_ALIKE if shadows_only else ALIKE
         self._tests.append(_Test(how, first, second, refusals))
 
     def emit(self) -> Any:
-        """Emit all tests; the value returned is true where extents that may meet do."""
+        """Emit all tests; the result is true if extents that may overlap do so (`tell`)."""
         if not self._tests and not self._conditions:
             return cgutils.false_bit
         if current_target() == AD_TARGET:
@@ -204,7 +204,7 @@ class Tests:
                 raise NotYetSupported(
                     "a derivative with respect to a list or dictionary of arrays or objects, "
                     "inside a function that is differentiated",
-                    why="what is in it is compared by code that has no derivative",
+                    why="its items are compared by code that has no derivative",
                     instead=["the arrays in it as arguments of their own"],
                 )
             return self._one_by_one()
@@ -224,7 +224,7 @@ class Tests:
         return overlap
 
     def _conditions_of(self, test: _Test) -> tuple[Any, tuple[Any, ...]]:
-        """Whether the extents meet and may, and the conditions of the test's refusals."""
+        """Whether extents that may overlap do, and the conditions of the test's refusals."""
         builder = self.builder
         first, second = self._extent(test.first), self._extent(test.second)
         meet = first.meets(second, builder)
@@ -258,7 +258,7 @@ class Tests:
     # --- by a table ---
 
     def _by_table(self) -> Any:
-        """One number says how it went: 0, -1 for an overlap that may be, or which refusal."""
+        """The outcome as one number: 0, -1 for an allowed overlap, or the number of a refusal."""
         refusals: list[Refusal] = []
         rows = []
         for test in self._tests:
@@ -281,7 +281,7 @@ class Tests:
         return self.builder.icmp_signed("<", outcome, _I64(0))
 
     def _selected(self, rows: Sequence[tuple[int, ...]]) -> Any:
-        """The outcome of a few tests: they are code here."""
+        """The outcome of a few tests, which are emitted inline."""
         builder = self.builder
         outcome: Any = _I64(0)
         overlap = cgutils.false_bit
@@ -320,7 +320,7 @@ class Tests:
             self.builder.store(value, self.builder.gep(address, [_I32(0), _I32(k)]))
 
     def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
-        """Raise the refusal of that number, from 1."""
+        """Raise the refusal with that number; they count from 1."""
         builder, convention = self.builder, self.context.call_conv
         python = self.context.get_python_api(builder)
         errors = [

@@ -1,13 +1,15 @@
-"""What tells that the arguments of a reverse are those its tape was made from: visitors of `walk`.
+"""Identities of arguments, to check that a reverse gets those its tape was made from: visitors of
+`walk`.
 
 Needs       the tree of an argument, and LLVM values of its primal and its shadows
-Gives       `identity_of`: numbers that are the same as long as it is; `identity_of_memory`: one of
-            all memory that a value leads to
-Invariants  I1  of a primal, where its memory is: what is in it may be written between the sweeps,
-                also pointers to other arrays, as the tape holds what the reverse needs
-            I2  of a shadow, where all memory is that the reverse adds to, as the tape holds
-                addresses in it: an array of a shadow that was replaced, a list that has grown or a
-                dictionary with other keys is another shadow
+Gives       `identity_of`: numbers that are equal for the same argument; `identity_of_memory`: one
+            number for all memory reachable from a value
+Invariants  I1  a primal is identified by the address of its memory: its contents, pointers to other
+                arrays included, may change between the sweeps, as the tape holds what the reverse
+                needs
+            I2  a shadow is identified by the addresses of all memory the reverse adds to, since the
+                tape holds such addresses: a shadow in which an array was replaced, a list has grown
+                or a dictionary has other keys is another shadow
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ from activerules.values.layout import Items, Node, Struct, show
 from activerules.values.memory_layout import has_inner
 from activerules.values.walk import Depth, Emit, Visit, walk
 
-_SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
+_SPREAD = 1099511628211  # the 64-bit prime of the hash by Fowler, Noll and Vo
 _COMPARED = frozenset({"float", "int", "data", "size", "itemsize", "shape", "stride"})
 
 
 def identity_of(
     em: Emit, name: str, node: Node, primal: Any, shadows: Sequence[Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Bits of an argument and of its shadows, with the names of the parts they are of."""
+    """Bits that identify an argument and its shadows, with the names of the parts."""
     for visit in walk(em, node, (primal,), depth=Depth.TUPLES):
         for word in _address(em, visit):
             yield name + show(visit.path), word
     for shadow in shadows:
-        # what is behind items is mixed in a loop of its own: a name is for what is known here
+        # items are mixed in by a loop of their own: only parts known at compile time have names
         for visit in walk(em, node, (shadow,), depth=Depth.FIELDS, where=_leads_to_numbers):
             for word in _words(em, visit):
                 yield name + show(visit.path), word
@@ -46,7 +48,7 @@ def identity_of(
 
 
 def identity_of_memory(em: Emit, node: Node, value: Any) -> Any:
-    """One number for all memory that a value leads to, behind items too."""
+    """One number for all memory reachable from a value, items included."""
     mixed = cgutils.alloca_once_value(em.builder, cgutils.intp_t(0))
     for visit in walk(em, node, (value,), depth=Depth.ITEMS, where=_leads_to_numbers):
         for word in _words(em, visit):
@@ -60,7 +62,7 @@ def _leads_to_numbers(node: Node) -> bool:
 
 
 def _words(em: Emit, visit: Visit) -> Iterator[Any]:
-    """Where the memory of a part is (I2), and that of the items of a list or dictionary."""
+    """The address of a part's memory (I2), and that of the items of a list or dictionary."""
     yield from _address(em, visit)
     if not isinstance(visit.node, Items):
         return
@@ -78,7 +80,9 @@ def _words(em: Emit, visit: Visit) -> Iterator[Any]:
 
 
 def _address(em: Emit, visit: Visit) -> Iterator[Any]:
-    """Where a leaf is (I1), or the bits of a number; nothing of what has no identity, as texts."""
+    """The address of a leaf (I1), or the bits of a number; nothing for what has no identity, such
+    as a string.
+    """
     node, builder = visit.node, em.builder
     found = node.numba_type
     if isinstance(found, types.Array | types.Number | types.Boolean):

@@ -1,10 +1,10 @@
 """The activity that values of a Numba type can have.
 
-A value is a tree: tuples, and leaves that are no tuples. A leaf is a *number* (float or complex:
-its derivative is a value), *memory* with numbers in it (an array, a record, an instance, a list:
-its derivative is added to a shadow), or neither. An argument made of numbers is Active, one made of
-memory Duplicated, one with both MixedDuplicated; leaves that are neither (integers, strings, None)
-are constant in all of them.
+A value is a tree of tuples and leaves. A leaf is a *number* (float or complex: its derivative is a
+value), *memory* that holds numbers (an array, a record, an instance, a list: its derivative is
+added to a shadow), or neither. An argument whose leaves are numbers is Active, one whose leaves are
+memory Duplicated, one with both MixedDuplicated; other leaves (integers, strings, None) are
+constant in all of these.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def is_record_array(found: Any) -> bool:
 
 
 def is_known_list(found: Any) -> bool:
-    """Whether a value is a typed list of whose items all is known that may hold floats."""
+    """Whether a value is a typed list in whose items the layout of all floats is known."""
     return isinstance(found, types.ListType) and layout_of(found).unknown_path is None
 
 
@@ -74,8 +74,8 @@ def is_list_of_numbers(found: Any) -> bool:
 
 
 def is_known_dict(found: Any) -> bool:
-    """Whether a value is a typed dictionary of whose values all is known that may hold floats, by
-    keys that hold none.
+    """Whether a value is a typed dictionary in whose values the layout of all floats is known, and
+    whose keys hold none.
     """
     return isinstance(found, types.DictType) and layout_of(found).unknown_path is None
 
@@ -86,33 +86,33 @@ def is_collection(found: Any) -> bool:
 
 
 def unknown_field(found: Any) -> str | None:
-    """The first field, of those that may hold floats, of a type nothing is known of; as `.a.b`."""
+    """The path (`.a.b`) of the first field of unknown layout that may hold floats."""
     path = layout_of(found).unknown_path
     return None if path is None else show(path)
 
 
 def is_object(found: types.Type) -> bool:
-    """Whether a leaf is memory with numbers that is no array: a record, an instance, a typed list
-    or dictionary.
+    """Whether a leaf is memory with numbers other than an array: a record, an instance, a typed
+    list or dictionary.
     """
     return layout_of(found).has_shadow and not isinstance(found, types.Array)
 
 
 def float_elements(found: types.Type) -> Type | None:
-    """The LLVM type of the floats an array is made of; None for anything else."""
+    """The LLVM type of the floats of an array, also of a complex one; None for anything else."""
     return _ELEMENTS.get(found.dtype) if isinstance(found, types.Array) else None
 
 
 def returned_type(found: Any) -> types.Type:
-    """The type of what a function of this return type returns where that is not None: Numba passes
-    an optional result as what it is, and None as a status.
+    """The type that a function of this return type returns if not None: Numba returns the value of
+    an optional result as it is, and None by a status.
     """
     return found.type if isinstance(found, types.Optional) else found
 
 
 def optional_leaf(found: Any) -> Any:
-    """What a leaf of a result is where it is not None, if that is a number, an array, or constant;
-    None for what is never None.
+    """The type of an optional leaf of a result if it is not None, if that is a number, an array or
+    constant; None for a leaf that is not optional.
     """
     if not isinstance(found, types.Optional):
         return None
@@ -121,25 +121,25 @@ def optional_leaf(found: Any) -> Any:
 
 
 def derivative_type(found: types.Type) -> types.Type:
-    """The type of what is returned for an Active value: its own, None in place of what is constant
-    or has a shadow.
+    """The type of the derivative returned for an Active value: its own, with None for leaves that
+    are constant or have a shadow.
     """
     return map_type(layout_of(found), _number_or_none)
 
 
 def anonymous(found: Any) -> Any:
-    """The type with plain tuples for the named ones in it."""
+    """The type with plain tuples in place of named ones."""
     return map_type(layout_of(found), lambda leaf: leaf.numba_type, named=False)
 
 
 def shadow_type(found: Any) -> Any:
-    """The type of a new shadow: that of its primal, arrays writable."""
+    """The type of a new shadow: that of its primal, with arrays writable."""
     return map_type(layout_of(found), shadow_of_leaf)
 
 
 def gradient_type(found: types.Type) -> types.Type:
-    """The type of the gradient with respect to a value: values for numbers, new arrays for arrays,
-    else None.
+    """The type of the gradient with respect to a value: numbers for numbers, new arrays for arrays,
+    None for all else.
     """
     return map_type(layout_of(found), gradient_of_leaf)
 

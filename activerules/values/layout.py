@@ -1,10 +1,9 @@
-"""The tree of a Numba type: the parts that a value of it has.
+"""The tree of a Numba type: the parts that a value of this type has.
 
 Needs       a Numba type; nothing of compilers, sizes or LLVM
-Gives       `layout_of`: its tree. Each node answers where its numbers are, and which activity a
-            value can have; `map_type`: a type with that of each leaf replaced;
-            `shadow_of_leaf`: the type of its shadow; `fold`: what is made of tuples and leaves;
-            `pairs`: two types in step
+Gives       `layout_of`: its tree, whose nodes tell where numbers are and which activity a value can
+            have; `map_type`: the type with every leaf's type replaced; `shadow_of_leaf`: the type
+            of a leaf's shadow; `fold`: a fold over tuples and leaves; `pairs`: two types in step
 Invariants  L1  a tree is finite: a type that refers to itself is `Opaque` where it does so
             L2  what is not known to hold no numbers is `Opaque` (or `Number` of an unknown width)
             L3  numbers in a value itself are Active, numbers in memory it refers to Duplicated:
@@ -34,8 +33,8 @@ class Numbers:
     """Where floats and complex numbers are, as seen from a value.
 
     by_value      in the value itself: a derivative with respect to them is a value
-    by_reference  in memory that the value leads to: a derivative is added to memory of a shadow
-    unknown       there may be some where nobody can look
+    by_reference  in memory that the value points to: a derivative is added to a shadow
+    unknown       there may be some in parts whose layout is unknown
     """
 
     by_value: bool = False
@@ -50,7 +49,7 @@ class Numbers:
         )
 
     def behind(self) -> Numbers:
-        """The numbers of a value, as seen from a reference to it."""
+        """The same numbers, as seen from a reference to the value."""
         return Numbers(False, self.by_value or self.by_reference, self.unknown)
 
     @property
@@ -96,7 +95,7 @@ class Node:
 
     @property
     def is_refused(self) -> bool:
-        """Whether there is no derivative with respect to it: as an argument it is constant."""
+        """Whether it cannot be differentiated with respect to: as an argument it is constant."""
         return False
 
     @cached_property
@@ -111,7 +110,7 @@ class Node:
 
     @property
     def has_shadow(self) -> bool:
-        """Whether it is memory with numbers: its derivative is added to a shadow."""
+        """Whether it is memory that holds numbers: its derivative is added to a shadow."""
         return not self.is_tuple and self.carried.by_reference
 
     @property
@@ -121,7 +120,7 @@ class Node:
 
     @property
     def is_container(self) -> bool:
-        """Whether it holds pointers that a function it is passed to can change."""
+        """Whether it holds pointers that a callee can change."""
         return False
 
     @cached_property
@@ -146,7 +145,7 @@ class Node:
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether it holds, or leads to, floats of a known width."""
+        """Whether it holds, or refers to, floats of a known width."""
         return any(child.holds_floats for _, child in self.children)
 
     @cached_property
@@ -156,7 +155,7 @@ class Node:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it holds only integers, texts and the like, as keys of dictionaries do."""
+        """Whether it holds only integers, strings and the like, as keys of dictionaries do."""
         return all(isinstance(leaf, Plain) and leaf.known for leaf in self.leaves)
 
 
@@ -182,10 +181,10 @@ class Number(Node):
 
 @dataclass(frozen=True)
 class Plain(Node):
-    """What holds no numbers: integers, texts, None, functions, random generators, …
+    """A value without floats: integers, strings, None, functions, random generators, …
 
-    inline      whether it can lie in memory
-    changeable  whether it has a state, which functions that it is passed to change
+    inline      whether it can be stored in memory, as part of another value
+    changeable  whether it has a state that callees can change
     """
 
     inline: bool = True
@@ -193,12 +192,12 @@ class Plain(Node):
 
     @property
     def known(self) -> bool:
-        """Whether it can lie in memory, as a part of another value."""
+        """Whether it can be stored in memory, as part of another value."""
         return self.inline
 
     @property
     def is_container(self) -> bool:
-        """Whether it has a state that functions can change."""
+        """Whether it has a state that callees can change."""
         return self.changeable
 
 
@@ -206,8 +205,8 @@ class Plain(Node):
 class Struct(Node):
     """Several values side by side.
 
-    kind    tuple: by value. record: a pointer to memory of somebody else, or part of an array.
-            jitclass, structref: a reference to counted memory
+    kind    tuple: passed by value. record: a pointer to memory owned by another object, or an
+            element of an array. jitclass, structref: a reference to reference-counted memory
     """
 
     kind: Literal["tuple", "record", "jitclass", "structref"]
@@ -220,7 +219,7 @@ class Struct(Node):
 
     @cached_property
     def numbers(self) -> Numbers:
-        """The numbers of the fields: by value in a tuple, else by reference."""
+        """The numbers of the fields: by value in a tuple, otherwise by reference."""
         found = _union(child.numbers for _, child in self.fields)
         return found if self.is_tuple else found.behind()
 
@@ -233,8 +232,8 @@ class Struct(Node):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is a record with something in it of which nothing is known, or an instance in
-        which no float has a known place.
+        """Whether it is a record with a field of unknown layout, or an instance in which no float
+        has a known offset.
         """
         if self.kind == "record":
             return self.unknown_path is not None
@@ -242,7 +241,7 @@ class Struct(Node):
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether its fields do; in a record with an unknown field no offset is known."""
+        """Whether its fields do; in a record with a field of unknown layout no offset is known."""
         if self.kind == "record" and self.unknown_path is not None:
             return False
         return super().holds_floats
@@ -271,7 +270,7 @@ class Struct(Node):
 
 @dataclass(frozen=True)
 class Array(Node):
-    """An array, or one that is part of a record."""
+    """An array, or an array field of a record."""
 
     element: Node
 
@@ -292,7 +291,7 @@ class Array(Node):
 
     @cached_property
     def unknown_path(self) -> Path | None:
-        """The path within an element: elements have no name in messages."""
+        """The path within an element: elements have no names in messages."""
         return self.element.unknown_path
 
 
@@ -300,8 +299,8 @@ class Array(Node):
 class Items(Node):
     """A list, dictionary or set: a reference to memory of items whose number may change.
 
-    is_typed  it is one of `numba.typed`: not a reflected list or set
-    key       of a dictionary
+    is_typed  whether it is a typed list or dictionary, not a reflected list or set
+    key       the type of the keys of a dictionary
     """
 
     is_typed: bool
@@ -310,12 +309,12 @@ class Items(Node):
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """The item type, for all items; in a dictionary that of the values."""
+        """The item type, for all items; in a dictionary, that of the values."""
         return ((EACH, self.item),)
 
     @property
     def known(self) -> bool:
-        """Whether it is a typed list, or a typed dictionary by keys that hold no numbers."""
+        """Whether it is a typed list, or a typed dictionary whose keys hold no numbers."""
         return self.is_typed and (self.key is None or self.key.is_plain)
 
     @cached_property
@@ -341,19 +340,19 @@ class Items(Node):
 
     @property
     def is_container(self) -> bool:
-        """True: items can be exchanged."""
+        """True: items can be replaced."""
         return True
 
 
 @dataclass(frozen=True)
 class Optional(Node):
-    """A value, or None; where it is returned it has a derivative, as an argument it has not."""
+    """A value or None: differentiable as a result, not as an argument."""
 
     item: Node
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """The value, where there is one."""
+        """The value, if it is not None."""
         return (("?", self.item),)
 
     @property
@@ -368,7 +367,7 @@ class Optional(Node):
 
     @property
     def is_refused(self) -> bool:
-        """True: there is no derivative with respect to an argument that may be None."""
+        """True: an argument that may be None cannot be differentiated with respect to."""
         return True
 
     @property
@@ -384,7 +383,7 @@ class Optional(Node):
 
 @dataclass(frozen=True)
 class Opaque(Node):
-    """A value of which nothing is known: of a foreign type, or one that refers to itself."""
+    """A value whose layout is unknown: of a foreign type, or of a type that refers to itself."""
 
     @property
     def known(self) -> bool:
@@ -398,7 +397,7 @@ class Opaque(Node):
 
     @property
     def is_refused(self) -> bool:
-        """True: there is no derivative with respect to an argument of an unknown type."""
+        """True: an argument of an unknown type cannot be differentiated with respect to."""
         return True
 
     @property
@@ -422,7 +421,7 @@ CONSTANT = (
 )
 """Types that hold no floats, and need no shadow."""
 _CHARACTERS = (types.CharSeq, types.UnicodeCharSeq)
-# these hold no numbers, either, but cannot lie in memory
+# these hold no numbers either, but cannot be stored in memory
 _DETACHED = (
     types.Bytes, types.Omitted, types.Literal, types.DTypeSpec, types.Module, types.EllipsisType,
     types.RangeType,
@@ -434,8 +433,8 @@ _CHANGEABLE = (
 
 @cache
 def layout_of(found: Any) -> Node:
-    """The tree of a type. It is kept, and the type with it: Numba tells classes apart by their id,
-    which another class may have after one of them is gone.
+    """The tree of a type. It is cached, and keeps the type alive: Numba identifies classes by their
+    id, which may be reused once a class is gone.
     """
     for known, make in _TABLE:
         if isinstance(found, known):
@@ -458,7 +457,7 @@ def _dictionary(found: Any) -> Node:
 _TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
     (types.Float | types.Complex, Number),
     ((*CONSTANT, *_CHARACTERS), Plain),
-    # literals in name only: what is in them are values
+    # literals in name only: their items are values
     (types.LiteralList | types.LiteralStrKeyDict, Opaque),
     (_DETACHED, lambda found: Plain(found, inline=False)),
     (_CHANGEABLE, lambda found: Plain(found, inline=False, changeable=True)),
@@ -478,14 +477,16 @@ _TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
 
 
 def fold(node: Node, leaf: Callable[[Node], T], make: Callable[[Node, list[T]], T]) -> T:
-    """What `make` makes of the items of each tuple, and `leaf` of all else, in order."""
+    """Fold a tree: `make` combines the results for the items of a tuple, `leaf` maps any other
+    node; in order.
+    """
     if not node.is_tuple:
         return leaf(node)
     return make(node, [fold(child, leaf, make) for _, child in node.children])
 
 
 def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> Any:
-    """The type with that of each leaf replaced; named tuples stay named."""
+    """The type with every leaf's type replaced; named tuples stay named if `named`."""
 
     def made(node: Node, items: list[Any]) -> Any:
         kind = getattr(node.numba_type, "instance_class", None) if named else None
@@ -495,9 +496,9 @@ def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> 
 
 
 def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node, Node]]:
-    """The parts by value of two types of one form, in step, by path: of a result, and of its
-    cotangent. What may be None is opened in both; where the other is None, or no such tuple,
-    nothing is in it.
+    """The corresponding parts by value, with their paths, of two types of one structure: a result
+    and its cotangent. Optionals are opened in both; nothing is inside where the other is None or a
+    tuple of another length.
     """
     yield path, node, other
     if isinstance(node, Optional):
@@ -510,12 +511,12 @@ def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node
 
 
 def has_items_of(node: Node, other: Node) -> bool:
-    """Whether both are tuples, of as many items."""
+    """Whether both are tuples of the same length."""
     return node.is_tuple and other.is_tuple and len(node.children) == len(other.children)
 
 
 def shadow_of_leaf(leaf: Node) -> Any:
-    """The type of the shadow of a leaf: its own, arrays writable."""
+    """The type of the shadow of a leaf: its own, with arrays writable."""
     found = leaf.numba_type
     return found.copy(readonly=False) if isinstance(leaf, Array) else found
 
@@ -529,7 +530,7 @@ def show(path: Path) -> str:
 
 
 def show_in(found: Any, path: Path) -> str:
-    """As `show`, of the items of tuples, with the names that those of named tuples have."""
+    """Like `show`, for items of tuples: items of named tuples are shown by name."""
     text = ""
     for step in path:
         names = getattr(found, "fields", None)

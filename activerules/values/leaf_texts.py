@@ -1,7 +1,7 @@
-"""Values taken apart into their leaves, and tuples put together again, in source text.
+"""Flattening values into leaves, and rebuilding tuples, in generated source text.
 
-Numba compiles no loop over a tuple of several types, so code for a call is written out leaf by
-leaf: `x0[1]` is a leaf of `x0`.
+Numba compiles no loop over a tuple of mixed types, so code for a call is written out leaf by leaf:
+`x0[1]` is a leaf of `x0`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ T = TypeVar("T")
 class LeafText:
     """One leaf of a value.
 
-    root    the text of the value
-    path    how the leaf is read from it, as text: `[0][1]`
-    found   its type
+    root    the expression of the value
+    path    the subscripts that lead to the leaf: `[0][1]`
+    found   the leaf's type
     """
 
     root: str
@@ -62,17 +62,19 @@ def leaves_at(root: str, found: Any) -> Iterator[LeafText]:
 
 
 class TupleTexts:
-    """Writes tuples of the form of a type; `classes` has the named ones, by the names used."""
+    """Writes tuples with the structure of a type; `classes` maps the names used to classes of named
+    tuples.
+    """
 
     def __init__(self) -> None:
         self.classes: dict[str, Any] = {}
 
     def rebuilt(self, found: Any, text: Callable[[LeafText], str], root: str = "") -> str:
-        """A value of the form of `found`, with `text` for each of its leaves."""
+        """A value with the structure of `found`, with `text` for each of its leaves."""
         return self.put_together(found, leaves_at(root, found), text)
 
     def put_together(self, found: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
-        """As `rebuilt`, of leaves that are told otherwise."""
+        """Like `rebuilt`, with leaves of any kind, in order."""
         return fold(layout_of(found), lambda leaf: text(next(leaves)), self._tuple)
 
     def _tuple(self, node: Node, items: list[str]) -> str:

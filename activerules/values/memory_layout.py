@@ -1,12 +1,11 @@
-"""What lies in memory, and where: records, jitclass instances, StructRefs, typed lists and typed
-dictionaries.
+"""Memory layouts of records, jitclass instances, StructRefs, typed lists and typed dictionaries.
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
-            memory of a leaf; `inner_of`: the memory behind pointers in it; `items_array`: an array
-            over the items of a list
+            memory of a leaf; `inner_of`: the memory behind the pointers in it; `items_array`: the
+            type of an array over the items of a list
 Invariants  E1  offsets are those of Numba's own data models
-            E2  what is not known to hold no floats is refused (`Node.unknown_path`)
+            E2  a part that is not known to hold no floats is refused (`Node.unknown_path`)
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ Pointers = tuple[tuple[int, PointerKind], ...]
 _NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
-"""Where the length and the pointer to the items are in the struct of a list (NB_List)."""
+"""The offsets of the length and of the pointer to the items in the struct of a list (NB_List)."""
 _LIST_INTEGERS = frozenset({LIST_SIZE, 8, 16})
 _DICT_INTEGERS = frozenset({0})
 DICT_KEYS = 8
-"""Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
-# where the pointers are in the struct of an array: meminfo, parent and data
+"""The offset of the pointer to keys and values in the struct of a dictionary (NB_Dict)."""
+# the pointers in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: Pointers = (
     (0, "somewhere"),
     (1, "somewhere"),
@@ -50,15 +49,15 @@ _ARRAY_POINTERS: Pointers = (
 # number of items, and bytes of one; lengths, and strides behind them
 _ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
 _I64 = ir.IntType(64)
-# of a reference to an instance: meminfo and data, of a StructRef the first alone
+# in a reference to an instance: meminfo and data; a StructRef has the first alone
 _INSTANCE_POINTERS: Pointers = ((0, "counted"), (1, "start"))
-# of a reference to a list or dictionary: meminfo, behind which there is a pointer to it, and it
+# in a reference to a list or dictionary: meminfo, whose data is a pointer to it, and the pointer
 _LIST_POINTERS: Pointers = ((0, "somewhere"), (1, "start"))
 
 
 @dataclass(frozen=True)
 class InstanceField:
-    """A field of an instance: its Numba type, and where it is in the instance's memory."""
+    """A field of an instance: its Numba type, and its offset in the instance's memory."""
 
     name: str
     numba_type: Any
@@ -70,8 +69,8 @@ class Inner:
     """Memory behind pointers in other memory.
 
     path      the names and indices that lead to it
-    pointers  where in the memory it is reached from, and how each leads there; in every period of
-              that
+    pointers  the offsets of the pointers to it, in one period of the other memory, and the kind of
+              each
     """
 
     path: tuple[str | int, ...]
@@ -81,28 +80,28 @@ class Inner:
 
 @dataclass(frozen=True)
 class ItemMemory:
-    """The memory of the items of a typed list, one after the other, or of the values of a typed
-    dictionary, each behind a hash and a key: what stands for its type.
+    """The memory of the items of a typed list, or of the values of a typed dictionary, each behind
+    a hash and a key; used in place of a Numba type.
 
-    The values lie at one offset in a period (K2 of `dict_runtime`).
+    The values are at one offset in a period (K2 of `dict_runtime`).
     """
 
     item_type: Any
     key_type: Any = None
 
     def __str__(self) -> str:
-        """Return a name that no other memory has."""
+        """Return a unique name of this layout."""
         behind = "" if self.key_type is None else f" by {self.key_type}"
         return f"items of {self.item_type}{behind}"
 
     @property
     def offset(self) -> int:
-        """Where in a period the item is."""
+        """The offset of the item in a period."""
         return 0 if self.key_type is None else value_offset(_size_of_element(self.key_type))
 
     @property
     def period(self) -> int:
-        """The bytes from one item to the next."""
+        """The distance in bytes from one item to the next."""
         if self.key_type is None:
             return _size_of_element(self.item_type)
         return entry_sizes(_context(), self.key_type, self.item_type)[2]
@@ -125,8 +124,8 @@ def has_inner(found: Any) -> bool:
 def items_array(found: Any) -> types.Array:
     """The type of an array over the items of a list, or over the keys and values of a dictionary.
 
-    Of items that are no numbers it is one of records with the floats in them, or of so many bytes
-    where there are none.
+    Items that are not numbers become records of the floats in them, or plain bytes if there are
+    none.
     """
     if is_list_of_numbers(found):
         return types.Array(found.item_type, 1, "C")
@@ -148,13 +147,13 @@ def _records_over(items: ItemMemory) -> types.Array:
 
 
 def entry_sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int, int]:
-    """The bytes of a key, of a value and of an entry of a dictionary."""
+    """The sizes in bytes of a key, a value and an entry of a dictionary."""
     key, value = (context.get_abi_sizeof(context.get_data_type(t)) for t in (key_type, value_type))
     return key, value, value_offset(key) + _aligned(value)
 
 
 def value_offset(key_size: int) -> int:
-    """Where the value is in an entry: behind the hash and the key."""
+    """The offset of the value in an entry: behind the hash and the key."""
     return 8 + _aligned(key_size)
 
 
@@ -185,9 +184,9 @@ def fields_of(found: Any) -> tuple[InstanceField, ...]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a piece of memory that is no tuple and no record.
+    """A part of memory that is neither a tuple nor a record.
 
-    llvm    its LLVM type; None in records and arrays, which have floats and no pointers
+    llvm    its LLVM type; None in records and arrays, which hold floats and no pointers
     """
 
     path: tuple[str | int, ...]
@@ -197,7 +196,7 @@ class _Part:
 
     @property
     def floats(self) -> Iterator[tuple[int, Type]]:
-        """Where its floats are."""
+        """The offsets and types of its floats."""
         offset = self.offset
         for t in _FLOATS.get(self.node.numba_type, ()):
             yield offset, t
@@ -205,7 +204,7 @@ class _Part:
 
     @property
     def integers(self) -> Iterator[int]:
-        """Where its integers of eight bytes are; of an array, lengths and strides."""
+        """The offsets of its integers of eight bytes: in an array, of lengths and strides."""
         if isinstance(self.node, Array):
             start = self._of_element(_ARRAY_SHAPE)
             yield from map(self._of_element, _ARRAY_SIZES)
@@ -215,7 +214,7 @@ class _Part:
 
     @property
     def inner(self) -> Inner | None:
-        """The memory it refers to."""
+        """The memory it refers to; None if it is not a reference."""
         pointers: Pointers
         if isinstance(self.node, Array):
             pointers = _ARRAY_POINTERS
@@ -235,9 +234,7 @@ class _Part:
 
 
 def _parts_of(found: Any) -> Iterator[_Part]:
-    """What lies in the memory of a leaf, one period of it; of a list or dictionary, that is the
-    struct, and nothing else is asked of it.
-    """
+    """The parts of one period of a leaf's memory; for a list or dictionary, of its struct only."""
     if isinstance(found, ItemMemory):
         llvm = _context().get_data_type(found.item_type)
         yield from _parts(("each",), layout_of(found.item_type), llvm, found.offset)
@@ -273,8 +270,8 @@ def _parts(
 
 
 def declared_of(found: Any) -> Declared | None:
-    """Where the floats are in the memory of a leaf: array, record, instance, the struct of a list
-    or dictionary, or the items in one; None for what is none of these, or holds what is not known.
+    """The floats in the memory of a leaf: an array, record, instance, the struct of a list or
+    dictionary, or the items of one; None for any other type, and if a part is unknown.
     """
     if is_known_list(found):
         return Declared(integers=_LIST_INTEGERS)
@@ -298,7 +295,7 @@ def _has_memory(found: Any) -> bool:
 
 
 def inner_of(found: Any) -> Iterator[Inner]:
-    """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
+    """The memory that pointers in an instance, list or dictionary point to directly."""
     if is_known_dict(found):
         yield Inner(("items",), items_in(found), ((DICT_KEYS, "start"),))
     elif is_known_list(found):

@@ -1,7 +1,7 @@
-"""Write an array into another one of its shape.
+"""Overwrite an array with another one of the same shape.
 
-What `target[...] = source` does, without Numba's error for a source of another shape: its text is
-formatted, and that alone compiles for seconds.
+As `target[...] = source`, but without Numba's error for a source of another shape: compiling the
+code that formats its message takes seconds.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The regions of memory in a value, in the IR of the caller: arrays, records, instances, and typed
-lists and dictionaries; those in tuples and in fields of instances too.
+"""The regions of memory of a value, in the IR of the caller: arrays, records, instances, typed
+lists and dictionaries, also those in tuples and in fields of instances.
 
 Needs       an argument, and LLVM values of it (the primal, its shadows)
-Gives       `regions_of`: the same region of each of the values; `extent_of_region`: its bytes;
-            `data_of_region`: where it begins
-Invariants  G1  a region without numbers is given of the primal alone
-            G2  the fields of a Const instance are no regions: they may be anywhere
-            G3  a list or dictionary is one region: what is in it is known at run time
-                (`Visit.entries`), as far as it has a shadow
+Gives       `regions_of`: corresponding regions of the values; `extent_of_region`: the bytes of one;
+            `data_of_region`: its start
+Invariants  G1  for a region without numbers only the primal's is yielded
+            G2  the fields of a Const instance are not regions: they may be anywhere
+            G3  a list or dictionary is one region; its items are known at run time only
+                (`Visit.entries`), and only if it has a shadow
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from activerules.values.walk import Depth, Emit, walk
 def regions_of(
     em: Emit, argument: ArgumentSpec, values: Sequence[Any]
 ) -> Iterator[tuple[ArgumentSpec, tuple[Any, ...]]]:
-    """The regions of an argument, each with what every one of `values` has there; the first is the
+    """The regions of an argument, each with its value in all of `values`, the first of which is the
     primal.
     """
     has_shadows = len(values) > 1
@@ -41,7 +41,7 @@ def regions_of(
 
 
 def has_regions(node: Node) -> bool:
-    """Whether it is a region, or a tuple with one."""
+    """Whether it is a region, or a tuple that contains one."""
     return is_region(node) or (
         node.is_tuple and any(has_regions(part) for _, part in node.children)
     )
@@ -55,7 +55,9 @@ def is_region(node: Node) -> bool:
 
 
 def extent_of_region(em: Emit, found: Any, value: Any) -> Extent:
-    """The bytes of a region."""
+    """The extent of a region in bytes: that of the array, record or instance, or of the struct of a
+    list or dictionary.
+    """
     context, builder = em.context, em.builder
     if isinstance(found, types.Array):
         return extent_of(builder, found, context.make_array(found)(context, builder, value))
@@ -69,7 +71,7 @@ def extent_of_region(em: Emit, found: Any, value: Any) -> Extent:
 
 
 def data_of_region(em: Emit, found: Any, value: Any) -> Any:
-    """The pointer a region begins at; null for a field that is not set."""
+    """The pointer to the start of a region; null for a field that is not set."""
     if isinstance(found, types.Array):
         return em.context.make_array(found)(em.context, em.builder, value).data
     if isinstance(found, types.Record):

@@ -1,12 +1,12 @@
-"""What is done to shadows as a whole: visitors of `walk`, and new values made by `rebuild`.
+"""Operations on whole shadows: visitors of `walk`, and new values made by `rebuild`.
 
-Needs       the tree of a type, and LLVM values of it: shadows of one form
+Needs       the tree of a type, and LLVM values of it: shadows of one structure
 Gives       `clear_shadow`, `add`, `take`, `give`, `add_cotangent`: all floats at once
             `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `room_like`: new shadows
-            `own_constants`: what is constant in a new shadow belongs to it, too
-            `keep`, `release`: references to all that an object leads to
-Invariants  F1  nothing but floats is written: pointers, integers and keys stay
-            F2  nothing raises but `MemoryError`; a sum of two that are not alike, `ShadowMismatch`
+            `own_constants`: references to the constant parts of a new shadow
+            `keep`, `release`: references to everything reachable from an object
+Invariants  F1  only floats are written: pointers, integers and keys stay
+            F2  nothing raises but `MemoryError`, and `ShadowMismatch` in a sum of unlike shadows
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from activerules.values.layout import (
 )
 from activerules.values.walk import Depth, Emit, Making, Visit, WalkedValue, fresh, rebuild, walk
 
-# how a number in memory changes, by the number of another shadow
+# the new value of a number in memory, from it and the number of another shadow
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
 
 
@@ -48,8 +48,8 @@ def clear_shadow(context: Context, builder: Builder, found: Any, shadow: Any) ->
             visit.slots[0].store(em.context.get_constant_null(visit.node.numba_type))
 
 
-# Of two shadows, one is fixed: where keys of dictionaries lie at other places in the other one,
-# they are put at the same.
+# The first of two shadows is fixed: dictionaries in the other are reordered where their keys have
+# other indices.
 
 
 def take(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
@@ -70,8 +70,8 @@ def add(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) 
 def sum_of_shadows(
     context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any], why: str
 ) -> Any:
-    """A new shadow with the sums of the floats of two, which the caller owns; it has the strides of
-    the first, and what is constant in it. Arrays may be of two layouts.
+    """A new shadow, owned by the caller, with the sums of the floats of two; strides and constant
+    parts are those of the first. Arrays may differ in layout.
 
     Raises `ShadowMismatch` where shapes, lengths or keys differ.
     """
@@ -129,7 +129,7 @@ def _change(
 
 
 def may_change(node: Node) -> bool:
-    """Whether there is a float in it, or behind it, that a shadow has."""
+    """Whether a shadow of it has floats, directly or behind references."""
     return node.numbers.by_value or node.numbers.by_reference
 
 
@@ -143,7 +143,7 @@ def _require_keys(em: Emit, visit: Visit) -> None:
 def add_cotangent(
     context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]
 ) -> None:
-    """Add a cotangent to the shadow of a result, which may be of other layouts and precisions."""
+    """Add a cotangent to the shadow of a result; layouts and precisions may differ."""
     nodes = tuple(map(layout_of, found))
     _change(Emit(context, builder), nodes, pair, 0, _add)
 
@@ -165,8 +165,8 @@ def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
 
 
 def zero_shadow(context: Context, builder: Builder, found: Any, primal: Any) -> Any:
-    """A new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns it.
-    What is constant in tuples is that of `primal`, borrowed; an instance owns what is in it.
+    """A new shadow of zeros, owned by the caller; arrays have the shape and strides of `primal`.
+    Constant items of tuples are borrowed from `primal`; an instance owns its fields.
     """
     em = Emit(context, builder)
     return rebuild(em, layout_of(found), (primal,), _zero_or_borrowed, shadow_of_leaf)
@@ -178,7 +178,7 @@ def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
 
 
 def own_constants(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
-    """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
+    """Take references to the borrowed constant parts of a new shadow."""
     em = Emit(context, builder)
     for visit in walk(em, layout_of(found), (shadow,), depth=Depth.TUPLES):
         if not visit.node.is_tuple and not visit.node.has_shadow:
@@ -220,7 +220,7 @@ _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 
 
 def _room_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
-    """A new array of the shape and strides of another, where its memory begins, and its size."""
+    """A new array of the shape and strides of another, the start of its memory, and its size."""
     context, builder, found = em.context, em.builder, node.numba_type
     primal = context.make_array(found)(context, builder, array)
     extent = extent_of(builder, found, primal)
@@ -252,7 +252,7 @@ def room_like(typing_context, x):
 
 
 def keep(em: Emit, node: Node, value: Any) -> None:
-    """Count one reference more to everything that an object leads to."""
+    """Take one more reference to everything reachable from an object."""
     _count(em, node, value, em.context.nrt.incref)
 
 
@@ -267,7 +267,7 @@ def _count(em: Emit, node: Node, value: Any, change: Callable[..., Any]) -> None
     def is_counted(part: Node) -> bool:
         return models[part.numba_type].contains_nrt_meminfo()
 
-    # of what is in an object before the object, which may be what keeps it
+    # the contents of an object before the object, which may hold the last reference to them
     every = walk(em, node, (value,), depth=Depth.ITEMS, where=is_counted, inside_first=True)
     for visit in every:
         if visit.path and not visit.node.is_tuple:

@@ -1,7 +1,7 @@
-"""`p["w"]` in compiled code, of a parameter that is a dictionary in Python.
+"""`p["w"]` in compiled code, for a parameter that is a dictionary in Python.
 
-There it is a named tuple of a class that `annotations.trees` made; a key is a literal. What would
-see the values of that tuple where Python sees the keys of the dictionary is refused.
+In compiled code the dictionary is a named tuple, of a class made by `annotations.trees`, and keys
+are literals. Operations that would iterate over values there, but over keys in Python, are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _class_of(found: Any) -> Any:
 
 
 def refuse_of_keys(function: Any, args: Any) -> None:
-    """Raise `NotYetSupported` for what reads the keys of a parameter that is a dictionary."""
+    """Raise `NotYetSupported` for operations on the keys of a parameter that is a dictionary."""
     name = _READERS.get(getattr(function, "typing_key", function))
     if name is None:
         return
@@ -37,7 +37,7 @@ def refuse_of_keys(function: Any, args: Any) -> None:
         if isinstance(found, types.BaseNamedTuple) and is_of_keys(_class_of(found)):
             raise NotYetSupported(
                 f"{name} of a parameter that is a dictionary",
-                why="compiled code knows its values, by keys that stand in its text",
+                why="in compiled code it has values only, each read by a key that is a literal",
                 instead=['p["key"] for each key', "a dataclass with a field that says it"],
             )
 

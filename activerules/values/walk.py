@@ -1,14 +1,14 @@
-"""Walks over values in the IR of a caller: the tree of their type, and where each part lies.
+"""Walks over values in the IR of a caller: along the tree of their type, with each part's address.
 
 Needs       trees (`layout`), and LLVM values of these types
 Gives       `walk`: visits every part, of one value or of several in step
-            `rebuild`: tuples made again of other leaves; `fresh`: objects made again, too
-Invariants  W1  a node is visited before what is in it; what a visitor emits at a `Visit` runs where
-                the visit is: in the loops and branches that lead there
-            W2  the first value leads: lengths of lists and shapes of arrays are its own. Another
-                list of another length, another dictionary of other keys has no items for the walk
-            W3  a walk only reads. A part in memory is read where it is asked for, not before
-            W4  a field that holds no object yet is memory of zeros
+            `rebuild`: tuples with other leaves; `fresh`: new objects, too
+Invariants  W1  a node is visited before its parts; code that a visitor emits at a `Visit` is in the
+                loops and branches that lead to it
+            W2  the first value leads: it determines lengths of lists and shapes of arrays. A list
+                of another length, or a dictionary with other keys, is visited without items
+            W3  a walk only reads. A part in memory is loaded when it is asked for, not before
+            W4  a field without an object is visited as memory of zeros
 """
 
 from __future__ import annotations
@@ -44,33 +44,34 @@ from activerules.values.memory_layout import struct_type
 
 @dataclass(frozen=True)
 class Emit:
-    """Where code goes: a target context of Numba's, and a builder."""
+    """Where code is emitted: Numba's target context, and a builder."""
 
     context: Context
     builder: Builder
 
 
 class Depth(IntEnum):
-    """How far a walk goes in."""
+    """How deep a walk descends."""
 
     TUPLES = 0
     """Items of tuples."""
     VALUE = 1
-    """What is not None, too: all that is passed by value."""
+    """Optionals that are not None, too: all that is passed by value."""
     FIELDS = 2
     """Fields of instances, too: memory whose parts are known at compile time."""
     ITEMS = 3
     """Items of lists and values of dictionaries, too: in a loop."""
     NUMBERS = 4
-    """Elements of arrays and fields of records, too: down to each number in memory."""
+    """Elements of arrays and fields of records, too: every number in memory."""
 
 
 @dataclass
 class WalkedValue:
-    """One value in a walk: known (`given`), or in memory at `address`.
+    """One value in a walk: an LLVM value (`given`), or in memory at `address`.
 
-    align     of numbers in unaligned records: 1
-    as_value  memory of a StructRef: it holds values (i1 for a boolean), not data (i8) as all other
+    align     the alignment of numbers in unaligned records: 1
+    as_value  in the memory of a StructRef, which holds Numba's value representation (i1 for a
+              boolean); all other memory holds the data representation (i8)
     """
 
     em: Emit
@@ -82,7 +83,7 @@ class WalkedValue:
 
     @property
     def value(self) -> Any:
-        """What is there, read here and now; borrowed."""
+        """The value, loaded at this point of the code; borrowed."""
         if self.given is not None:
             return self.given
         context, builder, found = self.em.context, self.em.builder, self.node.numba_type
@@ -96,7 +97,7 @@ class WalkedValue:
         em.context.pack_value(em.builder, self.node.numba_type, value, self.address, self.align)
 
     def at(self, node: Node, address: Any) -> WalkedValue:
-        """A part of this value that lies in memory."""
+        """A part of this value, in memory at `address`."""
         return WalkedValue(self.em, node, None, address, self.align, self.as_value)
 
 
@@ -110,7 +111,7 @@ class Visit:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What the part is in each of the values."""
+        """The part in each of the values."""
         return tuple(slot.value for slot in self.slots)
 
     @property
@@ -120,9 +121,9 @@ class Visit:
 
     @cached_property
     def entries(self) -> Entries | None:
-        """The items of a list, or the entries of a dictionary, in each of the values; None of all
-        else, and where something in them is unknown. To be asked where the visit is, not in a
-        branch of the visitor's: the walk goes on with them.
+        """The items of a list, or the entries of a dictionary, in each of the values; None for any
+        other part, and if the layout of the items is unknown. Ask for them before the visitor
+        opens a branch of its own, since the walk goes on to use them.
         """
         if not isinstance(self.node, Items) or self.node.unknown_path is not None:
             return None
@@ -131,8 +132,8 @@ class Visit:
 
     @property
     def has_other_keys(self) -> Any:
-        """Of a dictionary, a condition: whether another value has other keys than the first; None
-        of all else.
+        """For a dictionary, the condition that another value has other keys than the first; None
+        for any other part.
         """
         if not isinstance(self.node, Items) or self.node.key is None or self.entries is None:
             return None
@@ -164,13 +165,13 @@ def walk(
 ) -> Iterator[Visit]:
     """Visit every part of the values, in step.
 
-    nodes   the tree of all values, or one for each: of the same form, as those of a result and its
-            cotangent. Where another has no such part (None for an optional, an array or a tuple),
-            the walk does not go in
-    where   parts of which this is false are left out
-    inside_first    what is in a part is visited before it: to release both
+    nodes   the tree of all values, or one tree per value, of the same structure, as those of a
+            result and its cotangent. The walk does not descend where another value has no such
+            part (None for an optional, an array or a tuple)
+    where   parts for which this is false are skipped
+    inside_first    a part is visited after its contents, as releasing both requires
 
-    Loops and branches are closed on the way: run it to the end, and never two of them in turns.
+    The iterator closes loops and branches as it goes: exhaust it, and never interleave two.
     """
     own = (nodes,) * len(values) if isinstance(nodes, Node) else tuple(nodes)
     slots = tuple(WalkedValue(em, node, value) for node, value in zip(own, values, strict=True))
@@ -257,7 +258,7 @@ def _array(em: Emit, visit: Visit, options: _Options) -> _Parts:
 
 
 def _elements_in_place(em: Emit, visit: Visit) -> _Parts:
-    """Of an array that is part of a record: one after the other."""
+    """The elements of an array field of a record, one after the other."""
     found, element = visit.node.numba_type, visit.node.children[0][1]
     size = em.context.get_abi_sizeof(em.context.get_data_type(found.dtype))
     with cgutils.for_range(em.builder, cgutils.intp_t(found.nitems)) as loop:
@@ -267,7 +268,7 @@ def _elements_in_place(em: Emit, visit: Visit) -> _Parts:
 
 
 def _elements_in_order(em: Emit, visit: Visit) -> _Parts:
-    """Of arrays that lie in memory without gaps, all of one layout."""
+    """The elements of contiguous arrays of one layout, in memory order."""
     arrays = [_array_of(em, slot) for slot in visit.slots]
     with cgutils.for_range(em.builder, arrays[0].nitems) as loop:
         yield (
@@ -312,7 +313,7 @@ def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
 
 
 def _present(em: Emit, visit: Visit, options: _Options) -> _Parts:
-    """What is not None in any of the values."""
+    """The contents of an optional, if it is None in none of the values."""
     if options.depth < Depth.VALUE:
         return
     there, slots = cgutils.true_bit, list[WalkedValue]()
@@ -332,7 +333,7 @@ _ENTER: dict[type, Callable[[Emit, Visit, _Options], _Parts]] = {
 }  # fmt: skip
 
 
-# --- values made again ---
+# --- new values ---
 
 
 def rebuild(
@@ -342,12 +343,12 @@ def rebuild(
     leaf: Callable[..., Any],
     leaf_type: Callable[[Node], Any] = lambda leaf: leaf.numba_type,
 ) -> Any:
-    """The tuple of what `leaf(em, node, *values)` gives for each leaf of values of one form; its
-    type is what `map_type` makes with `leaf_type`. Of a value that is None, as of a derivative
-    where there is none, every leaf is None.
+    """A value with the structure of `node`, whose leaves are `leaf(em, node, *values)`; its type is
+    that of `map_type` with `leaf_type`. A value that is None, as a missing derivative, has None for
+    every leaf.
 
-    node    the tree of all values, or a tuple with one for each, the first of which leads; `leaf`
-            gets what is given here: a node, or a tuple
+    node    the tree of all values, or a tuple with one tree per value, the first of which leads;
+            `leaf` is passed a node or a tuple accordingly
     """
     trees = (node,) if isinstance(node, Node) else node
     if not trees[0].is_tuple:
@@ -367,11 +368,11 @@ def rebuild(
 
 @dataclass(frozen=True)
 class Making:
-    """How a value is made again, by functions of a module: code is compiled by them, and kept.
+    """How `fresh` makes a new value; module-level functions, since compiled code is cached by them.
 
-    leaf    gives what stands for a leaf; its reference belongs to the new value
-    opened  objects, lists and dictionaries that are made again
-    kept    items which are, in a copy of a list or dictionary, what they have to be
+    leaf    the new leaf; the new value owns the reference
+    opened  whether an object, list or dictionary is made anew
+    kept    whether items are right as they are in a copy of a list or dictionary
     """
 
     leaf: Callable[[Emit, Node, Any], Any]
@@ -380,7 +381,7 @@ class Making:
 
 
 def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
-    """A new value of the form of another, which the caller owns."""
+    """A new value with the structure of another, owned by the caller."""
     if node.is_tuple:
         return rebuild(em, node, (value,), partial(_fresh_leaf, making))
     if not making.opened(node):
@@ -404,7 +405,7 @@ def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
 
 
 def new_object(context: Context, builder: Builder, found: Any) -> Any:
-    """A reference to a new object of a class, all zero; its destructor is that of the class."""
+    """A reference to a new object of a class, all zero, with the destructor of the class."""
     memory_type = struct_type(found)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
     destructor = imp_dtor(context, builder.module, found)
@@ -437,7 +438,7 @@ def _array_copy(x):
 
 @cache
 def _filled(making: Making, *, by_key: bool) -> Any:
-    """The function that copies a list or dictionary, with new items."""
+    """A function that copies a list or dictionary with new items."""
 
     @intrinsic
     def item(typing_context, x):
@@ -446,7 +447,7 @@ def _filled(making: Making, *, by_key: bool) -> Any:
 
         return x(x), codegen
 
-    # `item` is a cell, not a global: Numba keeps what it compiles here by code and cells
+    # `item` is a cell, not a global: Numba caches this function by its code and cells
     def items(x):
         result = x.copy()
         for k in range(len(x)):

@@ -1,5 +1,5 @@
-"""`make_zero` and `tree_add` of what Python knows by reference only: jitclass instances,
-StructRefs, typed lists and dictionaries of numbers; and `tree_add` inside `@njit`.
+"""`make_zero` and `tree_add` of values that are opaque to Python (jitclass instances, StructRefs,
+typed lists and dictionaries of numbers), and `tree_add` inside `@njit`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _make_zero(x):
 
 @intrinsic
 def _zero_instance(typing_context, x):
-    """A new object of the same class: zeros in place of floats, the rest as it is."""
+    """A new object of the same class, with zeros in place of floats and all else unchanged."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         if not layout_of(x).has_shadow:
@@ -54,14 +54,14 @@ def _tree_add(x, y):
 
 
 def _are_alike(x: Any, y: Any) -> bool:
-    """Whether two types are the same, but for the layout of arrays."""
+    """Whether two types are equal, except perhaps for the layout of arrays."""
     if isinstance(x, types.Array) and isinstance(y, types.Array):
         return (x.dtype, x.ndim) == (y.dtype, y.ndim)
     return x == y
 
 
 def _sums_of_items(x: Any, count: int) -> Any:
-    """Each item has a type of its own."""
+    """Written out item by item, since each may have a type of its own."""
     items = "".join(f"tree_add(x[{k}], y[{k}]), " for k in range(count))
     make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
     scope = {"tree_add": tree_add, "cls": getattr(x, "instance_class", None)}
@@ -70,7 +70,7 @@ def _sums_of_items(x: Any, count: int) -> Any:
 
 @intrinsic
 def _sum_of(typing_context, x, y):
-    """A new array, object, list or dictionary."""
+    """The sum, in a new array, object, list or dictionary."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return sum_of_shadows(context, builder, (x, y), (args[0], args[1]), ADDED)
