@@ -1,1 +1,1 @@
-"""Derivatives asked for by code that is itself differentiated."""
+"""Derivatives inside code that is itself differentiated."""

@@ -1,7 +1,7 @@
-"""Batches of shadows in code that is itself differentiated: a call per lane.
+"""Batches of shadows in code that is itself differentiated: one call per lane.
 
-What is differentiated again is scalar code, and a gradient there is a function with rules. So a
-batched call is written out: all lanes but the last run on copies of the arguments, as each runs the
+A gradient in such code is a function with rules, for one shadow per argument. So a batched call
+becomes one call per lane; all but the last run on copies of the arguments, as each call runs the
 function.
 """
 
@@ -28,7 +28,7 @@ from activerules.rules.written import function_from
 
 
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
-    """The compiled function that stands for a call with batched arguments."""
+    """The compiled function that replaces a call with batched arguments."""
     dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(annotated))
@@ -42,7 +42,7 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     found = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(found)
     text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
-    # lanes run on copies: whether a shadow is the argument's memory is asked before
+    # lanes run on copies: shadows are compared with the argument's own memory before
     compares = "runtime_activity" in mode.options
     lines = [
         f"f{lane} = {text}"
@@ -71,7 +71,7 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
 
 
 def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
-    """The text of the arguments of one lane of a batch."""
+    """The source text of the arguments of one lane of a batch."""
     given = []
     for k, ty in enumerate(annotated):
         kind = ty.kind if isinstance(ty, AnnotationType) else None

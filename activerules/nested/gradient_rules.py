@@ -1,10 +1,9 @@
-"""Gradients asked for by code that is itself differentiated: a gradient as a function with rules.
+"""Gradients inside code that is itself differentiated: a gradient as a function with rules.
 
 The nested gradient of a function f is a compiled function that does what `autodiff(Reverse, f, …)`
-does there, on flat arguments: `gradient(x…, d…) -> (ā…, r)`. The x are the leaves of f's arguments,
-the d the shadows of those that have one, the ā the derivatives that are returned, and r what f
-returned.
-With F: (x, a) -> (x', r) the function and what it writes, ȳ what the shadows hold before,
+does, on flat arguments: `gradient(x…, d…) -> (ā…, r)`. Here x are the leaves of f's arguments, d
+the shadows of those that have one, ā the derivatives that are returned, and r the result of f.
+With F: (x, a) -> (x', r) the function and what it writes, ȳ the contents of the shadows before,
 
     (x̄, ā) = F'(x, a)ᵀ (ȳ, 1)
 
@@ -12,7 +11,8 @@ and D(x, a; v, w) = F'(x, a)(v, w), computed by forward mode, which is code with
 
     reverse, cotangents (x'*, x̄*, ā*, r*):  gradients with respect to x, a and ȳ of
         <x'*, x'> + r* r + <(ȳ, 1), D(x, a; x̄*, ā*)>    one reverse sweep over D, seeded (ȳ, 1);
-                                                         the one by ȳ is what D leaves of x̄*
+                                                         that with respect to ȳ is what D makes
+                                                         of x̄*
     forward, tangents (ẋ, ȧ, ȳ'):  the gradient with respect to (x, a) of
         <(ȳ, 1), D(x, a; ẋ, ȧ)> + <ȳ', x'>               one reverse sweep over D, in which the
                                                          gradient with respect to (ẋ, ȧ) is
@@ -61,9 +61,9 @@ _OVERLAP = (
 class ArgumentLeaf:
     """One leaf of an argument.
 
-    role     "array": it has a shadow; "number": its derivative is returned; "plain": neither.
-    path     how it is read from the argument: `[0][1]`.
-    written  whether the function writes into the argument.
+    role     "array": it has a shadow; "number": its derivative is returned; "plain": neither
+    path     the subscripts that lead to it: `[0][1]`
+    written  whether the function writes into the argument
     """
 
     number: int
@@ -80,7 +80,7 @@ class ArgumentLeaf:
 
     @property
     def shadow(self) -> str:
-        """The name of the parameter for the shadow, and for what takes its place."""
+        """The name of the parameter for the shadow, or for its replacement."""
         return f"d{self.number}"
 
     @property
@@ -96,11 +96,11 @@ class ArgumentLeaf:
 
 @dataclass(frozen=True)
 class NestedGradientSpec:
-    """One way to differentiate a function.
+    """A function and how it is differentiated.
 
     arguments      with their activities
     seeded         whether the return is Active
-    with_primal    whether what the function returned is wanted; it is a float
+    with_primal    whether the result of the function, a float, is asked for
     options        of the mode
     """
 
@@ -208,7 +208,7 @@ class _GradientWriter:
     # --- rules ---
 
     def rules(self, gradient: Any) -> dict[Any, Any]:
-        """The functions of its rules."""
+        """The rules of the gradient: functions by the decorator that defines them."""
         return {
             "augmented_primal": self._augmented(gradient),
             "reverse": self._reverse(),
@@ -240,7 +240,7 @@ class _GradientWriter:
         if numbers or spec.with_primal:
             lines.append("_bars = _dret.val if _active(_dret) else _make_zero(_dret.val)")
         arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
-        # two of them may be one array, and what the tape holds of it two copies
+        # two of them may be the same array, of which the tape holds two copies
         alone = [leaf for leaf in arrays_given if not leaf.written and len(arrays_given) > 1]
         lines += [f"_own{leaf.number} = _with_own_shadow({leaf.name})" for leaf in alone]
         args = []
@@ -308,7 +308,7 @@ class _GradientWriter:
         if primal:
             both = f"({''.join(one + ', ' for one in primal)})", f"({', '.join(tangent)},)"
             lines.append(f"return ({both[0]}, {both[1]}) if _config.needs_shadow else {both[0]}")
-        # not of batches: it takes one tangent of each argument, and runs once per lane
+        # not for batches: it takes one tangent per argument, and runs once per lane
         names = ["_config", "_ret", *(f"{name}: _Single" for name in self._names())]
         along = self.along(varied, "kept" if spec.with_primal else "")
         return self._source_function("rule", names, lines, _along=along, _mode=spec.mode, _np=np)
@@ -352,7 +352,7 @@ def gradient_of(spec: NestedGradientSpec) -> tuple[Any, _GradientWriter]:
         gradient = writer.gradient()
         for which, written in writer.rules(gradient).items():
             saved = _saved_for_reverse(writer) if which == "reverse" else ()
-            # no call of it can have been compiled before
+            # new functions: no call of them can have been compiled before
             RULES.attach(gradient, which, *define_on(gradient, which, written, saved))
         return gradient, writer
 
@@ -361,9 +361,7 @@ def gradient_of(spec: NestedGradientSpec) -> tuple[Any, _GradientWriter]:
 
 
 def _saved_for_reverse(writer: _GradientWriter) -> tuple[str, ...]:
-    """What the reverse reads: the arguments, and the shadows that are read before they are added
-    to.
-    """
+    """What the reverse reads: the arguments, and the shadows that are read before being updated."""
     written = (leaf.shadow for leaf in writer.of_role("array") if leaf.written)
     return (*(leaf.name for leaf in writer.leaves), *written)
 
@@ -372,7 +370,7 @@ def _saved_for_reverse(writer: _GradientWriter) -> tuple[str, ...]:
 
 
 def call_of(asked: ReadCall) -> Any:
-    """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
+    """The compiled function that replaces a call, with annotated or plain arguments."""
     call = asked.call
     spec = NestedGradientSpec(
         call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
@@ -387,7 +385,7 @@ def call_of(asked: ReadCall) -> Any:
 
 
 def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
-    """`autodiff(mode, f, …)` as a call of a nested gradient."""
+    """The function that replaces `autodiff(mode, f, …)` by a call of a nested gradient."""
     values = [f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
     given = [values[x.argument] + x.path for x in writer.leaves]
     given += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
@@ -406,7 +404,7 @@ def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> 
 
 
 def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
-    """The stub of `grad` as a call of a nested gradient: the shadows are made here."""
+    """The function that replaces a call of what `grad` returned; it makes the shadows."""
     spec: Any = asked.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
     lines = [f"{x.shadow} = make_zero(a{x.argument}{x.path})" for x in arrays]
@@ -446,7 +444,7 @@ def _with_copy(x: Any) -> Any:
 
 
 def _copy_like(x: Any, form: Any) -> Any:
-    """A copy of an array with the strides of another one."""
+    """A copy of an array `x`, with the strides of `form`."""
     raise NotImplementedError
 
 
@@ -458,12 +456,12 @@ def _with_copy_typed(x):
 
 
 def _with_own_shadow(x: Any) -> Any:
-    """An annotated array with a new shadow of zeros."""
+    """An annotated array with a new shadow of zeros, or itself if it is Const."""
     raise NotImplementedError
 
 
 def _add_own_shadow(x: Any, own: Any) -> None:
-    """Add such a shadow to that of `x`."""
+    """Add the shadow made by `_with_own_shadow` to that of `x`."""
     raise NotImplementedError
 
 

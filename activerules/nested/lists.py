@@ -1,8 +1,8 @@
-"""Gradients with respect to lists of numbers in code that is itself differentiated: by arrays.
+"""Gradients with respect to lists of numbers in code that is itself differentiated: via arrays.
 
-A gradient there is a function with rules, and rules take numbers and arrays. So a call with lists
-among its arguments, constant or not, becomes one of the function of arrays (`list_arguments`): the
-arrays are copies, what the function writes into a list and what comes into its shadow is put back.
+A gradient in such code is a function with rules, and rules take numbers and arrays. So a call with
+lists among its arguments, constant or not, becomes a call of the same function of arrays
+(`list_arguments`). The arrays are copies; writes to a list, and to its shadow, are copied back.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from activerules.rules.written import function_from
 
 
 def has_number_lists(asked: ReadCall) -> bool:
-    """Whether there are such lists among the arguments of a call."""
+    """Whether a call has typed lists of numbers among its arguments."""
     return any(is_number_list(a.numba_type) for a in asked.arguments)
 
 
 def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
-    """A compiled function that stands for the call; `written`: which arguments are written into."""
+    """The compiled function that replaces the call; `written`: which arguments it writes into."""
     found = [a.numba_type for a in asked.arguments]
     listed = [k for k, ty in enumerate(found) if is_number_list(ty)]
     changed = [k for k in listed if written[k]]
@@ -84,7 +84,7 @@ def _has_shadow(asked: ReadCall, k: int) -> bool:
 
 
 def _gradient(spec: Any, listed: list[int]) -> str:
-    """What `grad` returns, lists for lists."""
+    """The source text of the result of `grad`, with lists for lists."""
     items = "found[1]" if spec.with_value else "found"
     entries = [items if spec.single else f"{items}[{n}]" for n, _ in enumerate(spec.argnums)]
     entries = [

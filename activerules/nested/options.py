@@ -1,4 +1,4 @@
-"""Options of a mode in code that is itself differentiated: calls written without them.
+"""Options of a mode in code that is itself differentiated: calls are rewritten without them.
 
 holomorphic        f'(z) is the conjugate of the gradient of Re f, by the equations of Cauchy
                    and Riemann
@@ -40,7 +40,7 @@ _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDu
 
 
 def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any:
-    """The compiled function that stands for a call with options of `REWRITTEN`."""
+    """The compiled function that replaces a call with options of `REWRITTEN`."""
     dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     texts = TupleTexts()
     given = [f"a{k}" for k, _ in enumerate(annotated)]
@@ -79,7 +79,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
 
 
 def _given(k: int, found: Any) -> str:
-    """An annotated argument with the shadow it has in the derivative."""
+    """The source text of an annotated argument, with the shadow it has in the derivative."""
     if isinstance(found, AnnotationType) and found.kind in _SHADOWED:
         return f"{found.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
     return f"a{k}"
@@ -94,7 +94,7 @@ def _rewritten(asked: Mode) -> Mode:
 def _require_holomorphic(
     typing_context: TypingContext, dispatcher: Any, annotated: Sequence[Any]
 ) -> Any:
-    """Raise unless arguments and result are complex; the type of the result."""
+    """The type of the result; raises unless arguments and result are complex."""
     names = checks.read_arity(dispatcher, len(annotated))
     arguments = checks.read_arguments(names, annotated)
     with checks.naming(dispatcher):
@@ -131,7 +131,7 @@ def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
 
 
 def zero_where_same(x: Any, shadow: Any) -> Any:
-    """The shadow of `x`, with zeros in place of memory that is that of `x`."""
+    """The shadow of `x`, with new zeros in place of arrays that are those of `x` itself."""
     raise NotImplementedError("this function only has a compiled form")
 
 

@@ -1,8 +1,8 @@
 """`vjp` and `autodiff_thunk` in code that is itself differentiated.
 
-A tape is never differentiated. Here a pullback, and the tape of a split derivative, keep copies of
-the arguments, and the reverse is a gradient by itself: that of <cotangent, f(x)>, which runs f
-once more. What is differentiated is then the gradient of a function: see `gradient_rules`.
+A tape is never differentiated. In such code a pullback, and the tape of a split derivative, keep
+copies of the arguments, and the reverse is the gradient of <cotangent, f(x)>, which runs f once
+more. Only gradients of functions are then differentiated: see `gradient_rules`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _IS_VIEW = (
 
 
 def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
-    """The compiled function that gives `(out, pullback)` in code that is differentiated."""
+    """The compiled function that returns `(out, pullback)` in code that is differentiated."""
     found = tuple(map(types.unliteral, argtypes))
     checks.read_arity(dispatcher, len(found))
     indices = [k for k, ty in enumerate(found) if layout_of(ty).activity != "const"]
@@ -93,8 +93,8 @@ def _weighted(dispatcher: Any, count: int) -> Any:
 
 
 def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
-    """The compiled function that gives `(tape, primal, shadow)`; the tape is a tuple of copies, the
-    shadow, and whether it is used.
+    """The compiled function that returns `(tape, primal, shadow)`; the tape is a tuple of copies,
+    the shadow, and a flag that is set once it is used.
 
     A function that returns memory of its arguments is refused at run time.
     """
@@ -124,8 +124,8 @@ def _record_stub(
 
 
 def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
-    """The compiled function that stands for the reverse; the last two arguments are the cotangent
-    (or None) and the tape.
+    """The compiled function that replaces the reverse; the last two arguments are the cotangent (or
+    None) and the tape.
     """
     *annotated, dret, tape = map(types.unliteral, call.given)
     asked, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
@@ -144,7 +144,7 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
 def _play_stub(
     dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
-    """A call of the gradient, or of a batch one per lane."""
+    """The function that calls the gradient, once per lane of a batch."""
     names = [f"a{k}" for k, _ in enumerate(activities)]
     seeded = asked.result is not Const
 
@@ -184,7 +184,9 @@ def _play_stub(
 
 
 def _shadow(asked: SplitSpec, k: int, lane: str) -> str:
-    """The shadow of an argument; its memory, not the copy of it, says whether it is constant."""
+    """The shadow of an argument; it is compared with the argument's own memory, not with the copy,
+    to see whether the argument is constant.
+    """
     shadow = f"a{k}.dval{lane}"
     return f"zero_where_same(a{k}.val, {shadow})" if _compares(asked) else shadow
 
@@ -214,7 +216,7 @@ def copy_arrays(x: Any) -> Any:
 
 
 def require_value(y: Any) -> Any:
-    """What a function returned; raises where that is None, which has no derivative."""
+    """The result of a function; raises if it is None, which has no derivative."""
     raise NotImplementedError
 
 
@@ -229,7 +231,7 @@ def require_no_alias(result: Any, other: Any) -> None:
 
 
 def shadow_of(y: Any) -> Any:
-    """Zeros for the arrays in a result; what else is in it comes along."""
+    """A result with zeros in place of its arrays, and all else unchanged."""
     raise NotImplementedError
 
 

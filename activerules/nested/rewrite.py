@@ -1,11 +1,12 @@
-"""A call of a derivative in code that is differentiated, as a call of a function written for it.
+"""Rewriting calls of derivatives in code that is itself differentiated.
 
+    call with             becomes                                         in
     batched arguments     a call per lane                                 batches
-    options               the call without them                           options
-    lists of numbers      the call with arrays in their place             lists
-    what is left          a function with rules                           gradient_rules
+    options               a call without them                             options
+    lists of numbers      a call with arrays in their place               lists
+    none of these         a call of a function with rules                 gradient_rules
 
-Each of the first three ends in a call of `autodiff` that is rewritten again, until a nested
+Each of the first three contains a call of `autodiff` that is rewritten in turn, until a nested
 gradient is left. Its rules are reverse over forward, so that no code with a tape is ever
 differentiated: see docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are
 values, have functions of their own (`pullbacks`).
@@ -36,10 +37,10 @@ from activerules.values.kinds import is_number
 
 
 def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any:
-    """The compiled function that stands for a call, with the same arguments.
+    """The compiled function that replaces a call and takes the same arguments.
 
-    Raises what reading the call raises, and `NotYetSupported` where the value is asked for and is
-    not one float.
+    Raises what reading the call raises, and `NotYetSupported` if the value is asked for and is not
+    one float.
     """
     if isinstance(call, NestedHalf):
         return (recording if call.half == "augmented" else playing)(typing_context, call)

@@ -1,1 +1,1 @@
-"""From a function and what is asked of it to a compiled derivative: the stages, in order."""
+"""From a function and a specification of its derivative to compiled code: the stages, in order."""

@@ -1,4 +1,4 @@
-"""The derivative that a spec asks for: compiled once under the rules there are, in its own mode."""
+"""The derivative for a `DerivativeSpec`, compiled once per set of rules."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from activerules.rules.views import FORWARD_VIEW, SECOND_VIEW
 
 
 def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
-    """The derivative of a function, ready to be linked and called; the same for the same spec.
+    """The derivative of a function, ready to be linked and called; cached by spec.
 
-    Warns of rules that serve nowhere (`UndeclaredDataWarning`), and of rules that forward mode has
-    no half of (`MissingForwardWarning`).
+    Warns of rules that are not used although data may bypass them (`UndeclaredDataWarning`), and of
+    reverse rules without a forward rule in forward mode (`MissingForwardWarning`).
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
-    # one with nothing deferred serves who would have waited, too
+    # one with nothing deferred also serves callers that would have deferred
     for known in (replace(spec, deferred=False), spec):
         if gradient := COMPILED.find(dispatcher, known):
             return gradient
@@ -36,8 +36,8 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
 
 
 def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec]:
-    """All that a derivative serves: where no rule is told of it, who reads the value, too, or
-    who does not.
+    """The specs that a derivative serves: unless a rule depends on `needs_primal`, both those that
+    ask for the value and those that do not.
     """
     needs = {spec.needs_primal} if gradient.returns_of_rule else {True, False}
     for width, needs_primal in product({spec.width, gradient.width}, needs):

@@ -2,9 +2,9 @@
 
     capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
 
-as in `pipeline.reverse`, without a tape: nothing is kept, and nothing is undone. A call is kept for
-its rules only where there is a forward rule; of a function that has a reverse rule only, forward
-mode sees the body.
+as in `pipeline.reverse`, without a tape: nothing is kept, and nothing is undone. A call is marked
+for its rules only if there is a forward rule; a function that has only a reverse rule is
+differentiated through its body.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ForwardDerivation:
 def derive_forward(
     function: Any, spec: DerivativeSpec, *, view: RuleView = FORWARD_VIEW
 ) -> ForwardDerivation:
-    """Derive the forward derivative of a function, with what was found out on the way.
+    """Derive the forward derivative of a function, with the results of every stage.
 
     `view`: the registry as forward mode sees it.
 
@@ -87,7 +87,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
             forward=True,
             changing=changing_arguments(dispatcher),
         )
-        # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
+        # arguments may overlap if their shadows overlap alike: nothing is kept that could change
         request = replace(
             with_options(request, spec.options),
             width=spec.width,

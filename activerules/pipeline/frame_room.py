@@ -1,9 +1,9 @@
-"""Room on the interpreter's stack for what calls deeply and often, as a compiler does.
+"""Room on the interpreter's stack for code that calls deeply and often, as a compiler does.
 
-CPython keeps frames in chunks of 16 KiB and gives a chunk back as soon as it is empty: a call that
-is made over and over at the end of one costs an mmap, a munmap and four page faults each time.
-Whether that happens depends on how deep the caller is; where it does, it was measured to take a
-quarter of the time of a compilation (Python 3.11).
+CPython keeps frames in chunks of 16 KiB and frees a chunk as soon as it is empty: a call that is
+repeated at the end of a chunk costs an mmap, a munmap and four page faults each time. Whether that
+happens depends on the depth of the caller; where it did, it took a quarter of the time of a
+compilation (Python 3.11).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Slots of 8 bytes, just above a power of two: the chunk has as many again
+# slots of 8 bytes, just above a power of two: the chunk is twice as large
 _SLOTS = 140_000
 
 
 def with_room(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """What `function` returns; it runs where a megabyte of the stack is left in one piece."""
+    """Call `function` where a contiguous megabyte of the interpreter's stack is free."""
     return function(*args, **kwargs)
 
 
-# A frame that claims so much gets a chunk of the next power of two
+# a frame of that size gets a chunk of the next power of two
 with_room.__code__ = with_room.__code__.replace(co_stacksize=_SLOTS)

@@ -1,7 +1,7 @@
-"""Warnings about arrays that a differentiated function uses without being passed them.
+"""Warnings about arrays that a differentiated function uses but is not passed.
 
-Numba compiles arrays of the module, and of enclosing functions, as constants. A program that writes
-into one later has a derivative of what was in it when it was compiled.
+Numba compiles arrays of the module, and of enclosing functions, as constants. A program that later
+writes into such an array gets the derivative for the values at compile time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from activerules.rules.rule import location_of
 
 
 def warn_frozen(dispatcher: Any) -> None:
-    """Warn (`FrozenArrayWarning`), once for each, of arrays that can be written into and are
-    constants of a function, or of one that it calls and that is not of an installed package.
+    """Warn (`FrozenArrayWarning`), once per array, of writable arrays that are constants of a
+    function, or of a function that it calls, outside installed packages.
     """
     for plain in _functions(dispatcher.py_func, []):
         for name, value in _used(plain):
@@ -37,7 +37,7 @@ def warn_frozen(dispatcher: Any) -> None:
 
 
 def _functions(plain: Any, known: list[Any]) -> Iterator[Any]:
-    """A function, and those it uses."""
+    """A function, and the functions it uses."""
     if plain in known:
         return
     known.append(plain)
@@ -46,7 +46,7 @@ def _functions(plain: Any, known: list[Any]) -> Iterator[Any]:
         # what `grad` returns, or a compiled function
         callee = getattr(getattr(value, "dispatcher", value), "py_func", None)
         if callee is None or RULES.carries_rule(value):
-            continue  # of a function with a rule the body is not differentiated
+            continue  # the body of a function with a rule is not differentiated
         if "site-packages" not in callee.__code__.co_filename:
             yield from _functions(callee, known)
 
@@ -63,7 +63,7 @@ def _used(plain: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """What the code reads as a variable of the module; `co_names` has names of attributes, too."""
+    """The module variables that the code reads; `co_names` has names of attributes, too."""
     for instruction in get_instructions(code):
         if instruction.opname == "LOAD_GLOBAL":
             yield instruction.argval

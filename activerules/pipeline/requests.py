@@ -1,6 +1,6 @@
-"""The request made from a captured function: which LLVM parameter has which activity.
+"""The request for a captured function: the activity of every LLVM parameter.
 
-Both modes start here; what becomes of the result is in `stages`.
+Both modes start here; `stages` has how they end.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def make_request(
     changing: frozenset[int] = frozenset(),
 ) -> Request:
     """The request for a captured function: its LLVM parameters with the activities of the arguments
-    they belong to. Each array in a tuple is memory of its own. `changing` are the arguments whose
-    objects change when the function has read all.
+    they belong to. Each array in a tuple is memory of its own. `changing`: the arguments whose
+    objects change after the function has read them.
     """
     function: Function = module.functions[captured.symbol]
     retptr, excinfo, *rest = function.arguments
@@ -133,11 +133,11 @@ def _pointees(
     *,
     many: bool = False,
 ) -> dict[object, Pointee]:
-    """What is behind the pointers in the memory of an argument, however deep, by its group.
+    """The memory reachable through pointers in the memory of an argument, at any depth, by group.
 
-    Behind the items of a list there are `many` pieces of memory that are one object to the
-    analyses. Structs of one type begin at the same place or do not overlap; arrays may be views of
-    one another, so that nothing counts from the start of such a one.
+    Pointers in the items of a list lead to `many` blocks of memory that are one object to the
+    analyses. Structs of one type start at the same address or do not overlap. Arrays may be views
+    of one another, so no address is computed from the start of one of many arrays.
     """
     pieces: dict[object, Pointee] = {}
     start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
@@ -158,13 +158,13 @@ def _pointees(
 
 
 def _is_start(role: str, leaf: types.Type) -> bool:
-    """Whether a parameter leads to the memory of a leaf: a StructRef is its MemInfo alone."""
+    """Whether a parameter points to the memory of a leaf; a StructRef is only its MemInfo."""
     return role in _DATA_ROLES or (role == "meminfo" and isinstance(leaf, types.StructRef))
 
 
 def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
-    """What divides the size of an item, which its type tells, and a stride of an array of records:
-    checked where the array has a shadow.
+    """A number known to divide an integer parameter: the size of an item, by its type, and a stride
+    of an array of records, which is checked if the array has a shadow.
     """
     if role == "itemsize" and is_number_array(leaf):
         dtype: Any = leaf.dtype  # pyright: ignore[reportAttributeAccessIssue]
@@ -175,8 +175,8 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
 
 
 def _private(found: types.Type | ItemMemory) -> bool | str:
-    """Of an instance, list or dictionary, and of the items of a list, nothing but those of its type
-    can be in the same place.
+    """The name of the memory that may overlap this one: instances, lists, dictionaries and items of
+    lists overlap only memory of their own type.
     """
     named = isinstance(found, ItemMemory) or is_instance(found) or is_collection(found)
     return str(found) if named else False
@@ -185,7 +185,7 @@ def _private(found: types.Type | ItemMemory) -> bool | str:
 def _grouped_slots(
     number: int, found: types.Type
 ) -> Iterator[tuple[Group, types.Type, AbiParameter]]:
-    """Each LLVM parameter of an argument, with its group and the leaf type it is a part of."""
+    """The LLVM parameters of an argument, each with its group and the type of its leaf."""
     is_tuple = isinstance(found, types.BaseTuple)
     for k, leaf in enumerate(leaves_of(found)):
         for slot in flatten(leaf):
@@ -202,7 +202,9 @@ def argument_of(group: object) -> int | None:
 def _slot_activity(
     role: str, leaf: types.Type, activity: ArgumentActivity, forward: bool
 ) -> ActivityName:
-    """The activity of one LLVM parameter of an argument."""
+    """The activity of one LLVM parameter: constant unless it is data or a float of an active leaf,
+    as `activity` says.
+    """
     if role == "float":
         if forward:
             return "duplicated" if activity == "duplicated" else "const"
@@ -216,15 +218,15 @@ def _slot_activity(
 
 
 def _stack_limit() -> int:
-    """Seven eighths of the stack of a thread: what a derivative may use for recursion."""
+    """The stack that a derivative may use for recursion: seven eighths of that of a thread."""
     soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return (soft if 0 < soft < _USUAL_STACK else _USUAL_STACK) // 8 * 7
 
 
 def _tape_limit() -> int:
-    """Three quarters of the machine's memory, or of what this process may have of it.
+    """Three quarters of the machine's memory, or of this process's limit.
 
-    A tape that would need more is refused before the machine starts to swap, or ends the process.
+    A larger tape is refused before the machine starts to swap or kills the process.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
@@ -233,7 +235,7 @@ def _tape_limit() -> int:
 
 
 def with_options(request: Request, options: frozenset[str]) -> Request:
-    """The request with what the options of a mode mean to the engine."""
+    """The request with the options of a mode, in the engine's terms."""
     return replace(
         request,
         strong_zero="strong_zero" in options,
@@ -246,11 +248,11 @@ def with_scratch(
     activities: tuple[ArgumentActivity, ...],
     make: Callable[[tuple[ArgumentActivity, ...]], T],
 ) -> tuple[T, frozenset[int]]:
-    """What `make` gives for activities, and the Const arrays that need a scratch shadow for it.
+    """The result of `make` for the activities, and the Const arrays that need a scratch shadow.
 
-    `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
-    first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
-    the second.
+    After `x = x0`, a loop that assigns new arrays to `x` makes it Const memory first and active
+    memory later. A shadow of zeros, dropped after the call, lets the first be treated like the
+    second.
     """
 
     def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:

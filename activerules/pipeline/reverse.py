@@ -4,7 +4,7 @@ The whole flow on one screen:
 
     capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
 
-Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage gives.
+Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from activerules.rules import library  # noqa: F401  defines the rules that come
 from activerules.rules.registry import RULES
 from activerules.values.kinds import returned_type
 
-# between the name of a derivative and the suffix, in the version for arguments that overlap
+# in the symbols of the version for overlapping arguments, between the derivative's name and suffix
 CAREFUL = ".conservative"
 
 
 @dataclass(frozen=True, eq=False)
 class Derivation:
-    """A gradient and how it came about, for `explain`."""
+    """A gradient and the results of the stages that made it, for `explain`."""
 
     gradient: Gradient
     captured: Captured
@@ -63,7 +63,7 @@ class Derivation:
 
 
 def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> Derivation:
-    """Derive the gradient of a function, with everything that was found out on the way.
+    """Derive the gradient of a function, with the results of every stage.
 
     `view`: the rules as capture sees them.
 
@@ -134,8 +134,8 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
 def _generated(
     stage: Stages, plan: Plan, careful: Plan | None
 ) -> tuple[list[Function], dict[str, str], Layout, int]:
-    """The functions of both plans, what they declare, the layout of the first plan's tape, and the
-    bytes that a tape of split mode needs. The careful ones rarely run: they are kept small.
+    """The functions of both plans, their declarations, the layout of the first plan's tape, and the
+    size in bytes of a tape in split mode. The careful version rarely runs and is kept small.
     """
     functions, declarations, layout = stage("derive", generate, plan)
     memory = memory_size(layout, uses_tape(functions))
@@ -156,8 +156,8 @@ def _planned(
     rules: NumbaRuleCompiler,
     changing: frozenset[int],
 ) -> tuple[Plan, Plan | None, frozenset[int]]:
-    """The plan, that for arguments which overlap if it is another one, and the Const arrays that
-    need a scratch shadow.
+    """The plan, the plan for overlapping arguments if it differs, and the Const arrays that need a
+    scratch shadow.
     """
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
@@ -186,7 +186,7 @@ def _planned(
 
 
 def _widened(plan: Plan, careful: Plan | None, width: int) -> tuple[Plan, Plan | None]:
-    """The plans for `width` lanes; as they are where one of them can only be for one."""
+    """The plans for `width` lanes, or unchanged if one of them is possible for one lane only."""
     wide = widened(plan, width)
     wide_careful = widened(careful, width) if careful is not None else None
     if width == 1 or wide is None or (careful is not None and wide_careful is None):
@@ -195,7 +195,7 @@ def _widened(plan: Plan, careful: Plan | None, width: int) -> tuple[Plan, Plan |
 
 
 def _careful(plan: Plan) -> Plan | None:
-    """The plan that takes no arguments for disjoint and assumes nothing, if it is another one."""
+    """The plan without assumptions, arguments being disjoint included, if it differs."""
     if not _assumes(plan):
         return None
     name = STEM + CAREFUL
@@ -205,20 +205,20 @@ def _careful(plan: Plan) -> Plan | None:
 
 
 def _assumes(plan: Plan) -> bool:
-    """Whether a plan was made for arguments that do not overlap, or that are as it assumes."""
+    """Whether a plan is right only for disjoint arguments, or under other assumptions."""
     return _overlap_matters(plan) or bool(plan.assumptions)
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
-    """What distinguishes two plans of one function: the tape, and what rules are told."""
+    """What distinguishes two plans of one function: the tape, and the requests to rules."""
     rules = [use.request for use in plan.rules.values()]
-    # plans of callees have copies of the functions to themselves: no two are alike
+    # plans of callees work on their own copies of the functions: no two are equal
     homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
     return homes, plan.retained, rules, plan.pairs
 
 
 def _overlap_matters(plan: Plan) -> bool:
-    """Whether there are two arrays, one of them written: only then can overlap change a result."""
+    """Whether there are two arrays, one of them written: otherwise overlap changes no result."""
     pointers = [p for p in plan.request.parameters if p.argument.type.is_pointer]
     groups = {
         p.group: k

@@ -1,6 +1,6 @@
-"""The stages of a compile: how they are run, timed and printed, and how every mode ends.
+"""The stages of a compilation: running, timing and printing them, and the last ones of every mode.
 
-`ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage gives.
+`ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from activerules.numba_ext.target.capture import Captured
 from activerules.pipeline.frame_room import with_room
 
 T = TypeVar("T")
-# what the symbols of a derivative begin with until its text is known
+# the stem of a derivative's symbols until its text is known
 STEM = "activerules.derivative"
 
 _WIDEST = 88
@@ -48,12 +48,12 @@ _WIDEST = 88
 
 @dataclass
 class Stages:
-    """Names and seconds of the stages of one compile, in order."""
+    """The names of the stages of one compilation and the seconds each took, in order."""
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run one stage, time it, and print what it gives if that was asked for."""
+        """Run one stage and time it; print its result if `ACTIVERULES_DUMP` asks for it."""
         start = time.perf_counter()
         result = with_room(function, *args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
@@ -62,7 +62,7 @@ class Stages:
         return result
 
     def apart(self, name: str, within: str, seconds: float) -> None:
-        """Let what took so long within a stage be a stage of its own."""
+        """Count seconds of a stage as another stage."""
         self.seconds[within] -= seconds
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
@@ -82,7 +82,7 @@ def _readable(result: object) -> str:
 
 
 def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
-    """Say of the instruction an error is about, where in the source it is, and which call."""
+    """Add to an error the source line, and the call, of the instruction it is about."""
     i = error.instruction
     if not isinstance(i, Instruction):
         return
@@ -101,7 +101,7 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
 def _in_terms_of_user(
     error: RuleError, i: Instruction, location: str, locator: Locator, captured: Captured
 ) -> None:
-    """Let an error about a call in Numba's own code speak of the user's call that leads there."""
+    """Make an error about a call in Numba's own code refer to the user's call that leads there."""
     for k, (label, name, at) in enumerate(error.where):
         if label == "at the call" and locator.is_hidden(at.rpartition(":")[0]):
             site = captured.call_at(location, i.callee_name)
@@ -111,7 +111,7 @@ def _in_terms_of_user(
 
 
 def _in_source(entry: Where, location: str) -> Iterator[Where]:
-    """The entry with the location of its instruction: the line of source, and behind it LLVM's."""
+    """The entry with the source line of its instruction, followed by the LLVM instruction."""
     label, text, at = entry
     if label != "at the instruction":
         yield entry
@@ -136,7 +136,9 @@ def _same_line(one: str, other: str) -> bool:
 def relax(
     functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
 ) -> None:
-    """Give generated functions the freedom that `Mode.fast` allows."""
+    """Let generated functions be reassociated, and use vectorised math functions, as `Mode.fast`
+    allows.
+    """
     if "reassociate" in options:
         reassociate(functions)
     if "vector_math" in options:
@@ -152,8 +154,8 @@ def finish(
     options: frozenset[str],
     rules: RuleCompiler,
 ) -> tuple[str, str]:
-    """The text of a derivative, verified, and the name that its symbols begin with: that of the
-    function, with a hash of the text.
+    """The verified text of a derivative, and the stem of its symbols: the function's name with a
+    hash of the text.
     """
     relax(functions, declarations, options)
     scale_subscripts(functions, declarations)

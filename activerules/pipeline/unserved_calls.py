@@ -1,9 +1,9 @@
-"""Warnings about rules that did not run where their author may have counted on them.
+"""Warnings about rules that are not run although their author may rely on them.
 
 Needs       a finished plan, the marked calls of its capture
-Gives       `warn_unserved`: a warning per line with a call that no rule serves, though data may
-            pass the function beside its arguments; `warn_followed`: of functions whose body
-            forward mode differentiates, though they have a pair
+Gives       `warn_unserved`: a warning per line with a call that no rule serves, although data may
+            bypass the arguments of the function; `warn_followed`: a warning per function whose body
+            is differentiated in forward mode although it has a reverse pair
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _warned: set[tuple[object, ...]] = set()
 def warn_unserved(
     plan: Plan | ForwardPlan, module: Module, marked: Mapping[str, MarkedCall]
 ) -> None:
-    """Warn (`UndeclaredDataWarning`), once per line, of calls that no rule serves, though they have
-    a user's rule that does not say how data passes the function, and it uses more than its
-    arguments.
+    """Warn (`UndeclaredDataWarning`), once per line, of calls that no rule serves, if the function
+    uses more than its arguments and has a user's rule that does not declare how data passes.
     """
     locator = Locator(module)
     for call in _unserved(plan):
@@ -51,8 +50,8 @@ def warn_unserved(
 
 
 def warn_followed(followed: Iterable[FollowedCall]) -> None:
-    """Warn (`MissingForwardWarning`), once per function, where forward mode differentiates the body
-    of one that has a reverse pair alone.
+    """Warn (`MissingForwardWarning`), once per function, if forward mode differentiates the body of
+    a function that has only a reverse pair.
     """
     for one in followed:
         if one.reason == WITHOUT_FORWARD:
@@ -67,8 +66,8 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
 
 
 def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> None:
-    """Warn once for each location, "file:line". Where warnings are errors the location does not
-    count as warned of.
+    """Warn once per location, "file:line". If the warning is raised as an error, the location does
+    not count as warned about.
     """
     if (category, text) in _warned:
         return
@@ -79,7 +78,7 @@ def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> N
 
 
 def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
-    """The calls with rules in a function, and in those that it calls, that no rule serves."""
+    """The calls of functions with rules, in a function and its callees, that no rule serves."""
     for one in (plan, *plan.pairs):
         for block in one.flow.order:
             for i in block.instructions if block in one.returns.live else ():
@@ -89,7 +88,7 @@ def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
 
 
 def _is_in_own_rule(function: Any, location: str) -> bool:
-    """Whether a rule of a function calls it there, for whatever it may need of it."""
+    """Whether the call at this location is in a rule of the function itself."""
     file, _, number = location.rpartition(":")
     for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
         code = getattr(half.function, "py_func", half.function).__code__
@@ -101,7 +100,7 @@ def _is_in_own_rule(function: Any, location: str) -> bool:
 
 
 def _is_open(call: MarkedCall) -> bool:
-    """Whether data may pass beside the arguments, as far as rules and code say."""
+    """Whether data may bypass the arguments, as far as rules and code tell."""
     if not RULES.is_of_user(call.function) or RULES.data_paths(call.function).declared:
         return False
     return not call.is_closed
