@@ -1,6 +1,6 @@
-"""Rules: how they are written, kept and chosen. Needs no Numba until a rule is compiled.
+"""Rules: how they are defined, registered and chosen.
 
-What a package needs that defines rules is here; importing it loads neither the engine nor Numba.
+All that a package needs to define rules; importing it loads neither the engine nor Numba.
 """
 
 from activerules.rules.define import (

@@ -1,11 +1,12 @@
-"""Which rule serves a call: a user's before one of the library, and of these the most specific one,
-by Numba types first and then by activities.
+"""Choosing the rule that serves a call: users' rules before the library's, and among these the most
+specific one, by Numba types first and then by activities.
 
 Needs       the rules of a function, and a `RuleQuery`: types and activities of arguments and result
 Gives       `choose`: a whole pair; `choose_forward`: a forward rule; they raise
             NoRuleForActivity, IncompleteRule, AmbiguousRule
-Invariants  C1  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
-            C2  the body of a function with rules is never an answer
+Invariants  C1  an activity is lowered (a Const argument passed to a rule for more) only if no rule
+                fits as it is
+            C2  the body of a function with rules is never the answer
             C3  a rule of the library serves only calls that no rule of a user can serve
 """
 
@@ -33,7 +34,7 @@ from activerules.rules.rule import ForwardRule, Half, Kind, Lowering, Rule, Rule
 
 @dataclass(frozen=True)
 class RuleQuery:
-    """What a lookup is for: types and activities of the arguments and, last, of the result.
+    """The call to find a rule for: types and activities of the arguments and, last, of the result.
 
     `forward`: every value that carries a derivative is Duplicated, floats too.
     """
@@ -45,11 +46,11 @@ class RuleQuery:
 
     @property
     def halves(self) -> tuple[Half, ...]:
-        """The functions that serve a call in this mode."""
+        """The halves of a rule that a call in this mode needs."""
         return ("forward",) if self.forward else ("augmented_primal", "reverse")
 
     def lowered(self, found: Any) -> Kind:
-        """The activity that a rule may have in mind where a value of this type is Const."""
+        """The activity a rule may have for a value of this type that is Const in the call."""
         if self.forward:
             return BatchDuplicated if BatchDuplicated in self.kinds else Duplicated
         return _differentiable_kind(found)
@@ -71,7 +72,7 @@ class Candidate:
     lowered: int
 
     def beats(self, other: Candidate) -> bool:
-        """Whether this rule is to be preferred: fewer lowered, then types, then activities."""
+        """Whether this rule is preferred: fewer lowered activities, then types, then activities."""
         if self.lowered != other.lowered:
             return self.lowered < other.lowered
         order = patterns.combined(
@@ -84,16 +85,16 @@ class Candidate:
 
 
 def choose(rules: Sequence[Rule], call: RuleQuery) -> RulePair:
-    """Return the pair that serves a call."""
+    """The pair that serves a call; raises if there is none, or several are equally specific."""
     serving, lost = _serving(rules, call)
     return replace(_pair(_best(serving, call), call), lost=_lost(lost, call))
 
 
 def choose_forward(rules: Sequence[Rule], call: RuleQuery, width: int) -> ForwardRule:
-    """Return the forward rule that serves a call of some width.
+    """The forward rule that serves a call with `width` tangents.
 
-    With several lanes a rule for BatchDuplicated comes first; a rule for Duplicated serves them one
-    after the other.
+    With several lanes a rule for BatchDuplicated comes first; a rule for Duplicated runs once per
+    lane.
     """
     batched = replace(
         call, kinds=tuple(BatchDuplicated if k is Duplicated else k for k in call.kinds)
@@ -120,8 +121,8 @@ def choose_forward(rules: Sequence[Rule], call: RuleQuery, width: int) -> Forwar
 
 
 def _serving(rules: Sequence[Rule], *calls: RuleQuery) -> tuple[Sequence[Rule], Sequence[Rule]]:
-    """The rules to choose from, those of users if one of them serves one of the calls; and those
-    that have lost to them (C3).
+    """The rules to choose from, which are users' if one of them serves one of the calls; and the
+    library's that are passed over (C3).
     """
     users = [rule for rule in rules if not rule.of_library]
     library = [rule for rule in rules if rule.of_library]
@@ -132,14 +133,15 @@ def _serving(rules: Sequence[Rule], *calls: RuleQuery) -> tuple[Sequence[Rule], 
 
 
 def _lost(rules: Sequence[Rule], call: RuleQuery) -> str:
-    """Where the rule is that would serve a call, if there is one."""
+    """The location of the rule that would serve a call, or ""."""
     return _best(rules, call).rule.location if _candidates(rules, call) else ""
 
 
 def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     """The call as a rule for results with a tangent expects it: with an argument that has one.
 
-    Memory that only stands where active arrays do has a shadow, and nothing active goes into it.
+    A result may have a shadow although nothing active enters it, because a variable refers to
+    either it or active memory.
     """
     *arguments, result = call.kinds
     if result is Const or any(kind is not Const for kind in arguments):
@@ -156,7 +158,7 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
 def prefers_body(
     opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], found: Sequence[Any]
 ) -> bool:
-    """Tell whether a call of some types is opted out, and no rule is for more specific types."""
+    """Whether calls with these types are opted out, and no rule has more specific types."""
     if None in opted_out:
         return True
     rules = [rule for rule in rules if not rule.of_library]  # C3: an `opt_out` is a user's
@@ -168,9 +170,9 @@ def prefers_body(
 def waits_for_activities(
     opted_out: Sequence[tuple[Pattern, ...] | None], found: Sequence[Any]
 ) -> bool:
-    """Tell whether activities decide, too: every signature that fits the types admits some only.
+    """Whether activities decide, too: every `opt_out` that fits the types admits only some.
 
-    Where one argument can carry a derivative, it does at every call that matters.
+    If only one argument can carry a derivative, it does in every call that matters.
     """
     fitting = [s for s in opted_out if s is None or _narrowest(s, found) is not None]
     return bool(fitting) and all(s is not None and _is_selective(s, found) for s in fitting)
@@ -188,9 +190,7 @@ def _is_selective(signature: Sequence[Pattern], found: Sequence[Any]) -> bool:
 def chooses_body(
     opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: RuleQuery
 ) -> bool:
-    """Tell whether a call is opted out with its activities; in forward mode Active is as good as
-    Duplicated.
-    """
+    """Whether a call is opted out with its activities; forward mode takes Active for Duplicated."""
     types, kinds = call.types[:-1], call.kinds[:-1]
     admitting = [
         signature
@@ -206,7 +206,7 @@ def chooses_body(
 
 
 def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) -> bool:
-    """Tell whether a rule could serve arguments of these types, whatever their activities."""
+    """Whether a rule could serve arguments of these types, whatever their activities."""
     return any(
         len(rule.arguments) == len(found)
         and all(
@@ -227,8 +227,8 @@ def serves_elements(
     *,
     forward: bool,
 ) -> bool:
-    """Tell whether a function that is applied to each element of arrays has rules for numbers, and
-    none for these arrays.
+    """Whether a function that NumPy applies elementwise has rules for numbers, and none for these
+    arrays.
     """
     count = element_count(function)
     if count is None or not any(_is_memory(one) for one in found):
@@ -245,7 +245,7 @@ def serves_elements(
 
 
 def element_count(function: Any) -> int | None:
-    """How many numbers a function takes that NumPy applies to each element; None for others."""
+    """The number of arguments of a function that NumPy applies elementwise; None for others."""
     is_elementwise = getattr(function, "nout", None) == 1 and function.signature is None
     return function.nin if is_elementwise else None
 
@@ -262,7 +262,7 @@ def _returns(rule: Rule, kinds: set[Kind]) -> bool:
 
 
 def _is_possible(kind: Kind, found: Any, forward: bool) -> bool:
-    """Whether a value of a type may have an activity, or stand where a rule wants it."""
+    """Whether a value of this type may have the activity, or be passed to a rule for it."""
     if kind is Const or getattr(found, "types", ()):
         return True
     if hasattr(found, "layout"):
@@ -332,16 +332,14 @@ def _serve(rule: Rule, call: RuleQuery) -> Candidate | None:
 def _lowered(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
     """The alternative that serves an activity it does not name; None if none does."""
     if kind in _WITHOUT_VALUE:
-        # The rule promises not to read the value; it is there all the same.
+        # the rule promises not to read the value; it is passed all the same
         unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], found)
         return None if unread is None else Narrowed(kind, unread.type)
     return patterns.matching(pattern, call.lowered(found), found) if kind is Const else None
 
 
 def _differentiable_kind(found: Any) -> Kind:
-    """Return the activity a value of this type has where it is not Const; Const if it never has
-    one.
-    """
+    """The activity of a value of this type that is not Const; Const if it always is."""
     from activerules.values.layout import layout_of  # needs Numba, which rules are defined without
 
     return BY_NAME[layout_of(found).activity]
@@ -377,7 +375,7 @@ def _pair(chosen: Candidate, call: RuleQuery) -> RulePair:
 
 
 def _saved(rule: Rule) -> frozenset[int]:
-    """Positions of what either half declares to be read by the reverse."""
+    """The positions of the arguments that either half declares to be read by the reverse."""
     names = {
         half.argument_names.index(name) for half in rule.halves.values() for name in half.saves
     }
@@ -407,7 +405,7 @@ def _no_rule(rules: Sequence[Rule], call: RuleQuery) -> NoRuleForActivity:
 
 
 def _misfits(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
-    """Positions of the arguments, and of the result, whose activity no rule covers."""
+    """The positions of the arguments, and of the result, whose activity no rule admits."""
     signatures = [rule.signature for rule in rules if len(rule.signature) == len(call.types)]
     return [
         i
@@ -420,8 +418,8 @@ def _misfits(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
 
 
 def _declarations(call: RuleQuery, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
-    """What to declare if the result does not depend smoothly on the arguments no rule covers; where
-    each is covered by some rule, on those with a derivative.
+    """Advice for a result that does not depend smoothly on the arguments whose activity no rule
+    admits; if each is admitted by some rule, on those with a derivative.
     """
     count = len(names)
     carrying = [i for i in range(count) if call.kinds[i] is not Const]
@@ -446,7 +444,7 @@ def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
 def _why(
     rules: Sequence[Rule], call: RuleQuery, names: Sequence[str], misfits: Sequence[int]
 ) -> str:
-    """Name the arguments whose activity no rule covers."""
+    """A line for each argument whose activity no rule admits."""
     if not any(len(rule.signature) == len(call.types) for rule in rules):
         return f"no rule takes {len(call.types) - 1} arguments"
     lines: list[str] = []
@@ -460,7 +458,7 @@ def _why(
 def _skeleton(
     call: RuleQuery, names: Sequence[str], signature: Sequence[Pattern], halves: Sequence[str]
 ) -> str:
-    """Return the head of a rule to paste."""
+    """The head of a rule for the call, to paste."""
     *arguments, result = map(patterns.show, signature)
     parameters = ", ".join(f"{n}: {a}" for n, a in zip(names, arguments, strict=True))
     heads = {

@@ -1,15 +1,15 @@
-"""Whether the declarations about one function fit together.
+"""Whether the declarations about one function are consistent.
 
-Needs       a rule as far as it is defined, and the half that is to be added to it
-Gives       `refuse_other_parameters`, `refuse_other_package`: they raise where two functions that
-            were not written for each other would be taken for a rule
+Needs       a rule as far as it is defined, and the half to be added to it
+Gives       `refuse_other_parameters`, `refuse_other_package`: they raise if two functions that were
+            not written for each other would become one rule
 Invariants  F1  two halves make a rule only if they are from one package
-            F2  a parameter that both halves name stands in the same place, so that what one
-                declares of it (`saves`) is meant of it in the other
-            F3  of a rule and of `inactive` for the same function the later one holds, within one
-                package; the library's gives way to everybody's
+            F2  a parameter that both halves name has the same position in both, so that what one
+                declares about it (`saves`) is meant for the other, too
+            F3  of a rule and `inactive` for the same function the later one wins, within one
+                package; the library's gives way to any other
 
-A package is what the first part of a module's name says.
+The package of a module is the first part of its name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from activerules.rules.rule import Half, Rule, RuleHalf, is_of_library
 
 
 def package_of(module: str) -> str:
-    """The package that a module is in."""
+    """The first part of the name of a module."""
     return module.partition(".")[0]
 
 
 def may_replace(new: str, old: str) -> bool:
-    """Whether a declaration in a module may take the place of one in another (F3)."""
+    """Whether a declaration in one module may replace one in another (F3)."""
     return is_of_library(old) or package_of(old) == package_of(new)
 
 
@@ -84,7 +84,7 @@ def refuse_other_order(name: str, parameters: Sequence[str], half: RuleHalf, whi
 
 
 def misplaced(names: Sequence[str], others: Sequence[str]) -> str | None:
-    """A name that stands for different arguments in two lists of parameters; `_` is no name."""
+    """A name that has different positions in two lists of parameters; `_` does not count."""
     for i, name in enumerate(names):
         if name.strip("_") and name in others and others[i : i + 1] != (name,):
             return name
@@ -92,7 +92,7 @@ def misplaced(names: Sequence[str], others: Sequence[str]) -> str | None:
 
 
 def refuse_dormant(name: str, half: RuleHalf, declared: str) -> None:
-    """Raise `AmbiguousRule`: a rule would never serve, as another package declared the function
+    """Raise `AmbiguousRule`: a rule would never be used, as another package declared the function
     inactive.
     """
     raise AmbiguousRule(
@@ -103,7 +103,7 @@ def refuse_dormant(name: str, half: RuleHalf, declared: str) -> None:
 
 
 def refuse_silencing(name: str, rule: Rule, module: str) -> None:
-    """Raise `AmbiguousRule`: `inactive` would put out of use another package's rule."""
+    """Raise `AmbiguousRule`: `inactive` would disable another package's rule."""
     raise AmbiguousRule(
         f"{name} has rules, which `inactive` in module {module} would put out of use",
         where=[("a rule that exists", str(rule), rule.location)],

@@ -10,7 +10,7 @@ from activerules.rules.registry import RULES
 
 @dataclass(frozen=True)
 class Checks:
-    """primal: the function is run beside the rule. derivatives: so are finite differences."""
+    """primal: the rule is compared with the function; derivatives: with finite differences."""
 
     primal: bool = True
     derivatives: bool = True
@@ -27,13 +27,13 @@ class debug_mode:
     Differentiated functions and rules check their indices, too, as under `boundscheck=True`: a
     derivative writes where the function reads past the end of an array.
 
-    `primal=False` does not run the function beside the rule, for one that draws random numbers or
-    prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a
-    rule that differs from them on purpose. A call with one array as two arguments is not compared:
-    its shadow gets the derivatives with respect to both.
+    `primal=False` does not run the function as well, for one that draws random numbers or prints
+    (functions of np.random are recognised); `derivatives=False` leaves out finite differences, for
+    a rule that differs from them on purpose. A call that passes one array twice is not compared:
+    its shadow gets the derivatives with respect to both arguments.
 
-    The mode holds for the process: code compiled in it has the checks, and `@njit` functions that
-    were compiled before do not get them. Each call costs several runs of the function.
+    The mode applies to the process: code compiled in it has the checks, `@njit` functions compiled
+    before do not. Each call costs several runs of the function.
     """
 
     def __init__(

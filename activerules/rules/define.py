@@ -6,8 +6,8 @@
     @reverse(f)
     def _(config, dret: Active, tape, x: Active, n: Const): ...
 
-The annotations are the dispatch; a parameter without one admits any activity. The two halves are
-paired by having the same annotations.
+Rules are dispatched on the annotations; a parameter without one admits any activity. The two halves
+are paired by equal annotations.
 """
 
 from __future__ import annotations
@@ -62,15 +62,16 @@ def augmented_primal(
 
     It returns `AugmentedReturn(primal, shadow, tape)`. Arguments are annotations (`x.val`,
     `x.dval`). `function` is an `@njit` function, a NumPy or math function, an operator or a ctypes
-    function. `saves` names the arrays whose values `reverse` reads: it finds them as they were
-    here, and a copy is made only of what may be overwritten in between. `keeps_shadow=False`
-    promises that no shadow (`x.dval`) is on the tape, and that the one it returns is new zeros:
-    several shadows per argument then share one run, instead of one run for each.
+    function. `saves` names the arrays whose values `reverse` reads: it finds them unchanged, and
+    only those that may be overwritten in between are copied. `keeps_shadow=False` promises that no
+    shadow (`x.dval`) is on the tape, and that a returned shadow is new zeros: one run then serves
+    several shadows per argument.
 
     `sends` and `receives` name arguments whose data leaves, or enters, other than through the
     arguments and the result (by a queue, a socket, shared memory), with `"ret"` for the result;
     `()` declares that none does. Both halves then run at every call, whatever is active.
-    Raises `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
+
+    Raises `RuleDefinitionError` and `AmbiguousRule`; `replace=True` replaces another module's rule.
     """
     options = {"keeps_shadow": keeps_shadow, "sends": sends, "receives": receives}
     return _decorator(function, "augmented_primal", replace, saves, options)
@@ -79,11 +80,11 @@ def augmented_primal(
 def reverse(
     function: Any, *, replace: bool = False, saves: Iterable[str] | str = ()
 ) -> Callable[[F], F]:
-    """Define the half of a reverse rule that goes back: `(config, dret, tape, *args)`.
+    """Define the half of a reverse rule that runs backwards: `(config, dret, tape, *args)`.
 
-    It returns one entry per argument: the derivative where it is Active, None elsewhere (with one
-    Active argument the derivative alone will do, with none None), and adds to the shadows of
-    Duplicated arguments with `accumulate`. `saves`, `replace` and errors are those of
+    It adds to the shadows of Duplicated arguments with `accumulate`, and returns a tuple with the
+    derivative for each Active argument and None for the others; with one Active argument the
+    derivative alone will do, with none, None. `saves`, `replace` and errors are those of
     `augmented_primal`.
     """
     return _decorator(function, "reverse", replace, saves)
@@ -99,9 +100,9 @@ def forward(
     """Define the forward rule of a function: `(config, ret, *args)`.
 
     Arguments with a derivative are Duplicated, floats too: `x.dval` is the tangent. It returns
-    `(primal, tangent)`; where `config` asks for one of them only, that one alone will do, and None
-    where it asks for none. With several tangents at once it runs once per lane, unless its
-    arguments are BatchDuplicated. `sends`, `receives` and errors are those of `augmented_primal`.
+    `(primal, tangent)`; if `config` asks for one of them only, that one alone will do, and None if
+    it asks for neither. With several tangents at once it runs once per lane, unless its arguments
+    are BatchDuplicated. `sends`, `receives` and errors are those of `augmented_primal`.
     """
     return _decorator(function, "forward", replace, (), {"sends": sends, "receives": receives})
 
@@ -111,13 +112,14 @@ def inactive(
     args: Iterable[str | int] | str | int | None = None,
     replace: bool = False,
 ) -> Any:
-    """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
+    """Declare that the result of a function has no derivative or, with `args`, none with respect to
+    these arguments.
 
-    `args` are names or positions; the function needs no rule for it. Also a decorator: returns the
-    first function. Raises `RuleDefinitionError` for anything but functions, and for an argument
-    that the function does not have.
+    `args` are names or positions; the function needs no rule. Also a decorator: returns the first
+    function. Raises `RuleDefinitionError` for anything but functions, and for an argument that the
+    function does not have.
 
-    If there is also a rule for the function, the later of the two holds (without `args`);
+    If there is also a rule for the function, the later of the two wins (without `args`);
     `AmbiguousRule` if they are from different packages, unless `replace` is set.
     """
     library_first()
@@ -134,10 +136,10 @@ def inactive(
 def inactive_type(numba_type: T) -> T:
     """Declare that values of a Numba type (or of a class of Numba types) carry no derivative.
 
-    Such arguments of a differentiated function are Const: marking them otherwise is an
-    `ActivityError`, `vjp` has None for them. A function with rules takes and returns them as
-    constants, whatever they hold. Inside differentiated functions, values read from or stored into
-    such a value lose their derivative; active arrays in one are refused. Also a decorator of a
+    Such arguments of a differentiated function are Const: any other annotation is an
+    `ActivityError`, and `vjp` returns None for them. A function with rules takes and returns them
+    as constants, whatever they hold. Inside differentiated functions, values read from or stored
+    into such a value lose their derivative; active arrays in one are refused. Also a decorator of a
     class.
     """
     RULES.declare_inactive_type(numba_type)
@@ -145,10 +147,10 @@ def inactive_type(numba_type: T) -> T:
 
 
 def refuse(*functions: Any, why: str) -> None:
-    """Declare that the bodies of functions, differentiated, have a wrong derivative.
+    """Declare that differentiating the bodies of functions gives wrong derivatives.
 
-    Their calls are served by rules or, where a derivative is asked for that no rule gives, refused
-    with `NoRuleForActivity`, which says `why`.
+    Their calls are served by rules; a derivative that no rule computes is refused with
+    `NoRuleForActivity`, which says `why`.
     """
     library_first()
     for function in functions:
@@ -156,9 +158,9 @@ def refuse(*functions: Any, why: str) -> None:
 
 
 def noalias(function: F) -> F:
-    """Promise that what a function and its rules return never shares memory with its arguments.
+    """Promise that the results of a function and of its rules never share memory with arguments.
 
-    Without the promise every call checks it: the engine assumes that a rule returns new memory.
+    Without the promise every call checks this: the engine assumes that a rule returns new memory.
     """
     library_first()
     require_function(function, "noalias")
@@ -173,7 +175,7 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
     A rule for more specific types still serves its calls. For a function with several arguments
     that can have derivatives, the activities at the call decide, too: its body then acts as a rule
     that computes the function once more. Otherwise (one such argument; NumPy's functions) the types
-    decide. Without a signature every call is followed.
+    decide. Without a signature the body is differentiated at every call.
 
     `mode="forward"`, without a signature, is for a function with only a reverse pair: it declares
     that differentiating its body is correct in forward mode, and in second derivatives.
@@ -197,7 +199,7 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
 
 
 def require_function(function: Any, what: str) -> None:
-    """Refuse what no compiled code ever calls; `what` is the declaration that is made of it."""
+    """Refuse an object that compiled code never calls; `what` is the declaration about it."""
     if isinstance(function, MethodDescriptorType):
         name = function.__name__
         raise RuleDefinitionError(
@@ -234,15 +236,15 @@ def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
 def rules_for(function: Any) -> Rules:
     """Return the rules of a function, a tuple in the order of their definition.
 
-    `print` shows a line per rule, and a notebook a table. Functions whose derivative the engine
-    knows, such as `math.sin`, have none.
+    `print` shows a line per rule, and a notebook a table. Functions that the engine differentiates
+    itself, such as `math.sin`, have none.
     """
     library_first()
     return Rules(RULES.rules_for(function))
 
 
 def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
-    """Tell whether a function has a rule; with activities, whether one admits them as they are."""
+    """Return whether a function has a rule; with activities, whether one admits exactly these."""
     rules = rules_for(function)
     if not activities:
         return bool(rules) or RULES.is_inactive(function)
@@ -251,9 +253,7 @@ def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
 
 
 def library_first() -> None:
-    """Load the rules that come with activerules: a user's are defined after them, and may replace
-    them.
-    """
+    """Load the rules of the library: users' are defined after them, and may replace them."""
     import_module("activerules.rules.library")
 
 
@@ -298,7 +298,7 @@ def _locals_of_caller() -> dict[str, Any]:
 
 
 def _module_of_caller() -> str:
-    """The name of the module in which the function that calls this was called."""
+    """The module that called the function that calls this."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame.f_back if frame is not None else None
@@ -312,7 +312,7 @@ def define_on(
     saves: tuple[str, ...] = (),
     keeps_shadow: bool = True,
 ) -> tuple[Rule, RuleHalf]:
-    """Read a rule function without entering it anywhere."""
+    """Read a rule function without registering it."""
     rule, half = _read_rule(function, which, written, {})
     return rule, with_options(half, saves=saves, keeps_shadow=keeps_shadow)
 
@@ -325,8 +325,8 @@ def with_options(
     sends: Names | None = None,
     receives: Names | None = None,
 ) -> RuleHalf:
-    """A half of a rule with what is declared of it; `RuleDefinitionError` for an argument that it
-    does not have.
+    """A half of a rule with its options; `RuleDefinitionError` for an argument that it does not
+    have.
     """
     sent = None if sends is None else _listed(sends)
     received = None if receives is None else _listed(receives)
@@ -358,7 +358,7 @@ def _require_known(
 def _read_rule(
     function: Any, which: Half, written: Any, names: Mapping[str, Any]
 ) -> tuple[Rule, RuleHalf]:
-    """Take a rule function's signature apart."""
+    """The rule and the half that a function's signature defines."""
     plain = getattr(written, "py_func", written)
     if not inspect.isfunction(plain):
         raise RuleDefinitionError(f"@{which} decorates a Python function, not {written!r}")
@@ -393,7 +393,7 @@ def _read_rule(
 
 
 def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> None:
-    """Refuse what no call will ever fit."""
+    """Refuse a rule that can never serve a call."""
     where = [("the rule", f"@{which}({rule.name})", location)]
     for pattern in rule.signature:
         if which == "forward" and all(a.kind is Active for a in pattern):
@@ -430,7 +430,7 @@ _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 
 
 def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> None:
-    """Refuse a rule of a function that Numba cannot compile a call of."""
+    """Refuse a rule for a function whose calls Numba cannot compile."""
     plain = getattr(function, "py_func", None)
     parameters = inspect.signature(plain).parameters.values() if plain else ()
     named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -444,7 +444,7 @@ def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> Non
 
 
 def _parameter_count(function: Any) -> int | None:
-    """How many arguments a call of an `@njit` function has; None if that is not known."""
+    """The number of arguments of an `@njit` function; None if it is not known."""
     plain = getattr(function, "py_func", None)
     if plain is None:
         return None
@@ -455,7 +455,7 @@ def _parameter_count(function: Any) -> int | None:
 
 
 def _closure(plain: Any) -> dict[str, Any]:
-    """Return the captured variables that have a value by now."""
+    """The captured variables that have a value by now."""
     values: dict[str, Any] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
@@ -464,7 +464,7 @@ def _closure(plain: Any) -> dict[str, Any]:
 
 
 def _evaluated(parameter: inspect.Parameter, scope: Mapping[str, Any], location: str) -> Any:
-    """Return the annotation of a parameter, evaluated if it is a string; None if there is none."""
+    """The annotation of a parameter, evaluated if it is a string; None if there is none."""
     if parameter.annotation is inspect.Parameter.empty:
         return None
     if not isinstance(parameter.annotation, str):

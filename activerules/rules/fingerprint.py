@@ -1,8 +1,8 @@
-"""Digests of what compiled code depends on: the same in every process where that is the same.
+"""Digests of everything compiled code depends on, equal in every process in which that is equal.
 
-What is cached on disk is stored under them. Those of functions and rules go by their code, by the
-values they read where they are defined and in other modules, and by the functions they call, of
-which Numba's own cache sees nothing; that of the engine by the files of this package.
+They are the keys of the disk cache. The digest of a function or rule covers its code, the values it
+reads from enclosing functions and from modules, and the functions it calls, none of which Numba's
+own cache looks at; the digest of the engine covers the files of this package.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from activerules.annotations.containers import is_array, is_dict, is_list, is_tu
 from activerules.rules.rule import Rule, is_of_library
 
 Chain = tuple[str, ...]
-"""Names of attributes, each of what the one before it gives."""
+"""Names of attributes, each an attribute of the one before it."""
 
 
 @dataclass(frozen=True)
 class _Reads:
-    """What is read of a value: attributes; where `()` is one of the chains, the value itself, of
-    which any of `names` may be read later.
+    """What code reads of a value: chains of attributes; `()` is the value itself, of which any of
+    `names` may be read later.
     """
 
     chains: frozenset[Chain] = frozenset()
     names: frozenset[str] = frozenset()
 
     def attributes(self) -> dict[str, _Reads]:
-        """What is read of each attribute."""
+        """What is read of each attribute, by its name."""
         found = {(name,) for name in self.names} if () in self.chains else set[Chain]()
         found |= {chain for chain in self.chains if chain}
         names = {chain[0] for chain in found}
@@ -65,7 +65,7 @@ def engine() -> str:
 
 
 def written_rule(rule: Rule) -> str:
-    """A rule as text: signature, and the code of its functions with what it reads."""
+    """A rule as text: its signature, and the code of its functions with all that it reads."""
     halves = (
         f"{which} {half.saves} {half.keeps_shadow} {half.sends} {half.receives} "
         f"{_ValueWriter().value(half.function)}"
@@ -75,8 +75,8 @@ def written_rule(rule: Rule) -> str:
 
 
 def of_function(plain: Any) -> str:
-    """A digest of the code of a function and of what it reads: the values of enclosing functions
-    and of modules, and the functions that it calls, with what they read.
+    """A digest of the code of a function and of all it reads: values of enclosing functions and of
+    modules, and the functions that it calls, with all they read.
     """
     return digest([_ValueWriter().value(plain)])
 
@@ -91,9 +91,8 @@ class _ValueWriter:
         self._seen: dict[int, Any] = {}
 
     def value(self, value: Any, read: _Reads = _NOTHING_READ) -> str:
-        """The value as text; where it has none that says all of it, one that is of this process.
-
-        Of a module, what its reader reads of it.
+        """The value as text; if text cannot represent it, a text that is unique to this process. A
+        module is represented by what the code reads of it.
         """
         if value is None or isinstance(value, bool | int | float | complex | str | bytes):
             return f"{type(value).__qualname__} {value!r}"
@@ -152,7 +151,7 @@ class _ValueWriter:
 
 
 def _name_of(value: Any) -> str:
-    """What is told by its name: a class, a function in C, a type of Numba."""
+    """The text of a value that is represented by its name: a class, a C function, a Numba type."""
     if isinstance(value, type | BuiltinFunctionType | np.ufunc):
         return f"{getattr(value, '__module__', '')}.{value.__qualname__}"
     if isinstance(value, Enum):
@@ -166,10 +165,10 @@ def _name_of(value: Any) -> str:
 
 
 def _read_in(code: CodeType) -> dict[str, _Reads]:
-    """The names that a function, and functions inside it, read from around them, each with what is
-    read of it at once: of `np.linalg.norm`, `linalg` and `norm` behind `np`.
+    """The names that a function, and functions inside it, read from outside, each with the
+    attributes read at once: for `np.linalg.norm`, `linalg` and then `norm` of `np`.
 
-    What is done with a value later is not followed: any attribute may then be read of it.
+    Later uses of a value are not followed: any attribute may then be read of it.
     """
     names = frozenset(_names_in(code))
     chains = _chains_in(code)
@@ -193,7 +192,7 @@ def _chains_in(code: CodeType) -> dict[str, set[Chain]]:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """The names and texts in a function and in functions inside it: whatever it may read."""
+    """The names and strings in a function and in functions inside it: all that it may read."""
     texts = {each for each in code.co_consts if isinstance(each, str)}
     return texts.union(code.co_names, *map(_names_in, _inside(code)))
 
@@ -211,7 +210,7 @@ _NOTHING = frozenset({"EXTENDED_ARG", "CACHE", "NOP"})
 
 
 def _is_known(module: str) -> bool:
-    """Whether a module changes with its release only."""
+    """Whether a module changes only with a new release."""
     return module.partition(".")[0] in _KNOWN
 
 

@@ -1,7 +1,7 @@
-"""`Rules`: what `rules_for` returns, a tuple that prints a line per rule; and rules in pickles.
+"""`Rules`: the result of `rules_for`, a tuple that prints a line per rule; and pickling of rules.
 
-A rule is what a module registered, so it is pickled by reference, as functions and classes are:
-where it is unpickled, its module is imported and the rule looked up.
+A rule is pickled by reference, as functions and classes are: unpickling imports its module and
+looks the rule up.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Rules(tuple[Rule, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """Return a line per rule: signature, halves, where it is defined."""
+        """Return a line per rule: its signature, halves and location."""
         return "\n".join("   ".join(_cells(rule)) for rule in self) or "no rules"
 
     def _repr_html_(self) -> str:
-        """Return a table of the same."""
+        """Return the same as an HTML table."""
         if not self:
             return "<p>no rules</p>"
         rows = (

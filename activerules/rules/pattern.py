@@ -1,8 +1,8 @@
-"""What one parameter of a rule admits, and which of two rules is more specific.
+"""Patterns: what one parameter of a rule admits, and which of two rules is more specific.
 
 A pattern is a tuple of alternatives, each an annotation class with an optional type. Numba's types
-are compared through the attributes they all have (`dtype`, `ndim`, `layout`), so that rules can be
-written and tested where no Numba is imported.
+are compared by attributes that all of them have (`dtype`, `ndim`, `layout`), so that rules can be
+defined and tested without importing Numba.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pattern = tuple[Narrowed, ...]
 
 
 class Order(Enum):
-    """How the set of calls that one thing admits lies to that of another."""
+    """How the sets of calls that two patterns, types or signatures admit are related."""
 
     NARROWER = "narrower"
     EQUAL = "equal"
@@ -29,31 +29,31 @@ class Order(Enum):
     NEITHER = "neither"
 
     def then(self, other: Order) -> Order:
-        """Combine the orders of two parameters: only those that agree give an order."""
+        """Combine the orders of two parameters: if they disagree, there is none."""
         if self is Order.EQUAL or self is other:
             return other
         return self if other is Order.EQUAL else Order.NEITHER
 
     @classmethod
     def of_inclusions(cls, in_other: bool, holds_other: bool) -> Order:
-        """Order of two sets by which of them includes which."""
+        """The order of two sets, by whether each includes the other."""
         if in_other:
             return cls.EQUAL if holds_other else cls.NARROWER
         return cls.WIDER if holds_other else cls.NEITHER
 
 
 def pattern_of(annotation: object) -> Pattern:
-    """Return the alternatives of a written annotation, with types in Numba's form."""
+    """The alternatives of an annotation as written, with Numba's types."""
     return tuple(Narrowed(a.kind, canonical_type(a.type)) for a in alternatives(annotation))
 
 
 def pattern_key(pattern: Pattern) -> frozenset[tuple[type[Annotation], Any]]:
-    """Return what makes two patterns the same: the order they were written in does not."""
+    """A key that is equal for patterns with the same alternatives in any order."""
     return frozenset((alternative.kind, alternative.type) for alternative in pattern)
 
 
 def canonical_type(written: Any) -> Any:
-    """Turn `float` or `np.float64` in brackets into Numba's type; anything else stays as it is."""
+    """Numba's type for `float` or `np.float64` in brackets; any other value unchanged."""
     if not _is_scalar_class(written):
         return written
     from numba import from_dtype
@@ -66,7 +66,7 @@ def _is_scalar_class(written: Any) -> bool:
 
 
 def admits(constraint: Any, found: Any) -> bool:
-    """Tell whether every value that `found` admits is one that `constraint` admits.
+    """Whether `constraint` admits every value that `found` admits.
 
     Both are None (any type), a class of Numba types, or a Numba type. An array type of layout A
     admits every layout; whether an array is read-only does not matter to a rule.
@@ -88,18 +88,18 @@ def _is_array(found: Any) -> bool:
 
 
 def type_order(first: Any, second: Any) -> Order:
-    """Which of two type constraints admits less."""
+    """The order of two type constraints."""
     return Order.of_inclusions(admits(second, first), admits(first, second))
 
 
 def activity_order(first: Pattern, second: Pattern) -> Order:
-    """Order of two patterns by the activities they admit."""
+    """The order of two patterns by the activities they admit."""
     kinds, other = ({a.kind for a in pattern} for pattern in (first, second))
     return Order.of_inclusions(kinds <= other, kinds >= other)
 
 
 def matching(pattern: Pattern, kind: type[Annotation], found: Any) -> Narrowed | None:
-    """Return the narrowest alternative that admits an activity and a type, or None."""
+    """The narrowest alternative that admits an activity and a type, or None."""
     best = None
     for alternative in pattern:
         fits = alternative.kind is kind and admits(alternative.type, found)
@@ -109,7 +109,7 @@ def matching(pattern: Pattern, kind: type[Annotation], found: Any) -> Narrowed |
 
 
 def is_tie(first: Sequence[Pattern], second: Sequence[Pattern]) -> bool:
-    """Tell whether some call fits both signatures without one being more specific there."""
+    """Whether some call fits both signatures, and neither is more specific for it."""
     if len(first) != len(second):
         return False
     orders = {Order.EQUAL}
@@ -122,23 +122,23 @@ def is_tie(first: Sequence[Pattern], second: Sequence[Pattern]) -> bool:
 
 
 def _overlap_orders(mine: Pattern, theirs: Pattern) -> set[Order]:
-    """Orders of the types wherever both patterns admit something; empty if they are disjoint."""
+    """The orders of the types of overlapping alternatives; empty if the patterns are disjoint."""
     orders = {type_order(a.type, b.type) for a in mine for b in theirs if a.kind is b.kind}
     return orders - {Order.NEITHER}
 
 
 def signature_activity_order(first: Sequence[Pattern], second: Sequence[Pattern]) -> Order:
-    """Order of two signatures by their activities alone."""
+    """The order of two signatures by their activities alone."""
     return combined(activity_order(a, b) for a, b in zip(first, second, strict=True))
 
 
 def combined(orders: Iterable[Order]) -> Order:
-    """Order of two signatures, from those of their parameters."""
+    """The order of two signatures, from those of their parameters."""
     return reduce(Order.then, orders, Order.EQUAL)
 
 
 def meet(first: Sequence[Pattern], second: Sequence[Pattern]) -> tuple[Pattern, ...]:
-    """Return the patterns of the calls that both signatures admit, argument by argument."""
+    """The patterns of the calls that both signatures admit, argument by argument."""
     return tuple(
         tuple(
             a if admits(b.type, a.type) else b
@@ -151,7 +151,7 @@ def meet(first: Sequence[Pattern], second: Sequence[Pattern]) -> tuple[Pattern, 
 
 
 def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
-    """Tell whether a signature admits every call of `region`."""
+    """Whether a signature admits every call that `region` admits."""
     return len(signature) == len(region) and all(
         matching(pattern, part.kind, part.type) is not None
         for pattern, parts in zip(signature, region, strict=True)
@@ -159,12 +159,12 @@ def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
     )
 
 
-# what Numba calls them, and Python
+# Python's names by Numba's
 _PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
 
 
 def type_name(found: Any) -> str:
-    """Return a type as a reader would write it: `float64[:, ::1]`, `(float64, None)`, `str`."""
+    """A type as it is written in a signature: `float64[:, ::1]`, `(float64, None)`, `str`."""
     if _is_array(found):
         axes = [":"] * found.ndim
         if found.layout in ("C", "F") and axes:
@@ -179,14 +179,14 @@ def type_name(found: Any) -> str:
     if isinstance(getattr(found, "types", None), tuple):
         items = [type_name(item) for item in found.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if getattr(found, "reflected", False):  # a list or a set of Python
+    if getattr(found, "reflected", False):  # a Python list or set
         return f"{type(found).__name__.lower()}[{type_name(found.dtype)}]"
     name = getattr(found, "__name__", None) or str(found)
     return _PLAIN_NAMES.get(name, name)
 
 
 def show(pattern: Pattern) -> str:
-    """Return a pattern as it is written in the signature of a rule."""
+    """A pattern as it is written in the signature of a rule."""
     groups: dict[Any, list[str]] = {}
     for alternative in pattern:
         groups.setdefault(alternative.type, []).append(alternative.kind.__name__)

@@ -3,7 +3,7 @@
     [project.entry-points."activerules.rules"]
     springs = "springs.rules"
 
-They are imported when the interface is first used, so that a program need not know of them.
+They are imported when the interface is first used, so that programs need not import them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUP = "activerules.rules"
 
 
 def load() -> None:
-    """Import what is announced; a package that cannot be imported is a warning."""
+    """Import the announced modules; warn of those that cannot be imported."""
     for point in entry_points(group=GROUP):
         try:
             point.load()

@@ -1,7 +1,7 @@
-"""What a rule is told and what it answers, as it reads and runs in plain Python.
+"""What rules are passed and what they return and call, as plain Python.
 
 The compiled forms of `RuleConfig`, `AugmentedReturn`, `active` and `accumulate` (in `numba_ext`)
-have the same meaning; a rule can be called and tested without compiling it.
+mean the same; a rule can be called and tested without compiling it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from activerules.errors import RuleReturnError
 class RuleConfig:
     """Facts about the call a rule is compiled for; each is a compile-time constant in the rule.
 
-    needs_primal                  whether anybody may read the result: the program, `reverse` in
-                                  `dret`, or who asked for the derivative and the value. Where not,
-                                  None will do for it. (An array is kept for `dret`; `vjp`, and
-                                  `jacrev` on top of it, hand the value out.)
-    needs_shadow                  whether its shadow is used.
-    width                         the number of shadows of a Duplicated argument.
-    overwritten                   per argument: its memory may change before `reverse` runs.
-    written                       per argument: the function itself may write into its memory.
+    needs_primal  whether the result may be read: by the program, by `reverse` in `dret`, or by a
+                  caller that asked for the value with the derivative. If not, a rule may return
+                  None for it. (An array is kept for `dret`; `vjp`, and so `jacrev`, return the
+                  value.)
+    needs_shadow  whether the shadow of the result is used
+    width         the number of shadows of a Duplicated argument
+    overwritten   per argument, whether its memory may change before `reverse` runs
+    written       per argument, whether the function itself may write into its memory
     """
 
     overwritten: tuple[bool, ...] = ()
@@ -52,17 +52,17 @@ class AugmentedReturn(NamedTuple):
 
 
 def active(x: Annotation) -> bool:
-    """Tell whether an argument of a rule carries a derivative; a constant in compiled rules."""
+    """Whether an argument of a rule carries a derivative; a constant in compiled rules."""
     return not isinstance(x, Const)
 
 
 def accumulate(x: Annotation, g: Any) -> None:
-    """Add `g` to the shadow of a Duplicated argument; nothing for Const.
+    """Add `g` to the shadow of a Duplicated argument; do nothing for a Const one.
 
     `g` is converted to the dtype of the shadow: a real shadow gets the real part of a complex `g`.
     Raises `RuleReturnError` if the shapes differ: a cotangent has the shape of its primal, and
     broadcasting would hide a missing sum. For a tuple of arrays `g` is a tuple, with None for items
-    that get nothing, among them its numbers, whose derivatives are returned.
+    without a cotangent and for numbers, whose derivatives are returned.
     """
     if isinstance(x, Const):
         return
@@ -89,18 +89,18 @@ def _add(shadow: Any, g: Any) -> None:
 
 
 def accumulate_scaled(x: Annotation, scale: Any, u: Any) -> None:
-    """`accumulate(x, scale * u)`; compiled, without an array for the product."""
+    """`accumulate(x, scale * u)`; when compiled, without a temporary array."""
     if not isinstance(x, Const):
         accumulate(x, scale * u)
 
 
 def accumulate_outer(x: Annotation, u: Any, v: Any) -> None:
-    """`accumulate(x, u vᵀ)` for vectors u and v; compiled, without an array for the product."""
+    """`accumulate(x, u vᵀ)` for vectors u and v; when compiled, without a temporary array."""
     if not isinstance(x, Const):
         accumulate(x, np.multiply.outer(u, v))
 
 
 def accumulate_product(x: Annotation, a: Any, b: Any) -> None:
-    """`accumulate(x, a @ b)` for a matrix `a`; compiled, small products have no array."""
+    """`accumulate(x, a @ b)` for a matrix `a`; when compiled, small products need no temporary."""
     if not isinstance(x, Const):
         accumulate(x, np.dot(a, b))

@@ -1,11 +1,12 @@
-"""The rules there are, and which of them serves a call.
+"""The registry of rules, and the lookup of the one that serves a call.
 
 Needs       rules as written: a function, a pattern per argument and one for the result
 Gives       `find`, `find_forward`: the most specific rule for Numba types and activities; `epoch`:
-            grows by each change of an answer that was given
-Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
-            R2  a lookup answers with a whole pair or raises; it never falls back to the body
-            R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
+            grows with each change of an answer that was given
+Invariants  R1  no two rules of a function tie: the second is refused, and nothing changes
+            R2  a lookup returns a whole pair or raises; it never falls back to the body
+            R3  an activity is lowered (a Const argument passed to a rule for more) only if no rule
+                fits as it is
             R4  rules of users and of the library never tie: a user's wins
 """
 
@@ -57,7 +58,7 @@ from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
 
 @dataclass
 class _Entry:
-    """Everything known of one function; holds it, as its id is the key."""
+    """All declarations about one function; it keeps the function alive, as its id is the key."""
 
     function: Any
     rules: dict[Half, list[Rule]] = field(default_factory=dict[Half, list[Rule]])
@@ -79,7 +80,7 @@ class _Entry:
         return tuple(rule for group in self.rules.values() for rule in group)
 
     def written(self) -> list[str]:
-        """Everything that is declared, as text."""
+        """All declarations as text, for the fingerprint."""
         name = display_name(self.function)
         stopped = sorted(map(str, self.inactive_arguments))
         facts = (self.is_inactive, stopped, self.noalias, self.refusal, self.by_body)
@@ -90,12 +91,12 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Treatment:
-    """What becomes of a call of a function the registry knows.
+    """How a call of a registered function is differentiated.
 
-    kept         the call stays one; otherwise its body is followed
+    kept         by a rule: the call is kept; otherwise its body is differentiated
     inactive     positions of the arguments whose derivatives stop at the body
-    reason       why the body is followed
-    elementwise  the body is a call for each element, which a rule for numbers serves
+    reason       why the body is differentiated
+    elementwise  the body calls, for each element, a function served by a rule for numbers
     """
 
     kept: bool
@@ -119,10 +120,10 @@ class Registry:
 
     @property
     def epoch(self) -> int:
-        """A number for what the rules are; what was compiled under another one is stale.
+        """The version of the rules; code compiled under another epoch is stale.
 
-        It grows where a function changes that somebody asked for since it last grew: what was
-        compiled by then may depend on it, and on no other. In debug mode it is negative.
+        It grows when the declarations about a function change that was looked up since it last
+        grew: only then can compiled code depend on them. In debug mode it is negative.
         """
         if self.debug is None:
             return self._epoch
@@ -130,10 +131,10 @@ class Registry:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all rules and declarations and of the engine, for what is cached on disk.
+        """A digest of all rules and declarations and of the engine, for the disk cache.
 
-        Those that modules of activerules declare count by its files, whether they are loaded or
-        not. Made anew each time: what rules read may have been given another value.
+        Declarations by activerules itself are covered by its files, whether they are loaded or not.
+        Computed each time: values that rules read may have changed.
         """
         with self._lock:
             entries = (e for key, e in self._entries.items() if key in self._of_users)
@@ -141,13 +142,15 @@ class Registry:
             return digest([*parts, *(part for entry in entries for part in entry.written())])
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared
-        inactive in whole or in part.
+        """Whether calls of `function` may be kept: it has a reverse rule, or is declared inactive
+        in whole or in part.
         """
         return self._carries(function, "reverse")
 
     def carries_forward_rule(self, function: object) -> bool:
-        """As `carries_rule`, for forward mode: it sees the body where there is only a pair."""
+        """Like `carries_rule`, for forward mode, which differentiates the body of a function with
+        only a reverse pair.
+        """
         return self._carries(function, "forward")
 
     def _carries(self, function: object, mode: Half) -> bool:
@@ -162,7 +165,7 @@ class Registry:
     def treatment(
         self, function: object, names: Sequence[str], found: Sequence[Any], mode: Half = "reverse"
     ) -> Treatment:
-        """What becomes of a call, by the names and types of its arguments."""
+        """How a call is differentiated, by the names and types of its arguments."""
         entry = self._entry(function)
         if entry is None or entry.is_inactive:
             return Treatment(kept=entry is not None)
@@ -188,36 +191,34 @@ class Registry:
         return Treatment(False, inactive, reason)
 
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
-        """Tell whether the rules of a function were opted out of for arguments of these types."""
+        """Whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
         if entry is None or (_can_wait(function) and waits_for_activities(entry.opted_out, found)):
             return False
         return prefers_body(entry.opted_out, entry.rules.get(mode, []), found)
 
     def is_inactive(self, function: object) -> bool:
-        """Tell whether the whole function was declared inactive."""
+        """Whether the whole function was declared inactive."""
         entry = self._entry(function)
         return entry is not None and entry.is_inactive
 
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
-        """Return the positions of the arguments (called `names`) that were declared inactive."""
+        """The positions of the arguments (called `names`) that were declared inactive."""
         entry = self._entry(function)
         declared = entry.inactive_arguments if entry is not None else ()
         return frozenset(i for i, name in enumerate(names) if i in declared or name in declared)
 
     def is_noalias(self, function: object) -> bool:
-        """Tell whether results of the function were promised never to share its arguments'
-        memory.
-        """
+        """Whether results of the function were promised never to share memory with arguments."""
         entry = self._entry(function)
         return entry is not None and entry.noalias
 
     def is_inactive_type(self, found: Any) -> bool:
-        """Tell whether values of a Numba type were declared to carry no derivative."""
+        """Whether values of a Numba type were declared to carry no derivative."""
         return any(patterns.admits(declared, found) for declared in self._inactive_types)
 
     def data_paths(self, function: object) -> DataPaths:
-        """How data passes a function beside its arguments, as all of its rules together say."""
+        """How data bypasses the arguments of a function, as declared by all of its rules."""
         halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
         sent = {h.argument_names.index(name) for h in halves for name in h.sends or ()}
         received = [(h, name) for h in halves for name in h.receives or ()]
@@ -229,12 +230,12 @@ class Registry:
         )
 
     def is_of_user(self, function: object) -> bool:
-        """Whether a function has a rule that did not come with activerules."""
+        """Whether a function has a rule that is not the library's."""
         halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
         return any(not is_of_library(half.module) for half in halves)
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
-        """Return the rules of a function in the order of their definition."""
+        """The rules of a function in the order of their definition."""
         entry = self._entry(function)
         return () if entry is None else entry.all_rules()
 
@@ -263,12 +264,12 @@ class Registry:
                 group.append(rule)
                 same = rule
             same.halves[which] = half
-            entry.inactive = None  # the later declaration holds
+            entry.inactive = None  # the later declaration wins
             self._entries[_identity(function)] = entry
             self._changed(function, half.module)
 
     def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
-        """Give a new function, which no compiled code calls yet, its rule: the epoch stays."""
+        """Add a rule of a new function, which no compiled code calls yet: the epoch stays."""
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
             group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
@@ -287,8 +288,8 @@ class Registry:
         """Declare a function (or, with `arguments`, some of its arguments) to carry no
         derivative.
 
-        `AmbiguousRule` if that, in a `module`, ends the use of another package's rules, unless
-        `replace` is set.
+        `AmbiguousRule` if the declaration, in `module`, would disable another package's rules,
+        unless `replace` is set.
         """
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
@@ -308,28 +309,28 @@ class Registry:
             self._begin_epoch()
 
     def refuse(self, function: Any, why: str) -> None:
-        """Keep the calls of a function whose body has a wrong derivative: what its rules do not
-        serve is refused, for the reason `why`. Only activerules itself declares that.
+        """Keep the calls of a function whose body must not be differentiated: those that no rule
+        serves are refused, with the reason `why`. Only activerules itself declares this.
         """
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).refusal = why
             self._changed(function, __name__)
 
     def promise_noalias(self, function: Any) -> None:
-        """Take results of a function for new memory without a check."""
+        """Assume, without a check, that results of a function are new memory."""
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).noalias = True
             self._changed(function)
 
     def opt_out(self, function: Any, signature: tuple[Pattern, ...] | None) -> None:
-        """Follow calls of a function into its body, where the types fit a signature."""
+        """Differentiate the body of a function in calls whose types fit the signature."""
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
             entry.opted_out.append(signature)
             self._changed(function)
 
     def recompute_with(self, make_rule: Callable[[Any], Rule]) -> None:
-        """Set what makes the rule of a function that has inactive arguments and no rule."""
+        """Set the function that makes a rule for a function with inactive arguments and no rule."""
         self._recomputation = make_rule
 
     def find(
@@ -340,10 +341,10 @@ class Registry:
         activities: Sequence[str | Kind],
         result_activity: str | Kind,
     ) -> RulePair:
-        """Return the most specific pair for a call.
+        """The most specific pair for a call.
 
-        Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` where lowering is possible
-        in two ways of the same rank.
+        Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` if activities can be
+        lowered for two rules equally well.
         """
         types = (*argument_types, return_type)
         call = RuleQuery(display_name(function), types, _kinds(*activities, result_activity))
@@ -360,10 +361,10 @@ class Registry:
         result_activity: str | Kind,
         width: int = 1,
     ) -> ForwardRule | None:
-        """Return the most specific forward rule for a call of a width; None if the function has no
-        forward rule at all.
+        """The most specific forward rule for a call with `width` tangents; None if the function has
+        no forward rule at all.
 
-        Activities are Const and Duplicated, that of floats too. Raises as `find` does.
+        Activities are Const and Duplicated, also of floats. Raises as `find` does.
         """
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
@@ -375,7 +376,7 @@ class Registry:
         return None if chosen is None else replace(chosen, beside=beside)
 
     def _of_other_mode(self, function: Any, which: Half) -> str:
-        """Where a user's rule is for the other mode, if there is none for this one."""
+        """The location of a user's rule for the other mode, if there is none for this one."""
         users = {
             half: each.location
             for rule in self.rules_for(function)
@@ -387,7 +388,7 @@ class Registry:
 
     @contextmanager
     def _with_reason(self, function: Any) -> Generator[str]:
-        """The error that no rule serves a call says why the body is not taken instead."""
+        """Let a `NoRuleForActivity` say why the body is not differentiated instead."""
         entry = self._entry(function)
         reason = "" if entry is None else entry.refusal
         try:
@@ -404,7 +405,7 @@ class Registry:
         activities: Sequence[str | Kind],
         result_activity: str | Kind,
     ) -> tuple[RuleQuery, RulePair]:
-        """The call as forward mode has it, and the pair that serves it in reverse mode.
+        """The call as seen in forward mode, and the pair that serves it in reverse mode.
 
         Activities are those of `find_forward`; it raises as `find` does.
         """
@@ -422,8 +423,8 @@ class Registry:
             return asked, choose(self._rules_of(function, "reverse", reverse), reverse)
 
     def lacks_forward(self, function: object) -> bool:
-        """Whether a function has a user's reverse pair and no forward rule, and nobody said that
-        its body is right in forward mode.
+        """Whether a function has a user's reverse pair and no forward rule, and its body was not
+        declared right in forward mode.
         """
         entry = self._entry(function)
         if entry is None or entry.inactive or entry.refusal or entry.by_body:
@@ -432,13 +433,13 @@ class Registry:
         return own and bool(entry.rules.get("reverse"))
 
     def follow_in_forward(self, function: Any) -> None:
-        """Say that the body of a function is right to differentiate in forward mode."""
+        """Declare that differentiating the body of a function is right in forward mode."""
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).by_body = True
             self._changed(function)
 
     def _rules_of(self, function: Any, which: Half, call: RuleQuery) -> list[Rule]:
-        """The rules a call may be served by: those of the function, or its body as a rule."""
+        """The rules that may serve a call: those of the function, or its body as a rule."""
         entry = self._entry(function)
         if entry is None:
             return []
@@ -461,16 +462,14 @@ class Registry:
         return [entry.recomputed]
 
     def _entry(self, function: object) -> _Entry | None:
-        """What is known of a function, for an answer that may be compiled into something."""
+        """The declarations about a function, for an answer that compiled code may depend on."""
         key = _identity(function)
         self._asked.add(key)  # first: see `_changed`
         return self._entries.get(key)
 
     def _changed(self, function: object, module: str = "") -> None:
-        """Begin an epoch if something may depend on a function, of which a module has just declared
-        something.
-
-        Who asks for it meanwhile is seen here, or has the answer of afterwards.
+        """Begin an epoch if compiled code may depend on a function that a module has just declared
+        something about. A concurrent lookup is either seen here or gets the new answer.
         """
         if not is_of_library(module):
             self._of_users.add(_identity(function))
@@ -478,7 +477,7 @@ class Registry:
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        self._asked.clear()  # first: who asks in the new epoch is not forgotten
+        self._asked.clear()  # first: lookups in the new epoch must not be forgotten
         self._epoch += 1
 
 
@@ -487,7 +486,7 @@ RULES = Registry()
 
 
 def _identity(function: Any) -> int:
-    """Key of a function; a dispatcher and what it was made from are the same function."""
+    """The key of a function; a dispatcher and its Python function are the same function."""
     return id(getattr(function, "py_func", function))
 
 
@@ -501,7 +500,7 @@ def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
 
 
 def _refuse_misfit(entry: _Entry, rule: Rule, which: Half, half: RuleHalf, replace: bool) -> None:
-    """Refuse a half that does not fit what is declared already; with `replace` that goes."""
+    """Refuse a half that contradicts earlier declarations; with `replace` they are dropped."""
     try:
         refuse_other_package(rule, which, half)
         refuse_other_parameters(rule, which, half)

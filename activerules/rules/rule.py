@@ -1,4 +1,4 @@
-"""A rule as it was written, and a rule as it was chosen for a call."""
+"""Rules as written, and rules as chosen for a call."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ Half = Literal["augmented_primal", "reverse", "forward"]
 Lowering = Literal["as is", "drop result", "scratch shadow"]
 Kind = type[Annotation]
 RESULT = "ret"
-"""What the result of a function is called where a rule says that it receives data."""
+"""The name of the result in `receives`."""
 
 
 @dataclass(frozen=True)
 class RuleHalf:
-    """One function of a rule: where it is defined and how its parameters are called.
+    """One function of a rule, with its location, the names of its parameters, and its options.
 
-    `saves` are the arguments whose values the reverse reads: the engine keeps a copy of those that
-    may be overwritten before it runs. `keeps_shadow`: whether an augmented primal may leave a
-    shadow on its tape, or return one that is not new zeros. `sends`, `receives`: the arguments
-    whose data leaves, or enters, by another way than arguments and result ("ret": the result); None
-    where the rule does not say.
+    saves            arguments whose values the reverse reads: the engine copies those that may be
+                     overwritten before it runs
+    keeps_shadow     whether an augmented primal may keep a shadow on its tape, or return one that
+                     is not new zeros
+    sends, receives  arguments whose data leaves, or enters, other than through arguments and result
+                     ("ret": the result); None if not declared
     """
 
     function: Callable[..., Any]
@@ -43,7 +44,7 @@ class RuleHalf:
 
 @dataclass(eq=False)
 class Rule:
-    """The rule of one function for one signature; `reverse` or `augmented` may not be there yet."""
+    """The rule of one function for one signature; some halves may not be defined yet."""
 
     name: str
     arguments: tuple[Pattern, ...]
@@ -52,17 +53,17 @@ class Rule:
 
     @property
     def signature(self) -> tuple[Pattern, ...]:
-        """The patterns that decide: of each argument, and of the result."""
+        """The patterns of the arguments and of the result."""
         return (*self.arguments, self.result)
 
     @property
     def of_library(self) -> bool:
-        """Whether the rule comes with activerules: a rule of somebody else wins over it."""
+        """Whether the rule comes with activerules: a user's rule is preferred to it."""
         return any(is_of_library(half.module) for half in self.halves.values())
 
     @property
     def location(self) -> str:
-        """Where the half that was defined first is."""
+        """The location of the half that was defined first."""
         return next(iter(self.halves.values())).location
 
     def __repr__(self) -> str:
@@ -81,21 +82,19 @@ class Rule:
 class RulePair:
     """A rule chosen for a call.
 
-    augmented, reverse   the Python functions.
-    arguments, result    the annotation classes the two functions are called with.
-    lowering             per argument, how the caller gets from its activity to that of `arguments`:
+    augmented, reverse   the Python functions
+    arguments, result    the annotation classes the two functions are called with
+    lowering             per argument, how its activity at the call becomes that of `arguments`:
                          "drop result": Const is passed as Active, the derivative is dropped;
-                         "scratch shadow": Const is passed as Duplicated with a shadow to throw
-                         away.
-    result_lowering      "zero cotangent" if the result is Const at the call, and the rule wants
-                         more.
-    tape_type            what the reverse annotates its tape with, or None.
-    location             "file:line" of the reverse.
-    saves                positions of the arguments that the reverse finds as they were.
-    keeps_shadow         whether the augmented primal must run for every shadow of its arguments.
-    lost                 where the rule of the library is that would serve, or "".
-    beside               where a user's rule is that is for the other mode alone, if this one is the
-                         library's, or "".
+                         "scratch shadow": Const is passed as Duplicated with a temporary shadow
+    result_lowering      "zero cotangent" if the result is Const at the call, but not in the rule
+    tape_type            the annotation of the tape in the reverse, or None
+    location             "file:line" of the reverse
+    saves                positions of the arguments that the reverse finds unchanged
+    keeps_shadow         whether the augmented primal must run for every shadow of its arguments
+    lost                 the location of the library's rule that would serve, or ""
+    beside               the location of a user's rule that is for the other mode only, if this one
+                         is the library's, or ""
     """
 
     name: str
@@ -117,13 +116,14 @@ class RulePair:
 class ForwardRule:
     """A forward rule chosen for a call.
 
-    arguments, result    the annotation classes the function is called with.
-    lowering             per argument: "as is", or "scratch shadow" where the call has Const and the
-                         rule gets a tangent of zeros.
-    looped               the rule is of width 1 and the call is not: it runs once per lane.
-    lost                 where the rule of the library is that would serve, or "".
-    beside               where a user's rule is that is for the other mode alone, if this one is the
-                         library's, or "".
+    arguments, result    the annotation classes the function is called with
+    lowering             per argument: "as is", or "scratch shadow" if it is Const at the call and
+                         the rule gets a tangent of zeros
+    looped               whether the rule is for one tangent and the call has more: it runs once per
+                         lane
+    lost                 the location of the library's rule that would serve, or ""
+    beside               the location of a user's rule that is for the other mode only, if this one
+                         is the library's, or ""
     """
 
     name: str
@@ -138,17 +138,17 @@ class ForwardRule:
 
 
 def is_of_library(module: str | None) -> bool:
-    """Whether a function of this module comes with activerules."""
+    """Whether a module is part of activerules."""
     return (module or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class DataPaths:
-    """How data passes a function beside its arguments and its result.
+    """How data bypasses the arguments and the result of a function.
 
-    sends, receives   positions of arguments.
-    into_result       whether the result is received.
-    declared          whether a rule says so, or that there is no such way.
+    sends, receives   positions of arguments
+    into_result       whether the result is received
+    declared          whether a rule declares this, or that no data does
     """
 
     sends: frozenset[int] = frozenset()
@@ -158,8 +158,8 @@ class DataPaths:
 
 
 def is_generic(function: Any) -> bool:
-    """Whether a function is an operator, a function of NumPy or math …: of all types, where rules
-    may be for some. The others have one body, and a rule for it.
+    """Whether a function (an operator, a function of NumPy or math) is defined for many types, with
+    rules for some; any other function has one body, and its rules are for that.
     """
     plain = getattr(function, "py_func", function)
     root = (getattr(plain, "__module__", None) or "").split(".")[0]
@@ -176,7 +176,7 @@ def location_of(function: Any) -> str:
 
 
 def display_name(function: Any) -> str:
-    """Name of a function as its user writes it: `np.linalg.solve`, `spline`."""
+    """The name of a function as users write it: `np.linalg.solve`, `spline`."""
     plain = getattr(function, "py_func", function)
     name = getattr(plain, "__name__", None) or repr(plain)
     module = getattr(plain, "__module__", None) or ""

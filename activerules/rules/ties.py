@@ -1,7 +1,7 @@
-"""Which rules of a function stand against each other: one signature twice, or a tie.
+"""Conflicts between rules of a function: equal signatures, and ties.
 
-Two rules tie where some call fits both and neither is more specific. A third one that takes every
-such call settles it.
+Two rules tie if some call fits both and neither is more specific, unless a third rule is preferred
+for every such call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from activerules.rules.rule import Rule, RuleHalf
 
 
 def key_of(rule: Rule) -> tuple[object, ...]:
-    """The signature as a key: two rules with the same one are one rule."""
+    """The signature as a key: rules with equal keys are one rule."""
     return tuple(map(patterns.pattern_key, rule.signature))
 
 
@@ -42,7 +42,7 @@ def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
 
 
 def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
-    """Whether a third rule takes every call that two others tie on."""
+    """Whether a third rule is preferred for every call that two others tie on."""
     return (
         third is not other
         and patterns.covers(third.signature, both)
@@ -57,7 +57,7 @@ def _rule_text(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None =
 
 
 def refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> None:
-    """Raise `AmbiguousRule` if a half takes the place of one of another module, unasked."""
+    """Raise `AmbiguousRule` if a half would replace one of another module without `replace`."""
     if replace or old.module == new.module:
         return
     raise AmbiguousRule(

@@ -1,9 +1,9 @@
-"""The registry as the modes, and reports about them, see it: which calls stay calls.
+"""Views of the registry for the modes and for reports: which calls are kept.
 
 Needs       a Registry
-Gives       `FORWARD_VIEW`, `SECOND_VIEW`: of forward mode, and of forward mode in code that is
-            differentiated again; `ForwardReportView`, `ReverseReportView`: of a report
-Invariants  W1  a report meets more calls, and nothing becomes of them that does not without it
+Gives       `FORWARD_VIEW`, `SECOND_VIEW`: for forward mode, and for forward mode in code that is
+            differentiated again; `ForwardReportView`, `ReverseReportView`: for reports
+Invariants  W1  a report sees more calls, and treats them as they are treated without it
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from activerules.rules.registry import RULES, Registry, Treatment
 from activerules.rules.rule import Half, is_generic
 
 WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"
-"""Why forward mode follows the body of a function that has rules."""
+"""Why forward mode differentiates the body of a function that has rules."""
 
 
 class ForwardView:
-    """The registry as forward mode sees it: a function that only has a reverse rule is its body. A
-    user's function of that kind is met, so that one can say so.
+    """The registry in forward mode: the body of a function with only a reverse rule is
+    differentiated. Calls of users' functions of that kind are noted, for a warning.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -37,8 +37,8 @@ class ForwardView:
         return self._registry.debug
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether calls of `function` may have to be kept, or noted: none of a pointer,
-        which has no body to follow.
+        """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
+        no body, are not noted.
         """
         registry = self._registry
         has_body = hasattr(function, "py_func") or is_generic(function)
@@ -47,38 +47,38 @@ class ForwardView:
         )
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """How forward mode treats a call: by which rule, or by its body and why."""
+        """How forward mode differentiates a call: by its rule, or by its body and why."""
         registry = self._registry
         if registry.lacks_forward(function) and registry.treatment(function, names, found).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
         return registry.treatment(function, names, found, "forward")
 
     def is_inactive_type(self, found: Any) -> bool:
-        """Whether the registry has the type as inactive."""
+        """Whether the type was declared inactive."""
         return self._registry.is_inactive_type(found)
 
 
 class SecondView(ForwardView):
-    """The registry as forward mode sees it in code that is differentiated again: a user's function
-    that only has a pair is kept, and the pair is differentiated.
+    """The registry in forward mode, in code that is differentiated again: a user's function with
+    only a pair is kept, and the pair is differentiated.
     """
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether calls of `function` may have to be kept."""
+        """Whether calls of `function` may have to be kept."""
         registry = self._registry
         return registry.carries_forward_rule(function) or registry.lacks_forward(function)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """How a call is treated: by its forward rule, or by its pair where it has no other."""
+        """How a call is differentiated: by its forward rule, or by its pair if it has none."""
         mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
         return self._registry.treatment(function, names, found, mode)
 
 
 class ForwardReportView(ForwardView):
-    """The same for a report: every function that only has a reverse rule is met."""
+    """The same for a report: every function with only a reverse rule is noted."""
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether `function` has anything a report says something about."""
+        """Whether a report mentions calls of `function`."""
         return super().carries_rule(function) or self._registry.carries_rule(function)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
@@ -89,8 +89,8 @@ class ForwardReportView(ForwardView):
 
 
 class ReverseReportView:
-    """The registry for a report of reverse mode: a function that only has a forward rule is met,
-    and is its body.
+    """The registry for a report of reverse mode: a function with only a forward rule is noted, and
+    its body differentiated.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -107,11 +107,11 @@ class ReverseReportView:
         return self._all.debug
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether `function` has anything a report says something about."""
+        """Whether a report mentions calls of `function`."""
         return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
 
     def is_inactive_type(self, found: Any) -> bool:
-        """Whether the registry has the type as inactive."""
+        """Whether the type was declared inactive."""
         return self._all.is_inactive_type(found)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:

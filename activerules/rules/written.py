@@ -1,7 +1,6 @@
-"""Functions written out as source text: those whose parameters or items must be named one by one.
+"""Functions generated as source text, in which parameters or items are named one by one.
 
-Numba compiles `*args` of annotated arrays slowly, and a loop over a tuple of several types not at
-all.
+Numba compiles `*args` of annotated arrays slowly, and loops over tuples of mixed types not at all.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ def function_from(
     file: str = "<string>",
     line: int = 1,
 ) -> Any:
-    """The function `name` that `source` defines, which sees `names`.
+    """The function `name` that `source` defines, with `names` as its globals.
 
-    `module` is the name of an importable module, which Numba's cache wants; `file` and `line` are
-    where errors point to, and where that cache looks for the source.
+    `module` is the name of an importable module, which Numba's cache requires; `file` and `line`
+    are the location in errors, where that cache also looks for the source.
     """
     scope: dict[str, Any] = {**names, "__name__": module}
     exec(compile("\n" * (line - 1) + source, file, "exec"), scope)
@@ -30,8 +29,8 @@ def function_from(
 
 
 def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
-    """The function that `source` defines under `name`, or that of `plain`, with the module, file
-    and line of `plain`.
+    """The function that `source` defines under `name` (by default that of `plain`), with the
+    module, file and line of `plain`.
     """
     code = plain.__code__
     return function_from(
@@ -47,7 +46,7 @@ def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str 
 def over_elements(statement: str, array: str, ndim: int, indent: str = "    ") -> str:
     """Source of loops that run `statement` for every element of an array; `{index}` is its index.
 
-    One loop per axis: `np.ndindex` steps a tuple, which keeps LLVM from vectorising, and costs ten
+    One loop per axis: `np.ndindex` increments a tuple, which prevents vectorisation and costs ten
     times as much per element.
     """
     lines = [f"{' ' * k}for i{k} in range({array}.shape[{k}]):" for k in range(ndim)]
