@@ -1,10 +1,10 @@
-"""Rules the ChainRules way: `frule` and `rrule`, `scalar_rule`, and the tangents they speak of.
+"""Rules in the style of ChainRules.jl: `frule`, `rrule` and `scalar_rule`, and their tangent types.
 
     @rrule.register(f)                      a rule with a closure; compiled code gets a pair
     rrule(f, *x), frule(deltas, f, *x)      rules called from Python, without any AD
     scalar_rule(f, partials)                a function of numbers, by its partial derivatives
 
-The page docs/chainrules.md shows each.
+docs/chainrules.md shows each.
 """
 
 from activerules.annotations.projection import ProjectTo

@@ -1,10 +1,10 @@
-"""What the caller of a rule can do: the `RuleConfig` of ChainRules.
+"""Capabilities of the caller of a rule: the `RuleConfig` of ChainRules.
 
     @rrule.register(map_over, requires=HasReverseMode)      a rule that calls back into AD
     rrule(map_over, f, xs, config=RuleConfig(HasReverseMode))
 
-A rule that requires something is found by callers that have it, and is preferred to one that does
-not. The engine has both modes: in compiled code such a rule always serves.
+A rule with a requirement is found by callers with that capability, and preferred to rules without.
+The engine has both modes: in compiled code such a rule always serves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Capability:
-    """Base class of what a caller may be able to do; used as a class, never made."""
+    """Base class of the capabilities; used as classes, never instantiated."""
 
 
 class HasReverseMode(Capability):
@@ -37,7 +37,7 @@ class RuleConfig:
         self.capabilities = frozenset(capabilities)
 
     def has(self, requirement: Requirement | None) -> bool:
-        """Tell whether a rule with this requirement can serve."""
+        """Whether a rule with this requirement can serve."""
         return requirement is None or requirement in self.capabilities
 
     def __eq__(self, other: object) -> bool:
@@ -51,4 +51,4 @@ class RuleConfig:
 
 
 NOTHING: Any = RuleConfig()
-"""What a plain call of a rule can do."""
+"""The capabilities of a call without `config`."""

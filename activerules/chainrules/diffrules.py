@@ -1,8 +1,8 @@
 """Scalar functions the engine differentiates through their bodies, as rows of `scalar_rule`.
 
-The engine needs no rule for these: Numba compiles them to instructions that have a row of their
-own. They are here for direct calls of `frule` and `rrule`. So are the holomorphic functions at
-complex numbers, which the table of the engine does not know.
+The engine needs no rules for these: Numba compiles them to instructions in the engine's own table.
+They are here for direct calls of `frule` and `rrule`. So are the holomorphic functions at complex
+numbers, which are not in that table.
 
 Source  the rule tables of DiffRules.jl; Abramowitz and Stegun, chapters 4 and 6.
 """

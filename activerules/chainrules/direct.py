@@ -32,11 +32,11 @@ class ReverseRules:
     def __call__(
         self, function: Any, *x: Any, config: RuleConfig = NOTHING, **keywords: Any
     ) -> tuple[Any, Pullback] | None:
-        """Return `(f(*x), pullback)`, or None where `f` has no rule for these arguments.
+        """Return `(f(*x), pullback)`, or None if `f` has no rule for these arguments.
 
         `pullback(dy)` returns the cotangents of `f` itself (NoTangent, unless it has data) and of
         each argument of the call, in the order of the parameters. It may be called more than once.
-        `config` says what the caller can do.
+        `config` has the capabilities of the caller.
         """
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(whole) > len(x):
@@ -82,7 +82,7 @@ class ForwardRules:
     def __call__(
         self, deltas: Sequence[Any], function: Any, *x: Any, **keywords: Any
     ) -> tuple[Any, Any] | None:
-        """Return `(f(*x), dy)`, or None where `f` has no rule for these arguments.
+        """Return `(f(*x), dy)`, or None if `f` has no rule for these arguments.
 
         `deltas` are the tangents of `f` itself and of each argument.
         """
@@ -124,8 +124,8 @@ class ForwardRules:
 def with_defaults(
     function: Any, x: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
-    """The arguments of a call by position, with the defaults that are left out: a rule has a
-    parameter for each. None where they are not known.
+    """The arguments of a call by position, with the defaults that were left out, since a rule has a
+    parameter for each; None if the parameters are not known.
     """
     plain = getattr(function, "py_func", function)
     if not inspect.isfunction(plain) or is_generic(function):
@@ -144,7 +144,7 @@ def _is_variadic(plain: Any) -> bool:
 
 
 def _given(pullback: Pullback, count: int) -> Pullback:
-    """A pullback without the entries of defaults that the call left out, which come last."""
+    """The pullback without the last entries, for defaults that the call left out."""
     return lambda dy: pullback(dy)[: 1 + count]
 
 

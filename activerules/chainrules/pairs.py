@@ -47,8 +47,8 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
 
 
 def _result_type(function: Any, x: Sequence[Any], types: Sequence[Any]) -> Any:
-    """The type of the result, by which a pair is chosen, too. Nothing is written into `x`: the
-    pair itself does what the function does to its arguments.
+    """The type of the result, which is part of choosing a pair. Found on copies of `x`: the pair
+    itself writes what the function writes into its arguments.
     """
     if is_jitted(function):
         return compile_for_cpu(function, tuple(types), {})[0].result_type
@@ -73,7 +73,7 @@ def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
 
 
 def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy: Any) -> list[Any]:
-    """The cotangents of the arguments; each call has shadows of its own."""
+    """The cotangents of the arguments; each call makes its own shadows."""
     annotated = _annotated(pair, x)
     dret = _result(pair.result, made.primal, dy)
     returned = _python_function(pair.reverse)(config, dret, made.tape, *annotated)
@@ -92,8 +92,8 @@ def _result(kind: type[Annotation], y: Any, dy: Any) -> Annotation:
 
 
 def filled(bar: Any, dy: Any) -> Any:
-    """A cotangent `dy` in the form of zeros `bar`, whose arrays it is written into; what `dy` says
-    nothing of stays zero.
+    """A cotangent `dy` with the structure of zeros `bar`, into whose arrays it is written; parts
+    that `dy` does not have stay zero.
     """
     if is_zero(dy):
         return bar
@@ -106,7 +106,7 @@ def filled(bar: Any, dy: Any) -> Any:
 
 
 def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
-    """One entry per argument, where a reverse with one derivative returns it alone."""
+    """The returned entries, one per argument; a reverse with one derivative may return it alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
     return [returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated]
@@ -122,7 +122,7 @@ def _cotangent(annotation: Annotation, entry: Any, value: Any) -> Any:
 
 
 def _joined(entry: Any, shadow: Any) -> Any:
-    """The arrays of a shadow, and what was returned in place of all else."""
+    """The arrays of a shadow, joined with the returned derivatives of all else."""
     if is_tuple(shadow):
         entries = entry if is_tuple(entry) else (None,) * len(shadow)
         return like_tuple(type(shadow), map(_joined, entries, shadow))

@@ -1,12 +1,12 @@
-"""What a function of partial derivatives returns, as far as its code says.
+"""The structure of the results of a function of partial derivatives, as far as its code tells.
 
 Needs       a plain Python function, and which of its parameters are numbers
 Gives       `returned`: per `return`, a tuple of what is known of the entries, or None
-Invariants  Q1  what is called a number is one, and a tuple has so many entries; where the code does
-                not determine an entry, it is None
+Invariants  Q1  a value reported as a number is one, and a tuple has the reported number of entries;
+                an entry that the code does not determine is None
 
-The bytecode is followed once, from the first instruction to the last, with a stack of what is
-known. An entry of a tuple is on it right before the tuple is built, whichever way led there.
+An abstract interpretation of the bytecode, in one pass from the first instruction to the last. The
+entries of a tuple are on the stack right before it is built, on every path.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ NUMBER = "a number"
 
 @dataclass(frozen=True)
 class _KnownValue:
-    """A value that the code finds where it is defined: a module, a function."""
+    """A value known from the function's globals and closure: a module, a function."""
 
     value: Any
 
 
 def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...] | None]:
-    """What each `return` gives: a tuple, with NUMBER, a tuple, or None for each entry; or None."""
+    """For each `return`, a tuple with NUMBER, a tuple or None for each entry; or None if it is not
+    known to return a tuple.
+    """
     outer = dict(function.__globals__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outer.update({name: cell.cell_contents for name, cell in cells if is_filled(cell)})
@@ -50,7 +52,7 @@ def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...
 
 
 class _EvaluationStack:
-    """The stack of Python's interpreter, of which the top is known best."""
+    """The stack of Python's interpreter, as far as it is known."""
 
     def __init__(self, outer: dict[str, Any], numbers: Collection[str]) -> None:
         self._outer = outer
@@ -58,11 +60,11 @@ class _EvaluationStack:
         self._values: list[Any] = []
 
     def pop(self) -> Any:
-        """What is known of the top."""
+        """Remove the top, and return what is known of it."""
         return self._values.pop() if self._values else None
 
     def run(self, instruction: dis.Instruction) -> None:
-        """Do what an instruction does, as far as anything is known after it."""
+        """Apply the effect of an instruction; its result is unknown by default."""
         effect = _effect(instruction)
         is_jump = instruction.opname.startswith(("POP_JUMP", "JUMP"))
         make = _EvaluationStack.jump if is_jump else _MAKERS.get(instruction.opname)
@@ -74,23 +76,23 @@ class _EvaluationStack:
         self._values += [None] * (1 + max(effect, 0))
 
     def constant(self, instruction: dis.Instruction, effect: int) -> None:
-        """Push a literal, which is known."""
+        """Push a literal."""
         self._values.append(_constant(instruction.argval))
 
     def variable(self, instruction: dis.Instruction, effect: int) -> None:
-        """Local variables, of which the parameters that are numbers are known."""
+        """Push a local variable; only parameters that are numbers are known."""
         names = instruction.argval
         for name in names if isinstance(names, tuple) else (names,):
             self._values.append(NUMBER if name in self._numbers else None)
 
     def outside(self, instruction: dis.Instruction, effect: int) -> None:
-        """A global variable, or one of an enclosing function."""
+        """Push a global variable, or one of an enclosing function."""
         name = instruction.argval
         value = self._outer.get(name)
         self._values += [NUMBER if isinstance(value, float) else _KnownValue(value)] * effect
 
     def attribute(self, instruction: dis.Instruction, effect: int) -> None:
-        """What a module has under a name."""
+        """Replace a module by its attribute."""
         owner = self.pop()
         known = None
         if isinstance(owner, _KnownValue) and isinstance(owner.value, ModuleType):
@@ -98,40 +100,40 @@ class _EvaluationStack:
         self._values += [known] * (effect + 1)
 
     def tuple_of(self, instruction: dis.Instruction, effect: int) -> None:
-        """A tuple of the entries on top."""
+        """Build a tuple of the entries on top."""
         entries = [self.pop() for _ in range(instruction.arg or 0)]
         self._values.append(tuple(reversed(entries)))
 
     def sign(self, instruction: dis.Instruction, effect: int) -> None:
-        """The negative of a number."""
+        """Apply a sign to a number."""
         self.pop()
         self._values.append(NUMBER)
 
     def operation(self, instruction: dis.Instruction, effect: int) -> None:
-        """An operator: `2 * t` and `t + u` may be tuples."""
+        """Apply an operator: `2 * t` and `t + u` may be tuples."""
         operands = [self.pop(), self.pop()]
         known = operands.count(NUMBER)
         is_number = known == 2 or (known == 1 and None in operands and instruction.argrepr != "*")
         self._values.append(NUMBER if is_number else None)
 
     def call(self, instruction: dis.Instruction, effect: int) -> None:
-        """A call; below its arguments are the callee and an empty place, in either order."""
+        """Call a function; below its arguments are the callee and a null, in either order."""
         for _ in range(instruction.arg or 0):
             self.pop()
         callees = [each for each in (self.pop(), self.pop()) if isinstance(each, _KnownValue)]
         self._values.append(NUMBER if any(_gives_number(each.value) for each in callees) else None)
 
     def jump(self, instruction: dis.Instruction, effect: int) -> None:
-        """A jump, by a condition on top or without one."""
+        """Jump, with a condition on top or without one."""
         for _ in range(-effect):
             self.pop()
 
     def empty(self, instruction: dis.Instruction, effect: int) -> None:
-        """The empty place beside a callee."""
+        """Push the null beside a callee."""
         self._values.append(None)
 
     def nothing(self, instruction: dis.Instruction, effect: int) -> None:
-        """An instruction that does not change the stack."""
+        """Leave the stack as it is."""
 
 
 _MAKERS: dict[str, Callable[[_EvaluationStack, dis.Instruction, int], None]] = {

@@ -1,16 +1,16 @@
-"""`frule` and `rrule`: rules in the ChainRules way, defined and called.
+"""`frule` and `rrule`: defining and calling rules in the style of ChainRules.jl.
 
     @rrule.register(f)                           rrule(f, *x) -> (y, pullback)
     def _(f, x):                                 pullback(dy) -> (NoTangent(), dx)
         def pullback(dy): ...
         return y, pullback
 
-Needs       the one rule registry, `rules.closures` to convert a rule for compiled code
+Needs       the rule registry, `rules.closures` to convert a rule for compiled code
 Gives       the tables behind `rrule` and `frule`, and their lookup
 Invariants  T1  a rule registered here is a rule of the engine too, unless it says `compiled=False`
-            T2  a call answers with the most specific rule written here; then a pair written as
-                augmented_primal and reverse; then what is declared non-differentiable; then the
-                engine's own table of scalar functions; else None
+            T2  a call uses the most specific rule defined here; otherwise a pair of
+                augmented_primal and reverse; otherwise a declaration as non-differentiable;
+                otherwise the engine's own table of scalar functions; otherwise it returns None
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from activerules.rules.rule import Rule, RuleHalf, display_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What a converted rule is told of the call: it delivers to each of these.
+# the activities that a converted rule admits: it delivers a cotangent to each of them
 _KINDS = (Const, Active, Duplicated, MixedDuplicated)
 _RESULT_KINDS = (Active, Duplicated, MixedDuplicated)
 _FORWARD_KINDS = (Const, Duplicated)
@@ -55,10 +55,10 @@ _FORWARD_KINDS = (Const, Duplicated)
 class WrittenRule:
     """A rule as its author wrote it.
 
-    function     `(f, *x)` of an rrule, `(deltas, f, *x)` of an frule; plain Python.
-    types        per argument, the Numba type (or class of types) it is for; None for any.
-    conversion   the explicit pair; None where there is none.
-    requires     what the caller must be able to do; None for nothing.
+    function     `(f, *x)` for an rrule, `(deltas, f, *x)` for an frule; plain Python
+    types        per argument, the Numba type (or class of types) it is for; None for any
+    conversion   the explicit pair; None if there is none
+    requires     the capability the caller must have; None for no requirement
     """
 
     function: Callable[..., Any]
@@ -67,11 +67,11 @@ class WrittenRule:
     requires: Requirement | None = None
 
     def admits(self, found: Sequence[Any]) -> bool:
-        """Tell whether the rule is for arguments of these types."""
+        """Whether the rule is for arguments of these types."""
         return len(found) == len(self.types) and all(map(patterns.admits, self.types, found))
 
     def order(self, other: WrittenRule) -> Order:
-        """Which of two rules is the more specific one; one that requires something comes first."""
+        """Which of two rules is more specific; one with a requirement is preferred."""
         if (self.requires is None) != (other.requires is None):
             return Order.NARROWER if self.requires is not None else Order.WIDER
         return patterns.combined(map(patterns.type_order, self.types, other.types))
@@ -85,7 +85,7 @@ class RuleTable:
         self._rules: dict[int, tuple[Any, list[WrittenRule]]] = {}
 
     def add(self, function: Any, rule: WrittenRule) -> None:
-        """Add a rule; one for the same types takes the place of the older one."""
+        """Add a rule; it replaces one for the same types."""
         key = identity(function)
         _, rules = self._rules.setdefault(key, (function, []))
         replaced = (rule.types, rule.requires)
@@ -98,7 +98,7 @@ class RuleTable:
     def find(
         self, function: Any, values: Sequence[Any], config: RuleConfig = NOTHING
     ) -> WrittenRule | None:
-        """The most specific rule for arguments with these values; None if there is none."""
+        """The most specific rule for these arguments; None if there is none."""
         rules = self.rules_for(function)
         if not rules:
             return None
@@ -116,12 +116,12 @@ FRULES = RuleTable(leading=2)
 
 
 def identity(function: Any) -> int:
-    """Key of a function; a dispatcher and what it was made from are the same one."""
+    """The key of a function; a dispatcher and its Python function are the same."""
     return id(getattr(function, "py_func", function))
 
 
 def type_of(value: Any) -> Any:
-    """The Numba type of a value; its Python class where Numba has none."""
+    """The Numba type of a value; its Python class if Numba has none."""
     try:
         return numba.typeof(value)
     except (ValueError, TypeError):
@@ -141,20 +141,20 @@ def register_rrule(
 
     Arguments
         function   an `@njit` function, a NumPy or math function, an operator.
-        replace    take the place of another module's rule of the same signature.
+        replace    replace another module's rule of the same signature.
         compiled   False: the rule is only for direct calls from Python.
-        requires   HasReverseMode: direct calls find it if their `config` has that.
-        sends      arguments whose data leaves by another way than the result and the arguments (a
-                   queue, a socket); `receives`: those whose data enters so, `"ret"` the result.
-                   Rule and pullback then run at every call. `()`: there is no such way.
+        requires   HasReverseMode: direct calls find it if their `config` has this capability.
+        sends      arguments whose data leaves other than through the result and the arguments (by a
+                   queue, a socket); `receives`: those whose data enters so, `"ret"` for the result.
+                   Rule and pullback then run at every call. `()` declares that none does.
 
     `pullback(dy)` returns one entry for `function` itself and one per argument. Parameters may be
     annotated with Numba types (`x: float64[:]`) or number classes; the most specific rule serves a
     call. The closure is converted for compiled code: what the pullback captures is the tape.
 
     Raises
-        RuleDefinitionError   the rule is not of that form, or cannot be converted.
-        AmbiguousRule         a rule of the same signature is there, from another module.
+        RuleDefinitionError   the rule does not have that form, or cannot be converted.
+        AmbiguousRule         another module has a rule of the same signature.
     """
     require_function(function, "@rrule.register")
 
@@ -216,7 +216,7 @@ def add_pair(
     replace: bool,
     paths: Mapping[str, Any] = {},
 ) -> None:
-    """Enter a converted rule where the engine looks for rules; `paths`: `sends` and `receives`."""
+    """Register a converted rule with the engine; `paths`: `sends` and `receives`."""
     library_first()
     made = Rule(
         name=display_name(function),
@@ -230,7 +230,7 @@ def add_pair(
             location=location(rule),
             argument_names=conversion.arguments,
         )
-        # what an `rrule` captures are values: it is given no shadow
+        # an `rrule` captures values only: it is passed no shadow
         half = with_options(half, keeps_shadow=False, **paths)
         RULES.add(function, which, made, half, replace)
 
@@ -244,7 +244,7 @@ def add_forward(
     names: tuple[str, ...] = (),
     paths: Mapping[str, Any] = {},
 ) -> None:
-    """Enter a forward rule where the engine looks for them; `rule` is what its author wrote."""
+    """Register a forward rule with the engine; `rule` is the function its author wrote."""
     library_first()
     made = Rule(
         name=display_name(function),
@@ -265,7 +265,7 @@ def _pattern(kinds: Sequence[Any], found: Any) -> Pattern:
 
 
 def plain_function(rule: Any, which: str) -> Any:
-    """The Python function of a rule; `RuleDefinitionError` if it is none."""
+    """The Python function of a rule; `RuleDefinitionError` if it is not one."""
     plain = getattr(rule, "py_func", rule)
     if not inspect.isfunction(plain):
         raise RuleDefinitionError(f"@{which}.register decorates a Python function, not {rule!r}")
@@ -273,7 +273,7 @@ def plain_function(rule: Any, which: str) -> Any:
 
 
 def parameter_types(rule: Any, leading: int) -> tuple[Any, ...]:
-    """What the parameters of a rule are annotated with, after the leading ones."""
+    """The annotations of the parameters of a rule, after the leading ones."""
     try:
         parameters = list(inspect.signature(rule, eval_str=True).parameters.values())
     except Exception as error:

@@ -1,11 +1,11 @@
-"""`scalar_rule`: the rule of a function of numbers, from its partial derivatives.
+"""`scalar_rule`: the rules of a function of numbers, from its partial derivatives.
 
     scalar_rule(math.hypot, lambda Ω, x, y: (x / Ω, y / Ω))
     scalar_rule(math.tan, lambda Ω, x, s: (s,), setup=lambda Ω, x: 1 + Ω * Ω)
     scalar_rule(sincos, lambda Ω, x: ((Ω[1],), (-Ω[0],)))          several outputs: a row each
 
-Ω is the result. A function of complex numbers must be holomorphic; its pullback multiplies with the
-conjugate of a partial derivative, its pushforward with the partial itself.
+Ω is the result. A function of complex numbers must be holomorphic; its pullback multiplies by the
+conjugate of a partial derivative, its pushforward by the partial itself.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class ScalarRule:
 
     @property
     def keeps_result(self) -> bool:
-        """Whether a derivative reads the result, which then travels on the tape."""
+        """Whether a derivative reads the result, which is then on the tape."""
         return any(_uses_result(f) for f in (self.partials, self.setup) if f is not None)
 
     def admits(self, x: Sequence[Any]) -> bool:
-        """Tell whether the rule is for these arguments: as many numbers as it has partials."""
+        """Whether the rule is for these arguments: as many numbers as it has partials."""
         return len(x) == self.arity and all(hasattr(v, "__complex__") or _is_number(v) for v in x)
 
     def slopes(self, result: Any, x: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
@@ -103,20 +103,20 @@ def scalar_rule(
     replace: bool = False,
     compiled: bool = True,
 ) -> Any:
-    """Define the derivatives of a function of numbers; returns the function.
+    """Define the derivatives of a function of numbers, and return the function.
 
     Arguments
         function   an `@njit`, math or NumPy function of numbers.
-        partials   `(Ω, *x)` -> a tuple, a partial derivative per argument (a single one may stand
-                   alone); with several outputs, a tuple of such rows. Ω is the result. Entries may
-                   be One() and ZeroTangent().
-        setup      `(Ω, *x)` -> what the partials share; it is their last argument.
-        replace    take the place of another module's rule.
+        partials   `(Ω, *x)` -> a tuple with a partial derivative per argument (a single one need
+                   not be in a tuple); with several outputs, a tuple of such rows. Ω is the result.
+                   Entries may be One() and ZeroTangent().
+        setup      `(Ω, *x)` -> a value shared by the partials; it is their last argument.
+        replace    replace another module's rule.
         compiled   False: only for direct calls of `frule` and `rrule`.
 
-    The partials must be code Numba can compile. Raises `RuleDefinitionError`, also where they are
-    not one per argument (at the first derivative if their code does not say how many), and
-    `AmbiguousRule`.
+    The partials must be code that Numba can compile. Raises `AmbiguousRule` and
+    `RuleDefinitionError`, also if there is not one partial per argument (at the first derivative,
+    if their code does not determine the number).
     """
     require_function(function, "scalar_rule")
     arity = _parameter_count(partials) - (1 if setup is None else 2)
@@ -136,7 +136,7 @@ def scalar_rule(
 
 
 def _require_one_per_argument(rule: ScalarRule) -> None:
-    """Refuse the number of partials that the code says, where it is another than of arguments."""
+    """Refuse partials whose code shows that they are not one per argument."""
     name = display_name(rule.function)
     where = [("the rule", f"scalar_rule({name}, …)", location(rule.partials))]
     is_known = is_jitted(rule.function)
@@ -160,7 +160,7 @@ def _require_one_per_argument(rule: ScalarRule) -> None:
 def _add_compiled(
     rule: ScalarRule, partials: Partials, setup: Partials | None, replace: bool
 ) -> None:
-    """Enter the pair and the forward rule where the engine looks for rules."""
+    """Register the pair and the forward rule with the engine."""
     written = _rule_source(rule, setup)
     scope: dict[str, Any] = {
         **{name: getattr(delivery, name) for name in delivery.__all__},
@@ -171,7 +171,7 @@ def _add_compiled(
         "setup": _jitted(setup),
         "__name__": __name__,
     }
-    # Under the file and the line of the partials: that is where errors should point to.
+    # with the file and the line of the partials, where errors should point
     code = rule.partials.__code__
     exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
     conversion = Conversion(
@@ -187,7 +187,7 @@ def _add_compiled(
 
 
 def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:
-    """Write the rules out: the rule functions of Numba have a fixed number of parameters."""
+    """The source text of the rules, since compiled rules have a fixed number of parameters."""
     names = [f"x{i}" for i in range(rule.arity)]
     parameters = ", ".join(names)
     values = ", ".join(f"{name}.val" for name in names)
@@ -231,7 +231,7 @@ def _parameter_count(function: Any) -> int:
 
 
 def _uses_result(function: Any) -> bool:
-    """Whether a function reads its first parameter; None stands on the tape if not."""
+    """Whether a function reads its first parameter; if not, None is put on the tape."""
     name = function.__code__.co_varnames[0]
     for instruction in dis.get_instructions(function):
         read = instruction.argval
@@ -245,7 +245,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _projection(value: Any) -> ProjectTo:
-    """Integers stand for real numbers here, as in `sin(3)`."""
+    """The projection to the space of an argument; integers, as in `sin(3)`, count as reals."""
     is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return ProjectTo(float(value) if is_integer else value)
 

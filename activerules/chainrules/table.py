@@ -1,10 +1,10 @@
-"""The scalar functions of the engine's table, by the Python callables that compute them.
+"""The scalar functions in the engine's table, by the Python callables that compute them.
 
     PARTNERS        math.sin -> "sin", operator.add -> "fadd", np.arctan2 -> "atan2"
     frule, rrule    of these, and of the functions in `diffrules`
 
-The derivatives stand in `ir.derivatives.table`, and nowhere else; `ir.derivatives.numeric` computes
-them at numbers. Complex numbers are not in that table; `diffrules` has the holomorphic functions.
+The derivatives are those of `ir.derivatives.table`, evaluated at numbers by
+`ir.derivatives.numeric`. That table has no complex numbers; `diffrules` has holomorphic functions.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def frule(deltas: Sequence[Any], function: Any, x: Sequence[Any]) -> tuple[Any, 
 
 
 def rule_of(function: Any, x: Sequence[Any]) -> ScalarRule | None:
-    """The derivatives of a function of numbers: its author's, the engine's, or a row."""
+    """The derivatives of a function of numbers: by its `scalar_rule`, by the engine's table, or by
+    a row of `diffrules`.
+    """
     written = SCALAR_RULES.get(identity(function))
     if written is not None and written.admits(x):
         return written

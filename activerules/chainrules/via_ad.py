@@ -1,8 +1,8 @@
-"""`rrule_via_ad` and `frule_via_ad`: a rule where there is one, else the derivative by the engine.
+"""`rrule_via_ad` and `frule_via_ad`: a rule if there is one, otherwise the engine's derivative.
 
-For rules of functions that take functions, and for code that calls rules by hand. From Python; in a
-rule that is compiled, `activerules.vjp` and `activerules.jvp` say the same, and a pullback of `vjp`
-may be captured like any other value.
+For rules of functions that take functions, and for code that calls rules itself, from Python. In
+compiled rules, `activerules.vjp` and `activerules.jvp` do the same, and a pullback of `vjp` may be
+captured like any other value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from activerules.errors import RuleDefinitionError
 def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return `(y, pullback)`, as `rrule` does, for any function the engine can differentiate.
 
-    A rule of the function comes first. Raises what `vjp` raises.
+    A rule of the function is preferred. Raises what `vjp` raises.
     """
     found = rrule(function, *x)
     if found is not None:
@@ -44,7 +44,7 @@ def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[
 def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -> tuple[Any, Any]:
     """Return `(y, dy)`, as `frule` does, for any function the engine can differentiate.
 
-    A rule of the function comes first. Raises what `jvp` raises.
+    A rule of the function is preferred. Raises what `jvp` raises.
     """
     found = frule(deltas, function, *x)
     if found is not None:
@@ -65,19 +65,19 @@ def _frule_via_ad(deltas, function, *x):  # noqa: ARG001
 
 def _not_in_compiled_code(name: str, instead: str) -> RuleDefinitionError:
     return RuleDefinitionError(
-        f"{name} is for Python: compiled code, as that of a rule, cannot call it",
-        why="there the engine itself differentiates a function, by its rules where it has some",
+        f"{name} is for Python: compiled code, such as that of a rule, cannot call it",
+        why="in compiled code the engine differentiates a function itself, by its rules if any",
         instead=[f"{instead}; its entries are those of the arguments alone", "ar.autodiff"],
     )
 
 
 def _tangent(x: Any, dx: Any) -> Any:
-    """A tangent in the form `jvp` takes: None where there is none."""
+    """A tangent in the form that `jvp` takes, with None for no tangent."""
     return _in_form(x, dx) if ProjectTo(x).has_tangent else None
 
 
 def _in_form(x: Any, dx: Any) -> Any:
-    """A tangent or cotangent as a value of the type and layout of `x`, in memory of its own."""
+    """A tangent or cotangent with the type and layout of `x`, in its own memory."""
     zero = make_zero(x)
     if is_zero(dx):
         return zero

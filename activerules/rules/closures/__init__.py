@@ -1,1 +1,1 @@
-"""Rules written with a closure, `f, *x -> y, pullback`, as explicit pairs; see `convert`."""
+"""Conversion of rules with a closure, `f, *x -> y, pullback`, to explicit pairs; see `convert`."""

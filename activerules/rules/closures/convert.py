@@ -14,11 +14,11 @@ Needs       a Python function `(f, *x)` that returns `(y, pullback)`, with its s
 Gives       `Conversion`: the two functions, as rules of `activerules.rules` are written
 Invariants  V1  the variables the pullback captures are the tape, with the values they have where
                 the rule returns: what Python's closure would see
-            V2  an argument that the rule does not assign to takes no place on the tape unless its
-                memory may be overwritten, and then it is copied; so is every captured array that
-                may share memory with such an argument or with the result
-            V3  the derivative of an argument that is Const here is not computed: each entry of the
-                pullback's answer stands in a branch on the activity of its argument
+            V2  an argument that the rule does not assign to is not on the tape unless its memory
+                may be overwritten, and then it is copied; so is every captured array that may share
+                memory with such an argument or with the result
+            V3  the derivative of a Const argument is not computed: each entry that the pullback
+                returns is in a branch on the activity of its argument
             V4  the two functions have the file and the lines of the rule
             V5  what cannot be converted is refused where the rule is defined, with its line
 """
@@ -56,8 +56,8 @@ class Conversion:
 
     augmented, reverse   functions of `(config, ret, *x)` and `(config, dret, tape, *x)`
     arguments            the names of the primal's arguments in the rule
-    tape                 the names of the variables that travel on the tape
-    source               the pair as Python text, to read
+    tape                 the names of the variables on the tape
+    source               the pair as Python text, for readers
     """
 
     augmented: types.FunctionType
@@ -73,7 +73,7 @@ def convert(rule: types.FunctionType, function: Any) -> Conversion:
 
 
 class _Converter:
-    """One conversion: the names it has made, and what it knows of the rule."""
+    """The state of one conversion: the names it has made, and facts about the rule."""
 
     def __init__(self, rule: types.FunctionType, function: Any) -> None:
         self.rule = rule
@@ -127,7 +127,7 @@ class _Converter:
     # --- the augmented primal ---
 
     def augmented(self, config: str, ret: str) -> list[ast.stmt]:
-        """The body of the rule, with its closures taken out and the tape in their place."""
+        """The body of the rule, with the tape in place of its closures."""
         unpack = self.lines(self.definition, *(f"{n} = {g}.val" for n, g in self.given.items()))
         body = [*unpack, *_AugmentedRewriter(self, config, ret).rewritten(self.body)]
         self.finder.check_only_returned(body)
@@ -136,7 +136,7 @@ class _Converter:
     def augmented_return(
         self, at: ast.AST, primal: ast.expr, config: str, ret: str
     ) -> list[ast.stmt]:
-        """What stands in place of `return primal, pullback`."""
+        """The statements that replace `return primal, pullback`."""
         result = self.fresh("result")
         self._taken.discard(result)
         tools = self.tools
@@ -163,14 +163,14 @@ class _Converter:
         return [*statements, *self.lines(at, made)]
 
     def overwritten(self, name: str, config: str) -> str:
-        """The expression for: the memory of an argument that `name` may share can change."""
+        """The condition that memory of an argument, which `name` may share, can change."""
         indices = [i for i, a in enumerate(self.arguments) if a in self.finder.sources(name)]
         return " or ".join(f"{config}.overwritten[{i}]" for i in indices) or "False"
 
     # --- the reverse ---
 
     def reverse(self, config: str, dret: str, tape: str) -> list[ast.stmt]:
-        """The body of the pullback, after what brings its captured variables back."""
+        """The body of the pullback, after statements that restore its captured variables."""
         at, tools = self.pullback.node, self.tools
         lines: list[str] = []
         for index, name in enumerate(self.unchanged):
@@ -192,7 +192,7 @@ class _Converter:
         ]
 
     def reverse_return(self, node: ast.Return) -> list[ast.stmt]:
-        """What stands in place of a return of the pullback."""
+        """The statements that replace a return of the pullback."""
         entries = self.pullback.entries(node, len(self.arguments))
         slots = [self.fresh(f"slot_{name}") for name in self.arguments]
         self._taken -= set(slots)
@@ -211,7 +211,7 @@ class _Converter:
         return [*statements, *self.lines(node, f"return ({', '.join(slots)},)")]
 
     def slot(self, at: ast.AST, slot: str, given: str, entry: ast.expr) -> list[ast.stmt]:
-        """One entry of the pullback's answer, computed only where its argument is active (V3)."""
+        """One entry that the pullback returns, computed only if its argument is active (V3)."""
         tools = self.tools
         (branch,) = self.lines(
             at,
@@ -222,7 +222,7 @@ class _Converter:
         return [branch]
 
     def lines(self, at: ast.AST, *lines: str) -> list[ast.stmt]:
-        """Parse statements, and put them where `at` is (V4)."""
+        """Parse statements, with the location of `at` (V4)."""
         statements = ast.parse("\n".join(lines)).body
         for statement in statements:
             for node in ast.walk(statement):
@@ -232,7 +232,7 @@ class _Converter:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Rewrites the statements of one scope; nested functions stay as they are."""
+    """Rewrites the statements of one scope; nested functions are left alone."""
 
     def rewritten(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Return the new statements; a block is never left empty."""
@@ -252,7 +252,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 class _AugmentedRewriter(_Rewriter):
-    """Takes the closures out of a rule, and returns the tape instead."""
+    """Removes the closures from a rule, and returns the tape instead."""
 
     def __init__(self, converter: _Converter, config: str, ret: str) -> None:
         self.converter = converter
@@ -260,14 +260,14 @@ class _AugmentedRewriter(_Rewriter):
         self.ret = ret
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """Drop the pullback; what its defaults hold is computed where it was defined."""
+        """Drop the pullback; its defaults are computed where it was defined."""
         pullback = self.converter.pullback
         if node in pullback.definitions:
             return self._defaults(node, node)
         return ast.Pass() if node in self.converter.finder.moved else node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Drop names of the pullback; `result = y, pullback` keeps y."""
+        """Drop assignments of the pullback; `result = y, pullback` keeps y."""
         finder = self.converter.finder
         if node in finder.pairs:
             assert isinstance(node.value, ast.Tuple)

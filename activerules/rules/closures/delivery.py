@@ -1,7 +1,7 @@
-"""What a converted rule calls: between tangents and the annotations of a rule.
+"""Functions that converted rules call, between tangents and the annotations of a rule.
 
-These are the plain Python forms; `numba_ext.tangents.delivery` gives them the same meaning in
-compiled rules, where what they do is decided by types.
+These are the plain Python forms; `numba_ext.tangents.delivery` has the compiled ones, which decide
+by types.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def cotangent(dret: Annotation) -> Any:
 
 
 def deliver(x: Annotation, x_bar: Any) -> Any:
-    """Give an argument its cotangent: what a reverse returns for it.
+    """Deliver a cotangent to an argument; the entry that the reverse returns for it.
 
-    Of an Active argument the projected cotangent; that of a Duplicated one is added to its shadow,
-    and None is returned. Symbolic zeros are zero. `TangentMismatch` and `RuleReturnError` for a
-    cotangent of another shape than its argument, `TangentNotImplemented` for one the rule lacks.
+    For an Active argument that is the projected cotangent; for a Duplicated one the cotangent is
+    added to the shadow, and None returned. Symbolic zeros are zero. Raises `TangentMismatch` and
+    `RuleReturnError` for a cotangent of another shape than its argument, `TangentNotImplemented`
+    for one the rule does not have.
     """
     if isinstance(x, Const):
         return None
@@ -76,7 +77,7 @@ def deliver(x: Annotation, x_bar: Any) -> Any:
 
 
 def _delivered(value: Any, shadow: Any, bar: Any) -> Any:
-    """Add the arrays of a cotangent; the derivatives of the numbers, in the form of the tuple."""
+    """Add the arrays of a tuple's cotangent; a tuple with the derivatives of its numbers."""
     if is_tuple(value):
         bars = (ZeroTangent(),) * len(value) if is_zero(bar) else tuple(bar)
         if len(bars) != len(value):
@@ -88,7 +89,7 @@ def _delivered(value: Any, shadow: Any, bar: Any) -> Any:
 
 
 def kept(value: Any, result: Any, overwritten: bool) -> Any:
-    """A captured value as it goes on the tape.
+    """A captured value as it is put on the tape.
 
     An array is copied if its memory may change before it is read: it may be an argument's that is
     `overwritten`, or overlap `result`, which belongs to the caller.
@@ -109,7 +110,7 @@ _WITH_SHADOW = (Duplicated, MixedDuplicated)
 
 
 def result_shadow(ret: Any, result: Any) -> Any:
-    """The shadow of a rule's result: zeros like it if there are arrays in it, else None."""
+    """The shadow of a rule's result: zeros of its structure if it has arrays, otherwise None."""
     if ret in _WITH_SHADOW or isinstance(ret, _WITH_SHADOW):
         if not isinstance(result, np.ndarray | tuple):
             raise RuleReturnError(f"a Duplicated result is an array, not {type(result).__name__}")
@@ -118,9 +119,9 @@ def result_shadow(ret: Any, result: Any) -> Any:
 
 
 def fresh(result: Any, x: Annotation) -> Any:
-    """The result of a rule, which shares no memory with an argument: `RuleReturnError` if it does.
+    """The result of a rule; `RuleReturnError` if it shares memory with an argument.
 
-    What is written into the one would change the other, and the engine takes it for new memory.
+    A write to one would change the other, and the engine takes the result for new memory.
     """
     parts = result if is_tuple(result) else (result,)
     if any(_shared_with(part, x.fields[0]) for part in parts):
@@ -132,7 +133,7 @@ def fresh(result: Any, x: Annotation) -> Any:
 
 
 def tangent(x: Annotation) -> Any:
-    """The tangent of an argument: a symbolic zero where it is Const, of a tuple one per item."""
+    """The tangent of an argument: a symbolic zero if it is Const, for a tuple one per item."""
     return _zero_of(x.val) if isinstance(x, Const) else x.fields[1]
 
 
@@ -143,7 +144,7 @@ def _zero_of(value: Any) -> Any:
 
 
 def pushed(y: Any, dy: Any) -> Any:
-    """The tangent of a result, as a value of its type."""
+    """The tangent of a result, as a value of the result's type."""
     dy = extern(dy)
     if isinstance(dy, NotImplementedTangent):
         dy.refuse()
@@ -151,7 +152,7 @@ def pushed(y: Any, dy: Any) -> Any:
 
 
 def separate(dy: Any, x: Annotation) -> Any:
-    """The tangent of a result in memory of its own: a copy where it is that of an argument."""
+    """The tangent of a result in its own memory: a copy if it shares that of an argument."""
     if is_tuple(dy):
         return like_tuple(type(dy), [separate(item, x) for item in dy])
     shared = any(_shared_with(dy, field) for field in x.fields)
@@ -171,8 +172,8 @@ def _shared_with(a: Any, value: Any) -> bool:
 def by_argument(slopes: Any, x: tuple[Any, ...]) -> Any:
     """Partial derivatives as a tuple: one per argument of `x`, or a row of them per output.
 
-    A single one may stand without a tuple. `RuleDefinitionError` where they are more or fewer than
-    the arguments.
+    A single one need not be in a tuple. `RuleDefinitionError` if their number is not that of the
+    arguments.
     """
     entries = slopes if is_tuple(slopes) else (slopes,)
     rows = entries if any(map(is_tuple, entries)) else (entries,)
@@ -183,10 +184,10 @@ def by_argument(slopes: Any, x: tuple[Any, ...]) -> Any:
 
 
 def wrong_partials(found: int, wanted: int, **where: Any) -> RuleDefinitionError:
-    """The error about a number of partial derivatives."""
+    """The error about a wrong number of partial derivatives."""
     return RuleDefinitionError(
         f"a scalar rule has a partial derivative per argument: found {found}, expected {wanted}",
-        why="they are in the order of the arguments; of several outputs there is a row for each: "
+        why="they are in the order of the arguments; with several outputs there is a row for each: "
         "((a, b), (c, d))",
         instead=["ZeroTangent() for an argument that the result does not depend on"],
         **where,
@@ -211,15 +212,16 @@ def contracted(slopes: Any, i: int, bar: Any) -> Any:
 
 
 def wrong_rows(found: int, wanted: int) -> RuleDefinitionError:
-    """The error about a number of outputs."""
+    """The error about a wrong number of outputs."""
     return RuleDefinitionError(
         f"a scalar rule has a row of partials per output: found {found}, expected {wanted}",
-        why="of several outputs the partials are a tuple of tuples: ((a, b), (c, d))",
+        why="with several outputs the partials are a tuple of tuples: ((a, b), (c, d))",
     )
 
 
 def combined(slopes: Any, dots: Any) -> Any:
-    """The tangent of the result: ∂Ω/∂x_i ẋ_i summed over the arguments; a tuple of several outputs.
+    """The tangent of the result: ∂Ω/∂x_i ẋ_i summed over the arguments; a tuple if there are
+    several outputs.
 
     `slopes` as in `contracted`, `dots` are the tangents of the arguments.
     """

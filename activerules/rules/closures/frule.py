@@ -3,7 +3,7 @@
     rule(deltas, f, x, y) -> (z, dz)          forward(config, ret, x, y) -> (z, dz)
 
 Nothing is captured, so nothing has to be converted: the rule is called with the tangents of its
-arguments, zeros where they are Const, and its tangent is brought into memory of its own.
+arguments, zeros for Const ones, and the tangent it returns is copied if it shares their memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any
         "separate": separate,
         "tangent": tangent,
     }
-    # Under the file and the line of the rule: that is where errors should point to.
+    # with the file and the line of the rule, where errors should point
     plain: Callable[..., Any] = rule
     return function_from(
         "\n".join(source),

@@ -1,10 +1,11 @@
-"""Which pullback a rule returns, and what it captures.
+"""Finding the pullback that a rule returns, and the variables it captures.
 
 Needs       the body of a rule
 Gives       `PullbackFinder.find`: the one `PullbackSource` that every return of the rule ends in
 Invariants  B1  two returns with different pullbacks are refused: a tape has one reader
             B2  a pullback that is used for anything but being returned is refused
-            B3  captured variables are in the order of their names, functions among them moved along
+            B3  captured variables are sorted by name; captured functions are moved with the
+                pullback
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def refuse(
 class PullbackSource:
     """A pullback as it is written.
 
-    definitions   every place it is defined at; they are all the same text.
-    captured      the variables of the rule that it uses, functions among them left out.
-    defaults      its parameters with a default, and the names under which those travel.
-    helpers       local functions of the rule that it uses, to be defined in front of it.
+    definitions   all its definitions, which are the same text
+    captured      the variables of the rule that it uses, without functions
+    defaults      its parameters with a default, and the names of the defaults on the tape
+    helpers       local functions of the rule that it uses, to be defined before it
     """
 
     rule: Any
@@ -59,7 +60,7 @@ class PullbackSource:
 
     @property
     def node(self) -> Definition:
-        """The definition that stands first in the rule."""
+        """The first definition in the rule."""
         return self.definitions[0]
 
     @property
@@ -76,9 +77,9 @@ class PullbackSource:
         return [ast.copy_location(ast.Return(node.body), node.body)]
 
     def entries(self, node: ast.Return, count: int) -> list[ast.expr] | None:
-        """The entries a return gives to the arguments, without the one for the function itself.
+        """The entries of a return for the arguments, without the one for the function itself.
 
-        None if it returns something other than a written tuple.
+        None if it returns anything but a literal tuple.
         """
         value = node.value
         if value is None or (isinstance(value, ast.Constant) and value.value is None):
@@ -102,7 +103,7 @@ class PullbackSource:
 
 
 def _is_number(value: ast.expr) -> bool:
-    """Whether an expression is written as one value: arithmetic in which no tuple stands."""
+    """Whether an expression is plainly a single value: arithmetic without a tuple in it."""
     match value:
         case ast.Constant() | ast.UnaryOp() | ast.Compare():
             return True
@@ -122,7 +123,7 @@ class PullbackFinder:
         self.nodes = list(own_nodes(body))
         self.scope = tuple(dict.fromkeys((*rule.__code__.co_cellvars, *_bound(self.nodes))))
         self.cells = rule.__code__.co_cellvars
-        # Statements that only name the pullback, pair it with the result, or move with it.
+        # statements that only name the pullback, pair it with the result, or move with it
         self.aliases: list[ast.stmt] = []
         self.pairs: list[ast.stmt] = []
         self.moved: list[ast.stmt] = []
@@ -143,10 +144,10 @@ class PullbackFinder:
         return pullback
 
     def primal_of(self, node: ast.Return) -> ast.expr:
-        """The result in `return y, pullback`; where the pair has a name, what is left under it."""
+        """The result in `return y, pullback`; if the pair has a name, that name."""
         return node.value if isinstance(node.value, ast.Name) else self._pair(node).elts[0]
 
-    # --- the way from a return to the definition ---
+    # --- from a return to the definition ---
 
     def _pair(self, node: ast.Return) -> ast.Tuple:
         value = node.value
@@ -165,7 +166,7 @@ class PullbackFinder:
         )
 
     def _definitions(self, reference: ast.expr, at: ast.AST) -> list[Definition]:
-        """Where a pullback is defined; several definitions for one name in several branches."""
+        """The definitions of a pullback; there may be one per branch."""
         if isinstance(reference, ast.Lambda):
             return [reference]
         if isinstance(reference, ast.Name):
@@ -273,7 +274,7 @@ class PullbackFinder:
                 )
 
     def _move_helpers(self, pullback: PullbackSource, captured: set[str]) -> None:
-        """Take functions out of `captured`, and add what they capture."""
+        """Remove functions from `captured`, and add the variables they capture."""
         for name in self._local_functions(captured):
             (binding,) = self._bindings(name)
             definition = binding if isinstance(binding, ast.FunctionDef) else binding.value
@@ -306,7 +307,7 @@ class PullbackFinder:
         return names
 
     def _used_in_rule(self, name: str, pullback: PullbackSource) -> bool:
-        """Whether the rule itself, or a function of it that stays, uses a local function."""
+        """Whether the rule itself, or a local function that stays in it, uses a local function."""
         bodies = [n for n in self.nodes if n not in pullback.definitions]
         loads = [n for n in bodies if isinstance(n, ast.Name) and n.id == name]
         return any(isinstance(n.ctx, ast.Load) for n in loads) or any(
@@ -318,7 +319,7 @@ class PullbackFinder:
     # --- questions of the converter ---
 
     def check_only_returned(self, body: Sequence[ast.stmt]) -> None:
-        """Refuse a rule that does something else with its pullback (B2)."""
+        """Refuse a rule that uses its pullback for anything but returning it (B2)."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and node.id in self._names:
@@ -330,7 +331,7 @@ class PullbackFinder:
                     )
 
     def sources(self, name: str) -> set[str]:
-        """Every name that the value of `name` may have been made from, by assignments."""
+        """All names from which the value of `name` may be computed, through assignments."""
         if not self._sources:
             for node in self.nodes:
                 for target in _names_bound_by(node) | _names_filled_by(node):
@@ -345,7 +346,7 @@ class PullbackFinder:
         return reached
 
     def resolve(self, expression: ast.AST) -> Any:
-        """The object a name or a dotted name stands for outside the rule, if it is known now."""
+        """The object that a name or dotted name refers to outside the rule, if known by now."""
         if isinstance(expression, ast.Attribute):
             value = self.resolve(expression.value)
             return _UNKNOWN if value is _UNKNOWN else getattr(value, expression.attr, _UNKNOWN)
@@ -364,7 +365,7 @@ def _is_without_closure(value: Any) -> bool:
 
 
 def _text(node: Definition) -> str:
-    """What makes two definitions the same: everything but a function's name and the lines."""
+    """A key by which definitions are compared: all but a function's name and line numbers."""
     if isinstance(node, ast.FunctionDef):
         return ast.dump(node.args) + "".join(map(ast.dump, node.body))
     return ast.dump(node)
@@ -406,7 +407,7 @@ def _names_bound_by(node: ast.AST) -> set[str]:
 
 
 def _names_filled_by(node: ast.AST) -> set[str]:
-    """Names whose content a statement may change: `a[i] = b`, `a.append(b)`."""
+    """Names whose contents a statement may change: `a[i] = b`, `a.append(b)`."""
     targets: list[ast.AST] = []
     if isinstance(node, ast.Assign):
         targets = list(node.targets)
@@ -418,7 +419,7 @@ def _names_filled_by(node: ast.AST) -> set[str]:
 
 
 def _names_read_by(node: ast.AST) -> set[str]:
-    """Names in the header of a statement: what a value bound by it is made from."""
+    """Names in the header of a statement, from which the values it binds are computed."""
     if isinstance(node, ast.For):
         return _loaded(node.iter)
     if isinstance(node, ast.With):

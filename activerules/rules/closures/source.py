@@ -1,11 +1,11 @@
 """The syntax tree of a function that is already defined.
 
 Needs       a plain Python function whose source can be read
-Gives       `definition_of`: its definition, with the lines of its file; `free_names`: what a nested
-            definition takes from the scope around it; `function_from`: a function from a definition
-Invariants  S1  the definition compiles to the very code the function has: a file that was edited
-                since, or several lambdas on one line, are never taken for another
-            S2  code made from a definition keeps its file and its lines
+Gives       `definition_of`: its definition, with the lines of its file; `free_names`: the variables
+            it takes from an enclosing scope; `function_from`: a function from a definition
+Invariants  S1  the definition compiles to exactly the function's code, even if the file was edited
+                since, or has several lambdas on one line
+            S2  code made from a definition keeps its file and lines
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def location(function: Any, node: ast.AST | None = None) -> str:
 
 
 def definition_of(function: types.FunctionType) -> Definition:
-    """Return a copy of the definition of a function.
+    """A copy of the definition of a function.
 
-    Raises `RuleDefinitionError` where the source cannot be read or is not that of the function.
+    Raises `RuleDefinitionError` if the source cannot be read or is not that of the function.
     """
     code = function.__code__
     try:
@@ -56,7 +56,7 @@ def definition_of(function: types.FunctionType) -> Definition:
 
 
 def free_names(definition: Definition, scope: Sequence[str]) -> tuple[str, ...]:
-    """Return which names of the enclosing `scope` a definition uses, also in what it nests."""
+    """The names of the enclosing `scope` that a definition uses, nested functions included."""
     outer = _enclosing([bare(definition)], scope)
     return _inner_code(compile(outer, "<scope>", "exec", dont_inherit=True)).co_freevars
 
@@ -64,7 +64,7 @@ def free_names(definition: Definition, scope: Sequence[str]) -> tuple[str, ...]:
 def function_from(
     definition: ast.FunctionDef, like: types.FunctionType, values: Mapping[str, Any]
 ) -> types.FunctionType:
-    """Make a function in the place of `like`: its globals, file, lines and captured variables.
+    """A function with the globals, file, lines and captured variables of `like`.
 
     `values` are further names the definition may use; they become captured variables.
     """
@@ -79,7 +79,7 @@ def function_from(
 
 
 def bare(definition: Any) -> Any:
-    """Return a copy without what is evaluated around a definition: decorators, defaults, hints."""
+    """A copy without the expressions evaluated outside: decorators, defaults, annotations."""
     definition = _copy(definition)
     arguments = definition.args
     arguments.defaults = []
@@ -93,7 +93,7 @@ def bare(definition: Any) -> Any:
 
 
 def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes of one scope: not those inside nested functions and classes."""
+    """The nodes of one scope, without those inside nested functions and classes."""
     for node in body:
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
@@ -107,7 +107,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _copy(node: Any) -> Any:
-    """Return a copy that may be changed: a parsed file is shared."""
+    """A copy that may be changed: parsed files are shared."""
     if isinstance(node, ast.AST):
         fields = {name: _copy(value) for name, value in ast.iter_fields(node)}
         return ast.copy_location(type(node)(**fields), node)
@@ -123,7 +123,7 @@ def _stands_at(node: Definition, code: types.CodeType) -> bool:
 
 
 def _holds(node: Definition, code: types.CodeType) -> bool:
-    """Whether a definition is where the instructions of the code come from."""
+    """Whether the lines of a definition contain those of the code."""
     body = node.body if isinstance(node.body, list) else [node.body]
     start = body[0].lineno, body[0].col_offset
     end = body[-1].end_lineno or 0, body[-1].end_col_offset or 0
@@ -133,7 +133,7 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
 
 
 def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of every function of this name in a file."""
+    """The code of every function with this name in a file."""
     work = [_code_of(tree, code.co_filename)]
     while work:
         current = work.pop()
@@ -150,7 +150,9 @@ def _code_of(tree: ast.Module, file: str) -> types.CodeType:
 def written_function(
     name: str, arguments: ast.arguments | Sequence[str], body: Sequence[ast.stmt]
 ) -> ast.FunctionDef:
-    """A definition made of statements; its parameters are names, or those of another one."""
+    """A definition with these statements; its parameters are given by name, or as those of another
+    definition.
+    """
     if not isinstance(arguments, ast.arguments):
         parameters = [ast.arg(n) for n in arguments]
         arguments = ast.arguments([], parameters, None, [], [], None, [])
@@ -159,7 +161,7 @@ def written_function(
 
 
 def _enclosing(body: Sequence[Definition], names: Sequence[str]) -> ast.Module:
-    """Return a module with a function of `names` that holds a definition."""
+    """A module with a function of parameters `names` around a definition."""
     statements: list[ast.stmt] = [
         ast.Expr(node) if isinstance(node, ast.Lambda) else node for node in body
     ]
@@ -168,7 +170,7 @@ def _enclosing(body: Sequence[Definition], names: Sequence[str]) -> ast.Module:
 
 
 def _inner_code(code: types.CodeType) -> types.CodeType:
-    """Return the code of the function inside the function inside the module."""
+    """The code of the function inside the function inside the module."""
     for _ in range(2):
         code = next(item for item in code.co_consts if isinstance(item, types.CodeType))
     return code

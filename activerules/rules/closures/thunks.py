@@ -1,11 +1,11 @@
-"""Thunks of a pullback, for compiled code.
+"""Thunks in a pullback, for compiled code.
 
     t = Thunk(lambda: E)                    def t(): return E
     return NoTangent(), t, Thunk(lambda: F)         ->      return NoTangent(), t(), F
 
-A thunk says: compute this only if it is used. In a converted rule every entry of the answer stands
-in a branch on the activity of its argument already, so a thunk is its expression there, and one
-with a name is a local function that is called where it is used.
+A thunk is computed only if it is used. In a converted rule each returned entry is in a branch on
+the activity of its argument already, so a thunk is replaced by its expression, and a thunk with a
+name by a local function that is called where it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Resolve = Callable[[ast.AST], Any]
 
 
 def inline_thunks(body: Sequence[ast.stmt], resolve: Resolve) -> list[ast.stmt]:
-    """Return the statements of a pullback with its thunks made explicit."""
+    """The statements of a pullback, with its thunks replaced."""
     inliner = _Inliner(resolve, _thunk_names(body, resolve))
     return [inliner.visit(statement) for statement in body]
 
@@ -48,7 +48,7 @@ def _thunk_body(
 ) -> ast.expr | None:
     """The expression of `Thunk(lambda: E)` or `InplaceableThunk(add, Thunk(lambda: E))`.
 
-    A name in the place of a lambda is that of a function of nothing, or one of the thunks `names`.
+    A name in place of a lambda is a function without parameters, or one of the thunks `names`.
     """
     if not isinstance(node, ast.Call) or node.keywords:
         return None
@@ -60,7 +60,7 @@ def _thunk_body(
 
 
 def _delayed(node: ast.AST, names: frozenset[str]) -> ast.expr | None:
-    """E of `lambda: E`; the call of what has a name (a thunk's becomes one where it is read)."""
+    """E of `lambda: E`; for a name, a call of it (a thunk's becomes a call where it is read)."""
     if isinstance(node, ast.Name):
         return node if node.id in names else ast.Call(node, [], [])
     return node.body if isinstance(node, ast.Lambda) and not node.args.args else None
