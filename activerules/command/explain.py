@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         mode=Forward if options.forward else Reverse,
     )
     if options.html is not None:
-        write_file(options.html, html.render(report))
+        write_file(options.html, html.page(report))
     else:
-        print(report)
+        report.show()
     return 0

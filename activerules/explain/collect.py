@@ -23,6 +23,7 @@ from activerules.explain.report import (
 )
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
+from activerules.ir.derivatives.table import cost
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Block, Instruction
@@ -110,17 +111,24 @@ class _Reader:
         """Whether the reverse sweep undoes what an instruction writes."""
         return False
 
-    def _lines(self) -> list[Line]:
-        values: Counter[SourceLine] = Counter()
-        writes: Counter[SourceLine] = Counter()
+    def _lines(self, kept: Iterable[Kept] = ()) -> list[Line]:
+        values, writes, work, depth, tape = (Counter[SourceLine]() for _ in range(5))
         for block in self.plan.flow.order:
+            loop = self.plan.flow.loop_of(block)
             for i in block.instructions if block in self.plan.returns.live else ():
-                values[self._location(i)] += self.plan.activity.is_active(i)
-                writes[self._location(i)] += self._is_undone(i)
+                at = self._location(i)
+                values[at] += self.plan.activity.is_active(i)
+                writes[at] += self._is_undone(i)
+                work[at] += _work(i)
+                depth[at] = max(depth[at], loop.depth if loop else 0)
+        for one in kept:
+            tape[one.location] += one.bytes
         own = self._own_lines()
-        called = sorted({*values} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
-        every = [(location, False) for location in own] + [(location, True) for location in called]
-        return [Line(location, values[location], writes[location], of) for location, of in every]
+        called = sorted({*values, *tape} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
+        every = [(at, False) for at in own] + [(at, True) for at in called]
+        return [
+            Line(at, values[at], writes[at], of, tape[at], work[at], depth[at]) for at, of in every
+        ]
 
     def _own_lines(self) -> list[SourceLine]:
         """The lines of the function itself, whether or not there is code for them."""
@@ -168,13 +176,14 @@ class _Collector(_Reader):
 
     def report(self) -> Report:
         gradient = self.derivation.gradient
+        kept = tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan)))
         return Report(
             function=self.question.dispatcher.py_func.__name__,
             signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
             location=self._own_location(),
-            lines=tuple(self._lines()),
+            lines=tuple(self._lines(kept)),
             loops=tuple(map(self._loop, self.plan.flow.loops)),
-            cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
+            cached=kept,
             recomputed=tuple(self._recomputed()),
             retained=tuple(self._retained()),
             rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
@@ -317,6 +326,20 @@ def _shown(file: str) -> str:
     """A file as it is shown: relative to the working directory if it lies in it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+# a call of a function such as exp, and what memory costs, next to an addition
+_CALL, _ACCESS = 20, 2
+
+
+def _work(i: Instruction) -> int:
+    """What an instruction costs, roughly, in units of one addition; addresses cost nothing."""
+    if i.opcode in ("load", "store"):
+        return _ACCESS
+    if i.opcode == "call":
+        price = cost(i)
+        return _CALL if price is None else price
+    return max(1, cost(i) or 0) if i.type.is_float else 0
 
 
 def _is_for_users(node: Node) -> bool:

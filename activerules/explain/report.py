@@ -6,8 +6,10 @@ report refers to the engine, so it can be kept, compared and pickled.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TextIO
 
 from activerules.explain import html, text
 
@@ -31,12 +33,18 @@ class Line:
 
     values    floats computed on the line that carry a derivative
     writes    stores, copies and calls with rules that the reverse sweep undoes
+    tape      bytes that the line leaves on the tape in one pass
+    work      what one pass costs without its derivative: an estimate, in units of one addition
+    depth     of the innermost loop around it
     """
 
     location: SourceLine
     values: int
     writes: int
     called: bool = False
+    tape: int = 0
+    work: float = 0.0
+    depth: int = 0
 
     @property
     def is_active(self) -> bool:
@@ -100,7 +108,7 @@ class RuleCall:
     followed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What `explain` found.
 
@@ -135,6 +143,12 @@ class Report:
     def __str__(self) -> str:
         """Return the report as text."""
         return text.render(self)
+
+    __repr__ = __str__
+
+    def show(self, file: TextIO | None = None) -> None:
+        """Print the report, in colour if the file is a terminal and `rich` is installed."""
+        text.show(self, file or sys.stdout)
 
     def _repr_html_(self) -> str:
         """Return the report as a notebook shows it."""

@@ -24,7 +24,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     return [
         ("loops", "none", _counted([_loop(loop, here) for loop in report.loops])),
         (
-            "kept on the tape; per call, with local memory: " + _bytes(report.frame_bytes),
+            "kept on the tape; per call, with local memory: " + bytes_of(report.frame_bytes),
             "nothing",
             _counted(
                 [
@@ -34,7 +34,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             ),
         ),
         (
-            "computed again in the reverse sweep",
+            "computed again in the reverse sweep, which costs less than keeping it",
             "nothing",
             [(where(r.location, here), _times(r.what, r.count)) for r in report.recomputed],
         ),
@@ -46,6 +46,26 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
         rules,
         *tried,
     ]
+
+
+def facts(report: Report) -> list[str]:
+    """The report in a few words each."""
+    active = sum(line.is_active for line in report.lines)
+    found = [f"{active} of {len(report.lines)} lines carry derivatives"]
+    if not report.forward:
+        per_iteration = sum(loop.row_bytes for loop in report.loops)
+        found.append(
+            f"tape: {bytes_of(report.frame_bytes)} per call, "
+            f"{bytes_of(per_iteration)} per iteration of {_plural(len(report.loops), 'loop')}"
+        )
+    fired = sum(call.rule is not None for call in report.rules)
+    found.append(f"{_plural(fired, 'call')} served by rules")
+    found.append(f"compiled to IR in {1e3 * sum(report.stages.values()):.0f} ms")
+    return found
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _times(what: str, count: int) -> str:
@@ -77,7 +97,7 @@ def timings(report: Report) -> str:
 
 def _loop(loop: LoopLength, here: str) -> Row:
     length = "length known when it begins" if loop.known else "length unknown until it ends"
-    work = f"{_bytes(loop.row_bytes)} per iteration" if loop.undone else "nothing to undo"
+    work = f"{bytes_of(loop.row_bytes)} per iteration" if loop.undone else "nothing to undo"
     return where(loop.location, here), f"depth {loop.depth}", length, work
 
 
@@ -91,8 +111,9 @@ def _amount(kept: Kept, here: str) -> str:
     per = "call" if kept.loop is None else f"iteration of the loop at {where(kept.loop, here)}"
     if kept.read_in is not None:
         per = f"entry that the loop at {where(kept.read_in, here)} reads, per {per}"
-    return f"{_bytes(kept.bytes)} per {per}"
+    return f"{bytes_of(kept.bytes)} per {per}"
 
 
-def _bytes(size: int) -> str:
-    return f"{size} byte{'s' * (size != 1)}"
+def bytes_of(size: int) -> str:
+    """`1 byte`, `8 bytes`."""
+    return _plural(size, "byte")

@@ -68,7 +68,7 @@ def derive_forward(
 
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDerivation:
-    stage = Stages()
+    stage = Stages(dispatcher.py_func.__name__)
     captured = stage("capture", capture, dispatcher, spec.argtypes, rules=view)
     result_type = returned_type(captured.signature.return_type)
     seeded = spec.return_activity != "const" and has_tangent(result_type)

@@ -81,7 +81,7 @@ def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> De
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation:
     split, options = spec.mode == "split", spec.options
-    stage = Stages()
+    stage = Stages(dispatcher.py_func.__name__)
     captured = stage("capture", capture, dispatcher, spec.argtypes, rules=view)
     if spec.return_activity == "active" and not split:
         returned = returned_type(captured.signature.return_type)

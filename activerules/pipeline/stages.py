@@ -34,6 +34,7 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.relaxed import reassociate, vectorise
 from activerules.ir.plan.rendering import render_plan
 from activerules.numba_ext.codegen.link import with_callee
+from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
 from activerules.numba_ext.target.capture import Captured
@@ -48,14 +49,18 @@ _WIDEST = 88
 
 @dataclass
 class Stages:
-    """The names of the stages of one compilation and the seconds each took, in order."""
+    """The names of the stages of one compilation, of the derivative of `function`, and the seconds
+    each took, in order.
+    """
 
+    function: str = ""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run one stage and time it; print its result if `ACTIVERULES_DUMP` asks for it."""
         start = time.perf_counter()
-        result = with_room(function, *args, **kwargs)
+        with PROGRESS.stage(self.function, name):
+            result = with_room(function, *args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
         if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
             print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)

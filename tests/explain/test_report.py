@@ -1,7 +1,9 @@
 """Reports: each fact of a derivative stands at the line of source it is about."""
 
+import io
 import os
 import pickle
+import re
 import shlex
 import subprocess
 import sys
@@ -236,3 +238,58 @@ def test_annotation_without_type_is_refused():
 def test_a_value_without_numba_type_is_refused():
     with pytest.raises(ar.ActivityError, match="`x` has no Numba type: object"):
         ar.explain(functions.halving, ar.Const(object()))
+
+
+def test_a_line_says_what_it_leaves_on_the_tape_and_what_it_costs(decay):
+    (line,) = at(decay.lines, "expensive")
+    assert line.tape == sum(k.bytes for k in decay.cached if k.location == line.location) > 0
+    assert line.depth == 1
+    (inactive,) = at(decay.lines, "inactive")
+    assert (inactive.tape, inactive.depth) == (0, 0)
+    assert line.work > 20 > inactive.work  # exp, next to an operation
+
+
+def test_the_source_is_a_heat_map(decay):
+    rows = {
+        int(number): row
+        for row in decay._repr_html_().split("<tr")
+        if (number := row.partition('<td class="number">')[2].partition("<")[0]).isdigit()
+    }
+    heat = {
+        comment: re.findall(r"--heat: ([0-9.]+)", rows[line_of(comment)])
+        for comment in ("expensive", "inactive")
+    }
+    assert [float(x) > 0.3 for x in heat["expensive"]] == [True, True]  # tape and work
+    assert heat["inactive"] == [] or float(heat["inactive"][0]) < float(heat["expensive"][1])
+    assert rows[line_of("expensive")].startswith(' class="active"')
+    assert rows[line_of("inactive")].startswith(' class="idle"')
+
+
+def test_stages_are_a_bar(decay):
+    html = decay._repr_html_()
+    bar = html.partition('<div class="bar">')[2].partition("</div>")[0]
+    assert bar.count("<i ") == len(decay.stages)
+    assert f'title="plan {1e3 * decay.stages["plan"]:.1f} ms"' in bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_colours_and_nothing_else_does(decay, monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal()
+    decay.show(terminal)
+    coloured = terminal.getvalue()
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == str(decay) + "\n"
+
+
+def test_what_is_no_terminal_gets_plain_text(decay):
+    file = io.StringIO()
+    decay.show(file)
+    assert file.getvalue() == str(decay) + "\n"
+    assert repr(decay) == str(decay)

@@ -38,6 +38,7 @@ from activerules.numba_ext.calls import (
     overloads,  # noqa: F401  (what rules call: accumulate, make_zero)
     triangular,  # noqa: F401  (what the rules of linear algebra call)
 )
+from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.transfer import changes_shadows
 from activerules.numba_ext.rules.compiled import (
@@ -262,7 +263,7 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._codes:
             marked = self._marked[symbol]
-            with self._timed(), _compiling(marked, request):
+            with self._timed(marked.name), _compiling(marked, request):
                 self._codes[key] = self._compile(marked, request)
         return self._codes[key]
 
@@ -276,14 +277,15 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._forward_codes:
             marked = self._marked[symbol]
-            with self._timed(), _compiling(marked, request):
+            with self._timed(marked.name), _compiling(marked, request):
                 self._forward_codes[key] = self._compile_forward(marked, request)
         return self._forward_codes[key]
 
     @contextmanager
-    def _timed(self) -> Generator[None, None, None]:
+    def _timed(self, name: str) -> Generator[None, None, None]:
         start = time.perf_counter()
-        yield
+        with PROGRESS.stage(name, "rule"):
+            yield
         self.seconds += time.perf_counter() - start
 
     def _checked(self, request: Request) -> Request:

@@ -177,7 +177,7 @@ def folders() -> list[Path]:
     """The folders that rules of the library are kept in, and Numba's cache directory if it is set:
     other rules are kept beside the modules of their functions.
     """
-    chosen = getattr(config, "CACHE_DIR", "")  # made by name, which pyright does not see
+    chosen: str = config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]  made by name
     if chosen:
         return [Path(chosen)]
     paths = set[Path]()
