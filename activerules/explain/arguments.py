@@ -1,7 +1,7 @@
-"""What is to be explained: a function, and the annotations it is differentiated at.
+"""Reading the arguments of `explain`: a function and its annotations.
 
-An annotation may hold values, `Active(2.0)`, or stand for a type, `Active[float64]`; a bare value
-or Numba type is Const.
+An annotation has a value, `Active(2.0)`, or a type, `Active[float64]`; a plain value or Numba type
+is Const.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardReportView, ReverseReportView
 from activerules.values.argument import ArgumentSpec
 
-# Of each one for the process: what was captured for a report is there for the next.
+# one of each for the process: what was captured for a report is reused in the next
 _FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)
 
 
 @dataclass(frozen=True)
 class Question:
-    """A derivative that is asked about: the dispatcher, its arguments and the return's activity."""
+    """The derivative to explain: the dispatcher, its arguments and the activity of the return."""
 
     dispatcher: Any
     arguments: tuple[ArgumentSpec, ...]
@@ -47,7 +47,7 @@ class Question:
         return f"({', '.join(map(str, self.arguments))})"
 
     def derivation(self, *, split: bool = False) -> Derivation:
-        """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
+        """Compile the derivative up to its IR; errors say how to reproduce them."""
         with self._asking():
             spec = self._spec("split" if split else "reverse")
             found = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
@@ -82,7 +82,10 @@ def read_question(
     *,
     forward: bool = False,
 ) -> Question:
-    """Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would."""
+    """Read the arguments of `explain`.
+
+    Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would.
+    """
     dispatcher = dispatcher_of(function)
     names = checks.read_arity(dispatcher, len(annotated))
     found = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]

@@ -1,4 +1,4 @@
-"""From a derivation to a report: every fact of the plan, put to the line of source it is about."""
+"""Making the report on a derivation: every fact of the plan, by the line of source it is about."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def explain(
 
     Arguments
         function         an `@njit` function or a plain one that Numba can compile.
-        annotated        what `autodiff` takes, or types in their place: `Duplicated[float64[::1]]`.
+        annotated        as for `autodiff`, or with types: `Duplicated[float64[::1]]`.
         return_activity  Active or Const; by default Active for a function that returns a float.
-        mode             Reverse (what is split or pulled back, too), or Forward: annotations are
-                         Const, Duplicated and BatchDuplicated then, and there is no tape.
+        mode             Reverse (also for split derivatives and pullbacks), or Forward: annotations
+                         are then Const, Duplicated and BatchDuplicated, and there is no tape.
 
     Returns
         A `Report`: `print` it, show it in a notebook, or read its attributes (`lines`, `cached`,
         `recomputed`, `rules`, `loops`, `stages` ...). Nothing is run.
 
     Raises
-        What `autodiff` raises when it compiles; the error says which command shows it again.
+        what `autodiff` raises when it compiles; the error has a command that reproduces it.
 
     >>> from numba import float64
     >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
@@ -77,7 +77,7 @@ def explain(
 
 
 class _Reader:
-    """What reports on both modes say: lines, and calls with rules. It changes nothing."""
+    """The common part of reports on both modes: lines, and calls with rules."""
 
     plan: Any
 
@@ -91,7 +91,7 @@ class _Reader:
     # --- lines of source ---
 
     def _location(self, instruction: Instruction | None) -> SourceLine:
-        """Where an instruction is, if it says so itself; the function's own line says nothing."""
+        """The line of an instruction, unless it only has that of the function itself."""
         if instruction is None or "!dbg" not in instruction.attributes.get("metadata", ""):
             return SourceLine()
         file, _, line = self.locator.of(instruction).rpartition(":")
@@ -105,7 +105,7 @@ class _Reader:
         source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
         return SourceLine(shown, line, source.rstrip("\n"))
 
-    # --- sections of both ---
+    # --- sections for both modes ---
 
     def _is_undone(self, instruction: Instruction) -> bool:
         """Whether the reverse sweep undoes what an instruction writes."""
@@ -131,7 +131,7 @@ class _Reader:
         ]
 
     def _own_lines(self) -> list[SourceLine]:
-        """The lines of the function itself, whether or not there is code for them."""
+        """The lines of the function itself, with or without code."""
         try:
             source, start = inspect.getsourcelines(self.code)
         except OSError:
@@ -155,7 +155,7 @@ class _Reader:
         raise NotImplementedError
 
     def _followed(self) -> Iterable[RuleCall]:
-        """Calls of functions with rules, in what this function reaches, that no rule can serve."""
+        """Calls of functions with rules, here or in callees, that no rule can serve."""
         here = {(line.location.file, line.location.line) for line in self._lines()}
         for call in self.derivation.captured.followed:
             file, _, line = call.location.rpartition(":")
@@ -165,7 +165,7 @@ class _Reader:
 
 
 class _Collector(_Reader):
-    """Reads the derivation of a gradient. It makes no decision."""
+    """Reads the derivation of a gradient."""
 
     plan: Plan
     derivation: Derivation
@@ -241,7 +241,7 @@ class _Collector(_Reader):
                 return self._location_of_block(about.parent)
 
     def _location_of_block(self, block: Block) -> SourceLine:
-        """For what LLVM made where control flow meets, and gave no line of its own."""
+        """The line of a block, for instructions that LLVM added at a join without a line."""
         loop = self.plan.flow.loop_of(block)
         if loop is not None and loop.header is block:
             return self._location_of_loop(loop)
@@ -269,7 +269,7 @@ class _Collector(_Reader):
         return why_served(call, self.plan)
 
     def _name_of(self, memory: MemoryObject) -> str:
-        """Memory in the words of the function: its arguments by name, its arrays by their line."""
+        """The name of memory for readers: arguments by name, arrays by the line that makes them."""
         if memory.kind == "argument" and isinstance(memory.key, int):
             return f"`{self.derivation.captured.argument_names[memory.key]}`"
         if memory.kind == "allocation" and isinstance(memory.key, Instruction):
@@ -323,7 +323,7 @@ class _ForwardCollector(_Reader):
 
 
 def _shown(file: str) -> str:
-    """A file as it is shown: relative to the working directory if it lies in it."""
+    """The path of a file, relative to the working directory if it is inside."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
@@ -343,5 +343,5 @@ def _work(i: Instruction) -> int:
 
 
 def _is_for_users(node: Node) -> bool:
-    """Addresses and indices are recomputed for free everywhere; only floats tell something."""
+    """Whether a node is worth reporting: a float; addresses and indices are recomputed anyway."""
     return isinstance(node, Primal) and node.value.type.is_float

@@ -1,7 +1,7 @@
-"""A report: what a derivative is made of, as plain data that prints itself.
+"""Reports on derivatives, as plain data that can be printed.
 
-`print(report)` writes text, a notebook shows HTML; programs read the attributes. Nothing in a
-report refers to the engine, so it can be kept, compared and pickled.
+`print(report)` writes text, a notebook shows HTML; programs read the attributes. A report does not
+refer to the engine, so it can be stored, compared and pickled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from activerules.explain import html, text
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of source: `text` is the line itself, "" if the source is not at hand."""
+    """A line of source: `text` is the line itself, "" if the source is not available."""
 
     file: str = ""
     line: int = 0
@@ -48,15 +48,15 @@ class Line:
 
     @property
     def is_active(self) -> bool:
-        """Whether the reverse sweep has something to do for the line."""
+        """Whether the reverse sweep does anything for the line."""
         return self.values + self.writes > 0
 
 
 @dataclass(frozen=True)
 class LoopLength:
-    """A loop: is its length known when it begins, does the reverse sweep walk through it.
+    """A loop: whether its length is known when it begins, and whether the reverse sweep runs it.
 
-    row_bytes    what the tape keeps per iteration, inner loops not counted
+    row_bytes    bytes that the tape keeps per iteration, without inner loops
     """
 
     location: SourceLine
@@ -84,7 +84,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What the reverse sweep computes again on a line, `count` times."""
+    """Values of a line that the reverse sweep recomputes, and their number."""
 
     what: str
     location: SourceLine
@@ -110,18 +110,18 @@ class RuleCall:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `explain` found.
+    """The result of `explain`.
 
-    lines         of the function in order, then those of functions it calls; `Line`
-    cached        what the tape keeps; `Kept`
-    recomputed    what is computed again instead; `Recomputed`
-    retained      arrays of the primal that the tape keeps alive, by where they are made
+    lines         the lines of the function in order, then those of functions it calls; `Line`
+    cached        values on the tape; `Kept`
+    recomputed    values that are recomputed instead; `Recomputed`
+    retained      arrays of the primal that the tape keeps alive, by the line that makes them
     rules         calls of functions with rules; `RuleCall`
-    loops         `LoopLength`
-    frame_bytes   what is kept per call: values outside loops, local memory and its shadow
+    loops         the loops of the function; `LoopLength`
+    frame_bytes   bytes kept per call: values outside loops, local memory and its shadow
     overlap       what happens if arguments overlap
-    fallbacks     (what was tried, what had been refused), where a first way was refused
-    stages        seconds per stage of the compile
+    fallbacks     (what was done instead, what had been refused) for each fallback
+    stages        seconds per stage of the compilation
     forward       whether it is about forward mode, which has no tape
     """
 
@@ -151,5 +151,5 @@ class Report:
         text.show(self, file or sys.stdout)
 
     def _repr_html_(self) -> str:
-        """Return the report as a notebook shows it."""
+        """Return the report as HTML."""
         return html.render(self)

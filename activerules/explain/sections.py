@@ -1,4 +1,4 @@
-"""The sections of a report as rows of words, shared by text and HTML."""
+"""The sections of a report as rows of text cells, shared by text and HTML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = Sequence[str]
 
 
 def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
-    """(title, what it says if it has no rows, rows) of every section behind the lines."""
+    """(title, text if there are no rows, rows) of every section after the lines."""
     here = report.location.file
     calls = _counted([_call(call, here) for call in report.rules])
     rules = ("calls with rules", "none", calls)
@@ -73,7 +73,7 @@ def _times(what: str, count: int) -> str:
 
 
 def _counted(rows: Sequence[Row]) -> list[Row]:
-    """Each row once; behind its second cell how often it is there."""
+    """The rows without repetitions, with the number of times added to the second cell."""
     return [
         (location, _times(what, count), *rest)
         for (location, what, *rest), count in Counter(map(tuple, rows)).items()

@@ -1,4 +1,4 @@
-"""How many bytes a gradient keeps: counted in a run, not estimated."""
+"""The bytes that a gradient keeps, counted in a run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def tape_bytes(
         annotated        one annotation per argument; a bare value is Const.
         return_activity  Active or Const; by default Active for a function that returns a float.
 
-    It is a real run: derivatives are added to the shadows and the function writes what it writes.
-    Arrays that the function makes itself, and their shadows, are not counted: they are not on the
-    tape.
+    The gradient does run: derivatives are added to the shadows, and the function writes into its
+    arguments. Arrays that the function makes itself, and their shadows, are not counted as tape.
 
     Raises
         what `autodiff` raises.
@@ -47,7 +46,7 @@ def tape_bytes(
 
 
 def _counted(mode: Mode, function: Any, *args: Any) -> int:
-    """Stands for the compiled form in the code of the entries; never called from Python."""
+    """Stands for its compiled form in the code of the entries; never called from Python."""
     raise NotImplementedError
 
 

@@ -1,7 +1,7 @@
-"""What the caller of `check_rule` chooses: directions, tolerances, the finite differences.
+"""The options of `check_rule`: directions, tolerances, and the scheme of finite differences.
 
-Needs       the function, random directions of its arguments, what was asked for
-Gives       `directions_of`, one per argument, each like the random one; `Tolerance`
+Needs       the function, random directions of its arguments, the options
+Gives       `directions_of`, one per argument, of the type of the random one; `Tolerance`
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from activerules.testing.schemes import FiniteDifference
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What may differ beside the error of finite differences, and how these are taken."""
+    """Tolerances in addition to the error of finite differences, and the scheme of these."""
 
     rtol: float = 0.0
     atol: float = 0.0
     fdm: FiniteDifference | None = None
 
     def of(self, expected: float) -> float:
-        """What a number may be off by."""
+        """The tolerance for a number."""
         return self.atol + self.rtol * abs(expected)
 
 
 def directions_of(
     f: Any, random: Sequence[Any], given: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[Any, ...]:
-    """The direction of each argument: what was given, in order or by name, or the random one.
+    """The direction of each argument: the given one, by position or name, or the random one.
 
-    `ValueError` for one that is not of the shape of its argument, or for no argument.
+    `ValueError` for a direction of another shape than its argument, or without an argument.
     """
     if isinstance(given, Mapping):
         names = list(inspect.signature(getattr(f, "py_func", f)).parameters)[: len(random)]
@@ -52,7 +52,7 @@ def directions_of(
 
 
 def _direction(i: int, pair: tuple[Any, Any]) -> Any:
-    """A direction that was given, with the type and the layout of the random one."""
+    """A given direction, with the type and the layout of the random one."""
     random, given = pair
     if given is None:
         return random

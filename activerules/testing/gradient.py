@@ -1,7 +1,7 @@
 """Gradients of whole programs against finite differences.
 
-One identity covers every way a program can hand out its result. Let r be its return value and a_i
-the array arguments; the shadows start as random cotangents c_i of what the arrays hold at the end.
+One identity covers both returned values and written arguments. Let r be the return value and a_i
+the array arguments; the shadows start as random cotangents c_i of the final contents of the arrays.
 After a reverse sweep they must hold the gradient of
 
     phi(args) = r(args) + sum_i <c_i, a_i at the end(args)>
@@ -34,11 +34,11 @@ from activerules.testing.numeric import (
 from activerules.testing.reordering import may_reorder
 from activerules.testing.trees import contents, is_object
 
-# A comparison is only worth something where finite differences resolve the derivative: RESOLUTION
-# bounds their estimated error, FLOOR is what rounding may add in a long program; both relative.
+# A comparison is meaningful only if finite differences resolve the derivative: RESOLUTION bounds
+# their estimated error, FLOOR is the error that rounding may add in a long program; both relative.
 SAFETY = 10.0
 FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
-# what another order of sums may do to the primal, where the program allows it
+# the relative change of the primal by another order of summation, if the program allows it
 REORDERED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-4}
 RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
 
@@ -57,16 +57,16 @@ def check_gradient(
         args         plain values; they are copied, never written.
         activities   annotation classes, one per argument; by default Active for floats and tuples
                      of floats, Duplicated for float arrays and tuples of them, MixedDuplicated for
-                     tuples with both, else Const.
+                     tuples with both, otherwise Const.
         seed         of the random shadows and directions.
         trials       random directions per argument.
 
-    Checked: the primal value and what the primal leaves in its arrays, bit for bit; derivatives of
-    every argument along random directions, the shadows starting non-zero.
+    Checked: the primal value and the final contents of the arrays, bit for bit; derivatives with
+    respect to every argument along random directions, with shadows that start non-zero.
 
     Raises
-        RuleCheckError   argument, direction, found, expected with its error estimate.
-        ValueError       without `activities`: no argument has a derivative that would be checked.
+        RuleCheckError   with argument, direction, found and expected value with its error estimate.
+        ValueError       without `activities`: no argument has a derivative to check.
     """
     Check(as_compiled(f), args, activities, np.random.default_rng(seed)).run(trials)
 
@@ -75,8 +75,8 @@ def check_gradient(
 class Comparison:
     """A derivative along a direction, next to finite differences: `expected` ± `error`.
 
-    resolved   whether finite differences resolve it here, as far as the comparison needs.
-    agrees     whether the two agree, to the error and what rounding may add.
+    resolved   whether finite differences resolve the derivative well enough
+    agrees     whether the two agree, up to the error and rounding
     """
 
     found: float
@@ -89,7 +89,7 @@ class Comparison:
 
 @dataclass
 class CallOutcome:
-    """What a call left behind: its value, its arguments after it, derivatives if there are any."""
+    """The outcome of a call: its value, its arguments after it, derivatives if there are any."""
 
     value: Any
     args: tuple[Any, ...]
@@ -97,7 +97,7 @@ class CallOutcome:
 
 
 class Check:
-    """One comparison: the program, the point, the cotangents `starts` its shadows begin with."""
+    """A program at a point, with the cotangents `starts` that its shadows start with."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Check:
         return CallOutcome(self.f(*copies), copies)
 
     def gradient(self, expected: CallOutcome) -> CallOutcome:
-        """The program and its reverse sweep on copies; `derivatives` holds shadows as they end."""
+        """The program and its reverse sweep on copies; `derivatives` has the final shadows."""
         copies = tuple(shifted(x, 0.0, None) for x in self.args)
         shadows = tuple(
             completed(shifted(c, 0.0, None), x) for c, x in zip(self.starts, copies, strict=True)
@@ -162,9 +162,9 @@ class Check:
         return CallOutcome(value, copies, ends)
 
     def written(self) -> tuple[bool, ...]:
-        """Per argument, whether the program writes into it; seen from values that change.
+        """Per argument, whether the program writes into it, as seen from changed values.
 
-        The second point is another one: an array may happen to end as it began.
+        A second point is tried, since an array may happen to end up unchanged.
         """
         nudged = tuple(shifted(x, 1e-3, c) for x, c in zip(self.args, self.starts, strict=True))
         runs = [(self.args, self.primal(self.args)), (nudged, self.primal(nudged))]
@@ -174,11 +174,11 @@ class Check:
         )
 
     def has_output(self) -> bool:
-        """Whether the program returns something, or leaves it in an argument, that is compared."""
+        """Whether the program returns a value, or writes into an argument, that is compared."""
         return is_differentiable(self.primal(self.args).value) or any(self.written())
 
     def compare(self, i: int, found: Any, written: tuple[bool, ...]) -> Comparison:
-        """Derivatives with respect to argument `i` along one random direction."""
+        """Compare the derivative with respect to argument `i` along one random direction."""
         direction = rand_tangent(self.args[i], self.rng)
         cotangents = [c if w else None for c, w in zip(self.starts, written, strict=True)]
         tangents = [direction if k == i else None for k in range(len(self.args))]
@@ -225,13 +225,13 @@ class Check:
             )
 
     def precision(self) -> np.dtype:
-        """Single precision anywhere in the arguments makes the program one of single precision."""
+        """The precision of the program: single if any argument is of single precision."""
         return precision_of(self.args)
 
     def same(self, what: str, found: Any, expected: Any) -> None:
-        """Bit for bit, NaN included: derivative code must not change the primal.
+        """Require equal values, bit for bit, NaN included: a derivative must not change the primal.
 
-        Only where the program, or what it calls, allows its sums to be reordered, to rounding.
+        Up to rounding if the program, or a function it calls, allows sums to be reordered.
         """
         rounding = REORDERED[self.precision()] if may_reorder(self.f) else 0.0
         if not (identical(found, expected) or (rounding and _close(found, expected, rounding))):
@@ -247,7 +247,7 @@ class Check:
 
 
 def default_activities(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`default_activity` of each; where all are Const there is nothing to check: ValueError."""
+    """`default_activity` of each argument; `ValueError` if all are Const."""
     activities = tuple(map(default_activity, args))
     if all(activity is ar.Const for activity in activities):
         raise ValueError(
@@ -258,8 +258,8 @@ def default_activities(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def default_activity(x: Any) -> Any:
-    """Duplicated where derivatives live in memory, Active where they are returned, MixedDuplicated
-    for tuples with both, else Const.
+    """Duplicated if derivatives are added to a shadow, Active if they are returned, MixedDuplicated
+    for tuples with both, otherwise Const.
     """
     if not is_differentiable(x):
         return ar.Const
@@ -273,7 +273,7 @@ RETURNED = (ar.Active, ar.MixedDuplicated)
 
 
 def arrays_of(x: Any) -> Any:
-    """`x` with None in place of everything that is no array."""
+    """`x` with None in place of everything but arrays."""
     if isinstance(x, tuple):
         return like_tuple(type(x), [arrays_of(entry) for entry in x])
     return x if isinstance(x, np.ndarray) else None
@@ -287,7 +287,7 @@ def numbers_of(x: Any) -> Any:
 
 
 def completed(x: Any, other: Any) -> Any:
-    """`x` with what `other` has in place of None."""
+    """`x` with None replaced by the parts of `other`."""
     if isinstance(x, tuple) and isinstance(other, tuple):
         return like_tuple(type(x), [completed(a, b) for a, b in zip(x, other, strict=True)])
     return other if x is None else x
@@ -302,7 +302,7 @@ def _dtypes(x: Any) -> set[type]:
 
 
 def precision_of(values: Sequence[Any]) -> np.dtype:
-    """Single precision if anything in the values is, else double."""
+    """Single precision if any of the values is, otherwise double."""
     single = any(_dtypes(x) & {np.float32, np.complex64} for x in values)
     return np.dtype(np.float32 if single else np.float64)
 
@@ -319,7 +319,7 @@ def identical(x: Any, y: Any) -> bool:
 
 
 def _close(x: Any, y: Any, rounding: float) -> bool:
-    """Whether results agree: floats to rounding, everything else exactly."""
+    """Whether results agree: floats up to rounding, everything else exactly."""
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(_close(a, b, rounding) for a, b in zip(x, y, strict=True))
     if is_differentiable(x):

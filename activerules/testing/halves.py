@@ -1,19 +1,19 @@
-"""One run of a rule, as the engine would make it: interpreted, or compiled.
+"""One run of a rule as in the engine: interpreted, or compiled.
 
 Needs       a pair (or a forward rule) chosen for a call, a configuration, annotated arguments
 Gives       `run_pair`, `run_forward`: a `PairOutcome` with the result and the derivatives
-Invariants  H1  between the two halves everything the configuration calls overwritten *is*
-                overwritten, and the result, which belongs to the caller, always is
-            H2  what is overwritten after the first half is not changed by the second
-            H3  the reverse finds what it `saves`, and what the tape holds, as it was; it runs once
+Invariants  H1  between the two halves, all memory that the configuration calls overwritten is
+                overwritten, and so is the result, which belongs to the caller
+            H2  memory that is overwritten after the first half is not changed by the second
+            H3  the reverse finds the arguments in `saves`, and the tape, unchanged; it runs once
                 per lane, on one tape
             H4  a rule that promises to keep no shadow keeps none
-            H5  what a rule returns is memory of its own; what its reverse writes into one array of
-                the tape is in no other
+            H5  a rule returns new memory; arrays on the tape that the reverse writes into share no
+                memory with others
             H6  compiled halves check their indices
 
-The compiled forms are driven by a small `@njit` function that calls both halves; the facts of the
-configuration are constants in them, as in the engine.
+Compiled halves are called by a small `@njit` function; the facts of the configuration are constants
+in them, as in the engine.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from activerules.testing.trees import contents, is_object
 
 @dataclass
 class PairOutcome:
-    """What a run left behind.
+    """The outcome of a run.
 
-    primal         the result; None where the rule was not asked for it
-    entries        per lane: what `reverse` returned, one entry per argument; in forward mode the
-                   tangent
-    untouched      whether memory that was overwritten between the halves stayed as it was then
+    primal         the result; None if the rule was not asked for it
+    entries        per lane: the entries that `reverse` returned, one per argument; in forward mode
+                   the tangent
+    untouched      whether the second half left memory that was overwritten between the halves alone
     """
 
     primal: Any
@@ -115,7 +115,7 @@ def run_pair(
 
 
 def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
-    """Raise `RuleCheckError` where the promise of `keeps_shadow=False` is broken (H4)."""
+    """Raise `RuleCheckError` if the promise of `keeps_shadow=False` is broken (H4)."""
     passed = [x.fields[1] for x in annotated if isinstance(x, Duplicated | MixedDuplicated)]
     shadows = list(arrays_in(tuple(passed)))
     if pair.result in SHADOWED:
@@ -125,7 +125,7 @@ def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: An
 
 
 def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
-    """Raise `RuleCheckError` where what a rule returns is not memory of its own (H5)."""
+    """Raise `RuleCheckError` if a rule returns memory that is not new (H5)."""
     returned = [*arrays_in(made.primal)]
     if pair.result in SHADOWED:
         returned += arrays_in(made.shadow)
@@ -139,9 +139,7 @@ def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], made: A
 
 
 def require_noalias(f: Any, result: Any, args: Sequence[Any]) -> None:
-    """Raise `RuleCheckError` where a function breaks the promise of `noalias`; `args`: what it was
-    passed.
-    """
+    """Raise `RuleCheckError` if a function, called with `args`, breaks the promise of `noalias`."""
     passed = list(arrays_in(tuple(args)))
     if RULES.is_noalias(f) and any(share(x, y) for x in arrays_in(result) for y in passed):
         raise RuleCheckError(
@@ -160,7 +158,7 @@ def _same(array: Any, copy: Any) -> bool:
 
 
 def _shared(tape: Any, annotated: Sequence[Annotation]) -> list[Any]:
-    """The arrays of a tape that share memory; not those of shadows, which are given as they are."""
+    """The arrays of a tape that share memory, except shadows, which are passed as they are."""
     shadows = [array for x in annotated for array in arrays_in(x.fields[1:])]
     arrays = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
     return [
@@ -169,7 +167,7 @@ def _shared(tape: Any, annotated: Sequence[Annotation]) -> list[Any]:
 
 
 def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
-    """The tape, with a copy of each array in it that is overwritten before it is read."""
+    """The tape, with copies of the arrays in it that are overwritten before they are read."""
     if is_array(tape):
         kept = not any(share(tape, array) for array in overwritten)
         return tape if kept else tape.copy(order="K")
@@ -181,7 +179,7 @@ def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
-    """The arrays in a value, in tuples, lists and objects too."""
+    """The arrays in a value, also in tuples, lists and objects."""
     if isinstance(value, np.ndarray):
         yield value
     elif isinstance(value, tuple | list):
@@ -227,7 +225,7 @@ def _rule_function(function: Any, compiled: bool) -> Any:
 def _driver(
     which: str, function: Any, config: RuleConfig, result: Any, count: int, compiled: bool
 ) -> Any:
-    """Return a function of what changes from run to run: not of the configuration."""
+    """A function that calls a half; the configuration, equal in all runs, is a constant in it."""
     names = ", ".join(f"x{i}" for i in range(count))
     head = {"reverse": "dret, tape, ", "augmented": "", "forward": ""}[which]
     passed = "config, dret, tape, " if which == "reverse" else "config, ret, "
@@ -262,14 +260,14 @@ def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
 
 
 def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
-    """One entry per argument, where a reverse may return its only derivative alone."""
+    """The returned entries, one per argument; a reverse with one derivative may return it alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
     return tuple(returned if isinstance(x, Active | MixedDuplicated) else None for x in annotated)
 
 
 def is_like(found: Any, wanted: Any) -> bool:
-    """Whether a derivative is as deep and as long in tuples as a tangent; None is zero."""
+    """Whether a derivative has the structure of a tangent; None stands for zero."""
     if found is None or not isinstance(wanted, tuple):
         return found is None or not isinstance(found, tuple)
     return (
@@ -278,7 +276,7 @@ def is_like(found: Any, wanted: Any) -> bool:
 
 
 def start_of(tangent: Any) -> Any:
-    """What a shadow starts with: nothing in place of the numbers in a tuple with arrays."""
+    """The initial shadow: None in place of the numbers in a tuple with arrays."""
     arrays = arrays_of(tangent)
     return arrays if isinstance(tangent, tuple) and is_differentiable(arrays) else tangent
 

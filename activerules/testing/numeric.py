@@ -1,11 +1,11 @@
-"""Derivatives along directions by finite differences, and the tangents they are taken along.
+"""Directional derivatives by finite differences, and random tangents.
 
-Nothing here knows automatic differentiation: these are the numbers it is compared with, each with
-an estimate of its own error (`schemes`).
+Independent of automatic differentiation: the numbers it is compared with, each with an estimate of
+its error (`schemes`).
 
-Values are floats, complex numbers, arrays, and tuples, lists, dictionaries, dataclasses and Numba's
-objects of them ("trees"); anything else (integers, strings, None) has no tangent and stays as it
-is.
+Values are floats, complex numbers, arrays, and tuples, lists, dictionaries, dataclasses and Numba
+objects of these ("trees"); anything else (integers, strings, None) has no tangent and stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def directional_derivative(
 ) -> tuple[Any, float]:
     """d/dt f(args + t tangents) at t = 0, as (value, error estimate).
 
-    `tangents` has one entry per argument, `None` for an argument that stays. `f` gets fresh copies
-    of its arguments, so it may write into them. `fdm` is the scheme, by default a central one.
+    `tangents` has one entry per argument, `None` for a constant one. `f` is passed copies of its
+    arguments, so it may write into them. `fdm` is the scheme, by default a central one.
     """
 
     def along(t: float) -> Any:
@@ -66,11 +66,11 @@ def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0)
 
 
 def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
-    """A random tangent of `x`, standard normal, with the type (of arrays: the layout) of `x`.
+    """A random tangent of `x`, standard normal, with the type (and layout of arrays) of `x`.
 
     `None` in place of everything that has no tangent, also in tuples, lists, dictionaries and
-    dataclasses. Of an instance of a jitclass, a `numba.typed.List` or `Dict` it is a new one, with
-    zeros in place of what has no tangent. `TypeError` for objects whose fields cannot be set.
+    dataclasses. For an instance of a jitclass, a `numba.typed.List` or `Dict` a new object, with
+    zeros in place of parts without a tangent. `TypeError` for objects whose fields cannot be set.
     """
     rng = np.random.default_rng() if rng is None else rng
     if isinstance(x, tuple):
@@ -105,7 +105,7 @@ def is_differentiable(x: Any) -> bool:
 
 
 def shifted(x: Any, t: float, tangent: Any) -> Any:
-    """A fresh x + t tangent with the type and the layout of `x`."""
+    """A new x + t tangent with the type and the layout of `x`."""
     if isinstance(x, tuple):
         tangents = [None] * len(x) if tangent is None else tangent
         return like_tuple(type(x), [shifted(a, t, v) for a, v in zip(x, tangents, strict=True)])
@@ -125,7 +125,7 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
 
 
 def scaled(tangent: Any, factor: float) -> Any:
-    """A fresh multiple of a tangent; `None` stays."""
+    """A new multiple of a tangent; `None` stays `None`."""
     if isinstance(tangent, tuple):
         return like_tuple(type(tangent), [scaled(entry, factor) for entry in tangent])
     if is_tree(tangent):
@@ -164,12 +164,12 @@ def inner_terms(x_bar: Any, x_dot: Any) -> Iterator[float]:
 
 
 def _tangents_in(x: Any) -> list[Any]:
-    """What a tangent that is an object holds, with None in place of what has none."""
+    """The contents of a tangent that is an object, with None for parts without a tangent."""
     return [each if is_differentiable(each) else None for each in contents(x)]
 
 
 def same_layout(x: np.ndarray) -> np.ndarray:
-    """A zero array with the shape, dtype and strides of `x` (also negative or broken ones)."""
+    """A zero array with the shape, dtype and strides of `x`, negative or zero ones included."""
     if x.size == 0:
         return np.zeros_like(x)
     steps = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]

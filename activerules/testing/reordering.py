@@ -1,6 +1,6 @@
-"""Whether a program allows its arithmetic to be reordered, somewhere in what it calls.
+"""Whether a program, or any function it calls, allows its arithmetic to be reordered.
 
-Gives       `may_reorder(f)`: the primal inside a derivative is then the same to rounding only
+Gives       `may_reorder(f)`: then the primal inside a derivative is equal up to rounding only
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from activerules.rules.fingerprint import is_filled
 
 
 def may_reorder(f: Any) -> bool:
-    """Whether `f`, or a compiled function it refers to, is so with `fastmath` or `parallel`.
+    """Whether `f`, or a compiled function it refers to, is compiled with `fastmath` or `parallel`.
 
-    Each is compiled under its own flags, so one that is called decides as much as `f` itself.
+    Each is compiled with its own flags, so those of callees matter as much as those of `f`.
     """
     seen: set[int] = set()
     work = [f]
@@ -32,7 +32,7 @@ def may_reorder(f: Any) -> bool:
 
 
 def _options(function: Any) -> Any:
-    """The options of an `@njit`, `@vectorize` or `@guvectorize` function; else None."""
+    """The options of an `@njit`, `@vectorize` or `@guvectorize` function; None for others."""
     kernel = getattr(function, "_dispatcher", function)
     # those of a `@guvectorize` function are not handed on to the dispatcher of its kernel
     return getattr(getattr(function, "gufunc_builder", kernel), "targetoptions", None)

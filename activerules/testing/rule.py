@@ -1,8 +1,8 @@
-"""`check_rule`: a rule in every situation the engine may use it in.
+"""`check_rule`: checks of a rule in every situation in which the engine may use it.
 
-One identity judges them all. Let c be a random cotangent of the result, c_j one of what the array
-a_j holds at the end, and v a random direction of argument i. Then what the rule gives for argument
-i is compared with the finite difference along v of
+One identity covers all situations. Let c be a random cotangent of the result, c_j one of the final
+contents of the array a_j, and v a random direction of argument i. Then the derivative by the rule
+with respect to argument i is compared with the finite difference along v of
 
     phi(args) = <c, result> + sum of <c_j, a_j at the end>        over the Duplicated a_j
 
@@ -80,7 +80,7 @@ from activerules.testing.trees import is_object
 __all__ = ["RuleCheck", "arg", "check_rule"]
 
 # A batch is two derivatives in one call. Derivatives are linear, so the second lane needs no
-# reference of its own; a rule that consumes its tape, or mixes up its lanes, fails there.
+# reference of its own; a rule that consumes its tape, or mixes up lanes, fails there.
 _SCALES = (1.0, -0.5)
 
 
@@ -101,36 +101,37 @@ def check_rule(
     Arguments
         f         a function with rules; its own code (or a plain function) is the reference.
         args      plain values: every activity that fits and that a rule admits; `arg(x, A | B)`:
-                  these; annotations: that activity. Values are copied, never written. Arguments
-                  by keyword (`kwargs`) go to their places; a default that is left out is Const.
+                  these activities; annotations: that activity. Values are copied, never written.
+                  Keyword arguments (`kwargs`) are put in order; a default that is left out is
+                  Const.
         ret       the activity of the result, a class or a union of them; by default the one with a
                   derivative.
         compiled  also compile the rules; False: only interpret them, in a fraction of the time.
         seed      of the random shadows, cotangents and directions.
         directions  one per argument, in order or by name, of the type and shape of the argument;
-                  None, or left out: a random one. For arguments that may not move any way: of a
-                  symmetric matrix a symmetric one.
-        rtol, atol  what derivatives, and values, may differ by beside the error of the finite
+                  None, or left out: a random one. For arguments that cannot vary freely: a
+                  symmetric direction for a symmetric matrix.
+        rtol, atol  tolerances of derivatives and values, in addition to the error of the finite
                   differences: for functions that are noisy, or iterate to a tolerance.
-        fdm       the scheme of the finite differences: `forward_fdm(5)` of an argument at a
+        fdm       the scheme of the finite differences: `forward_fdm(5)` for an argument at a
                   boundary, `central_fdm(3, max_range=1e-3)` near one.
 
     Objects are instances of a jitclass, `numba.typed.List` and `Dict`: the direction is such an
-    object, with a number in each float. Lists and dictionaries of Python are refused.
+    object, with a number in each float. Python's lists and dictionaries are refused.
 
-    Checked, of a pair: every combination of activities, each with arguments kept and with arguments
-    overwritten between the halves, with and without need of the primal; interpreted always,
-    compiled in every combination of activities. Shadows start non-zero. Of a forward rule: every
-    combination. Both in batches of two: a second cotangent on the same tape, and what rules for
-    BatchDuplicated give. Of `rrule` and `frule`, where they answer: arity, and the same
-    derivatives. Compared: the result and what the arguments hold after it; derivatives, with finite
-    differences that come with an error estimate, and those of the two modes with each other:
-    <ȳ, ẏ> = <x̄, ẋ>; Const and overwritten memory, which a rule must not touch.
+    Checked for a pair: every combination of activities, each with arguments kept and with arguments
+    overwritten between the halves, with and without `needs_primal`; always interpreted, and
+    compiled in every combination of activities. Shadows start non-zero. For a forward rule: every
+    combination. Both in batches of two: a second cotangent on the same tape, and rules for
+    BatchDuplicated. For `rrule` and `frule`, if they exist: arity, and the same derivatives.
+    Compared: the result and the final contents of arguments; derivatives, with finite differences
+    and their error estimates, and between the two modes: <ȳ, ẏ> = <x̄, ẋ>; Const and overwritten
+    memory, which a rule must not change.
 
     Raises
-        RuleCheckError      which rule, argument and situation; found, expected.
+        RuleCheckError      with rule, argument and situation, found and expected value.
         NoRuleForActivity   no rule serves the activities that were asked for.
-        ValueError          directions that are not those of the arguments.
+        ValueError          directions do not fit the arguments.
     """
     arguments = arguments_of(f, args, kwargs)
     asked = is_explicit(args, kwargs)
@@ -192,13 +193,13 @@ class RuleCheck:
         return self.f(*copies), copies
 
     def terms(self, *values: Any) -> np.ndarray[Any, Any]:
-        """The parts of phi: of the result, and of each argument at the end."""
+        """The terms of phi: for the result, and for the final contents of each argument."""
         result, ends = self.primal(values)
         parts = [inner(self.result_bar, result)]
         return np.array(parts + [inner(c, a) for c, a in zip(self.starts, ends, strict=True)])
 
     def finite_differences(self) -> list[tuple[Any, float]]:
-        """The derivative of every part along the direction of every argument, with its error."""
+        """The derivative of every term along the direction of every argument, with its error."""
         found = []
         for i, direction in enumerate(self.directions):
             tangents = tuple(direction if k == i else None for k in range(len(self.values)))
@@ -218,7 +219,7 @@ class RuleCheck:
         return not identical(self.values[i], self.ends[i])
 
     def expected(self, i: int, situation: Situation) -> tuple[float, float]:
-        """The derivative of phi by argument `i`, and the error it may have."""
+        """The derivative of phi with respect to argument `i`, and its error."""
         parts, error = self.slopes[i]
         total = parts[0] if situation.result is not Const else 0.0
         for j, kind in enumerate(situation.kinds):
@@ -229,7 +230,7 @@ class RuleCheck:
     # --- pairs ---
 
     def check_pairs(self, compiled: bool) -> int:
-        """Check every combination; returns how many a rule served."""
+        """Check every combination; return how many were served by a rule."""
         served = 0
         for kinds, result in itertools.product(activities(self.arguments), self.results):
             pair = self.pair(kinds, result)
@@ -245,7 +246,7 @@ class RuleCheck:
         return served
 
     def pair(self, kinds: tuple[Kind, ...], result: Kind) -> RulePair | None:
-        """The pair that serves; None if none does and nothing else was asked for."""
+        """The pair that serves; None if none does and the activities were not asked for."""
         types = [numba.typeof(value) for value in self.values]
         try:
             return RULES.find(self.f, types, numba.typeof(self.result), kinds, result)
@@ -255,7 +256,7 @@ class RuleCheck:
             return None
 
     def check_pair(self, pair: RulePair, situation: Situation) -> None:
-        """Check one run; where it fails because something was overwritten in between, say what."""
+        """Check one run; if it fails because of an overwritten argument, say which."""
         try:
             run, lanes, copies = self.run_pair(pair, situation)
             self.check_primal(run, copies, situation)
@@ -275,9 +276,7 @@ class RuleCheck:
             ) from error
 
     def read_unsaved(self, pair: RulePair, situation: Situation) -> list[int]:
-        """The arguments each of which, if it alone is overwritten, makes right derivatives wrong,
-        or has none found.
-        """
+        """The arguments which, overwritten alone, make right derivatives wrong, or raise errors."""
         indices = range(len(self.values))
         kept = replace(situation, overwritten=(False,) * len(indices))
         alone = {
@@ -290,7 +289,7 @@ class RuleCheck:
         return [i for i, here in alone.items() if self.fails(pair, here)]
 
     def fails(self, pair: RulePair, situation: Situation) -> bool:
-        """Whether derivatives are wrong, or not found."""
+        """Whether derivatives are wrong, or the rule raises an error."""
         try:
             run, lanes, _ = self.run_pair(pair, situation)
             self.compare_lanes(run, lanes, situation)
@@ -301,8 +300,8 @@ class RuleCheck:
     def run_pair(
         self, pair: RulePair, situation: Situation
     ) -> tuple[PairOutcome, list[Lane], tuple[Any, ...]]:
-        """One run, the second half for each lane: what came out, the lanes, the arguments at the
-        end.
+        """One run, with the second half for each lane: its outcome, the lanes, and the final
+        arguments.
         """
         copies = tuple(shifted(x, 0.0, None) for x in self.values)
         lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in _SCALES]
@@ -339,7 +338,7 @@ class RuleCheck:
         return Lane(annotated, shadows, bar, scale)
 
     def check_primal(self, run: PairOutcome, copies: Sequence[Any], situation: Situation) -> None:
-        """The result, and the arguments as the function itself leaves them."""
+        """Compare the result and the final arguments with those of the function itself."""
         if run.primal is not None or situation.needs_primal:
             self.same("result", run.primal, self.result, situation)
         for i, (copy, end) in enumerate(zip(copies, self.ends, strict=True)):
@@ -351,7 +350,7 @@ class RuleCheck:
             )
 
     def compare_reverse(self, i: int, lane: Lane, entry: Any, situation: Situation) -> list[float]:
-        """The cotangent of argument `i` along its direction; gives its terms."""
+        """Compare the cotangent of argument `i` along its direction; return its terms."""
         kind = situation.kinds[i]
         found = entry if kind in RETURNED else lane.shadows[i]
         if found is None:
@@ -422,8 +421,8 @@ class RuleCheck:
     def compare_forward(
         self, tangent: Any, shadows: Sequence[Any], scale: float, situation: Situation
     ) -> None:
-        """The tangents of the result, and of what was written, against the cotangents of the
-        reverse check: with finite differences, and with what the reverse gave.
+        """Compare the tangents of the result and of written arguments, contracted with the
+        cotangents of the reverse check, with finite differences and with the reverse.
         """
         active = situation.differentiated
         written = [j for j in active if self.written(j)]
@@ -440,7 +439,7 @@ class RuleCheck:
     def compare_modes(
         self, forward: list[float], reverse: list[float], situation: Situation
     ) -> None:
-        """<ȳ, ẏ> of the forward rule against <x̄, ẋ> of the pair, to rounding."""
+        """Compare <ȳ, ẏ> of the forward rule with <x̄, ẋ> of the pair, up to rounding."""
         pushed, pulled = math.fsum(forward), math.fsum(reverse)
         scale = math.fsum(map(abs, forward)) + math.fsum(map(abs, reverse))
         allowed = FLOOR[self.precision] * scale + self.tolerance.of(pulled)
@@ -455,7 +454,7 @@ class RuleCheck:
     # --- direct calls ---
 
     def check_direct(self) -> int:
-        """Check `rrule` and `frule` where they answer; to them objects are constants."""
+        """Check `rrule` and `frule`, if they exist; for them objects are constants."""
         varies = [
             is_differentiable(a.value) and not is_object(a.value) and a.kinds != (Const,)
             for a in self.arguments
@@ -476,7 +475,7 @@ class RuleCheck:
         return (pulled is not None) + (pushed is not None)
 
     def compare_pushed(self, dy: Any, situation: Situation) -> None:
-        """The tangent an frule gives; what it writes into arguments is not looked at."""
+        """Compare the tangent that an frule returns; what it writes into arguments is ignored."""
         active = situation.differentiated
         terms = [] if is_zero(dy) else list(inner_terms(self.result_bar, dy))
         expected = math.fsum(float(self.slopes[i][0][0]) for i in active)
@@ -484,7 +483,7 @@ class RuleCheck:
         self.compare(active[0], terms, expected, error, situation, "tangent of the result")
 
     def check_cotangents(self, entries: tuple[Any, ...], situation: Situation) -> None:
-        """What a pullback returns: one entry for the function, one per argument."""
+        """Check the entries that a pullback returns: one for the function, one per argument."""
         if len(entries) != len(self.values) + 1:
             raise self.failure(
                 "pullback", f"{len(entries)} entries", len(self.values) + 1, situation
@@ -507,7 +506,7 @@ class RuleCheck:
         situation: Situation,
         what: str = "",
     ) -> None:
-        """A derivative found against the finite difference."""
+        """Compare a derivative with the finite difference."""
         found = math.fsum(terms)
         scale = max(abs(expected), math.fsum(map(abs, terms)))
         allowed = self.tolerance.of(expected)
@@ -528,7 +527,7 @@ class RuleCheck:
             )
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
-        """Values that must agree to rounding: a rule may compute them in another way."""
+        """Require values that agree up to rounding, as a rule may compute them differently."""
         rtol = max(100 * FLOOR[self.precision], self.tolerance.rtol)
         atol = self.tolerance.atol
         agree = identical(found, expected) or (

@@ -2,20 +2,19 @@
 
 A derivative is taken twice, and the two must agree:
 
-by a bound      as in FiniteDifferences.jl: the derivative that the error of the scheme begins with
-                is estimated at points around x; the step is the one at which truncation, by that
-                bound, and rounding are smallest together. The bound is looked for at scales that
-                shrink until it stops growing, as a function that oscillates within a step seems
-                far too smooth, and a second, smaller step must confirm what comes out of it.
-extrapolated    from the scale at which the bound was found: differences at halved steps,
-                extrapolated to step zero (Ridders); the entry of the table with the smallest error
-                that finer steps confirm.
+by a bound      as in FiniteDifferences.jl: the derivative in the leading error term of the scheme
+                is estimated at points around x; the step minimises the sum of truncation, by that
+                bound, and rounding. The bound is estimated at shrinking scales until it stops
+                growing, since a function that oscillates within a step looks far too smooth, and a
+                second, smaller step must confirm the result.
+extrapolated    from the scale of the bound: differences at halved steps, extrapolated to step zero
+                (Ridders); the entry of the table with the smallest error that finer steps confirm.
 
-The second is far more accurate, as its order grows with the table; only the first sees that a table
-agrees with itself by chance. On 283 functions (150 random sines of frequencies up to 1e6,
-polynomials, exponentials, 1/x and √x near 0, constants, kinks, noise), the evaluations on the
-average, the median of the relative error and what 95 % are below, and how many errors were more
-than ten times what was estimated, though less than 0.1 % was:
+The second is far more accurate, as its order grows with the table; only the first notices that a
+table agrees with itself by chance. On 283 functions (150 random sines of frequencies up to 1e6,
+polynomials, exponentials, 1/x and √x near 0, constants, kinks, noise): the mean number of
+evaluations, the median and the 95th percentile of the relative error, and the number of errors that
+were more than ten times their estimate, although that was below 0.1 %:
 
                                               evaluations   median     95 %   too small
     FiniteDifferences.jl, 3 points                      8    5e-11    2e-06         111
@@ -44,29 +43,29 @@ from typing import Any
 import numpy as np
 
 Estimate = tuple[Any, float]
-"""A derivative, and how far off it may be."""
+"""A derivative, and an estimate of its error."""
 
-# By what steps shrink in the table of extrapolation; how many there are at least, and at most.
+# The ratio of successive steps in the extrapolation table; its least and greatest number of rows.
 _SHRINK = 2.0
 _ROWS, _MOST_ROWS = 5, 28
-# By what scales shrink at which a bound is looked for; the smallest, relative to the argument.
+# The ratio of successive scales for a bound; the smallest scale, relative to the argument.
 _RATIO, _SMALLEST = 8.0, 1e-9
-# By what a bound may grow from one scale to the next, and fall without being another one.
+# The factors by which a bound may grow, or fall, from one scale to the next and count as stable.
 _GROWTH, _FALL = 4.0, 64.0
-# By what the step that confirms is smaller: no power of a power of two, so that what oscillates
-# once between any two points on a grid of such steps does not seem smooth to it as well.
+# The ratio of the step to the one that confirms it: no rational power of two, so that a function
+# with whole periods between the points of one grid is not smooth on the other grid as well.
 _CONFIRM = (3 + math.sqrt(5)) / 2
-# How often a bound is looked for anew where a smaller step does not confirm it.
+# The number of attempts to find a bound that a smaller step confirms.
 _ATTEMPTS = 3
-# How many errors apart two estimates may be.
+# The distance between two estimates that agree, in units of their errors.
 _SAFETY = 10.0
-# A function that is rounded to single precision on its way is smooth by steps larger than this. How
-# accurate its derivative must be by such steps, and how much nearer to the slope over this one. Its
-# derivative by smaller steps is never as accurate as the last number says.
+# A function that rounds to single precision midway is smooth for steps larger than the first. The
+# relative error that its derivative must have for such steps, and how much closer it must be to the
+# slope over the first. For smaller steps its derivative is never as accurate as the last.
 _OVER_STAIRS, _ACCURATE, _NEARER, _CERTAIN = 2.0**-14, 0.03, 10.0, 1e-9
-# How often an interval of that length is halved to find a jump: to a few units of double precision.
+# The number of bisections of such an interval to find a jump: to a few units of double precision.
 _BISECTIONS = 34
-# Rounding errors in a value, in units of the precision: a function is more than one operation.
+# Rounding errors in a value, in units of the precision: a function has more than one operation.
 _OPERATIONS = 10.0
 _SINGLE = float(np.finfo(np.float32).eps)
 
@@ -74,10 +73,10 @@ _SINGLE = float(np.finfo(np.float32).eps)
 class _Samples:
     """Values of `f` around `x`, each computed once.
 
-    `eps` is the relative rounding error of the values, where it is given. Otherwise it is that of
-    their type, or of single precision if all values have it, or if they are `in_stairs`: a compiled
-    function that returns a float32 gives Python a float, and one that rounds to float32 on its way
-    gives doubles; below the precision of their numbers both are staircases.
+    `eps` is the relative rounding error of the values, if given. Otherwise it is that of their
+    type, or of single precision if all values have it or the function is a staircase (`in_stairs`):
+    Python gets a float from a compiled function that returns float32, and a double from one that
+    rounds to float32 midway; both are staircases below single precision.
     """
 
     def __init__(self, f: Callable[[float], Any], x: float, eps: float | None) -> None:
@@ -95,7 +94,7 @@ class _Samples:
         return max(eps, _SINGLE) if in_single or self.in_stairs else eps
 
     def at(self, distance: float) -> Any:
-        """The value so far from x, in double precision."""
+        """The value at this distance from x, in double precision."""
         if distance not in self._known:
             value = np.asarray(self._f(self.x + distance))
             if not np.issubdtype(value.dtype, np.inexact):
@@ -109,10 +108,10 @@ class _Samples:
         return self._known[distance]
 
     def jumps_within(self, distance: float) -> bool:
-        """Whether the function has a jump between x and a point so far from it.
+        """Whether the function has a jump within this distance from x.
 
-        The interval is halved, to that half over which the function changes more: where it is
-        smooth, the last halvings make the change a thousand times smaller.
+        Bisection, to the half over which the function changes more: if it is smooth, the last ten
+        bisections make the change a thousand times smaller.
         """
         a, b = 0.0, distance
         changes = []
@@ -125,7 +124,7 @@ class _Samples:
         return last > 0.5 * before and last > 16 * self._of_type * _size(self.at(0.0))
 
     def weighed(self, grid: np.ndarray, weights: np.ndarray, h: float) -> tuple[Any, float]:
-        """The sum of values at `grid * h`, with weights, and the sum of the sizes of its terms."""
+        """The weighted sum of the values at `grid * h`, and the sum of the sizes of its terms."""
         total, magnitude = 0.0, 0.0
         for offset, weight in zip(grid, weights, strict=True):
             if weight:
@@ -137,7 +136,7 @@ class _Samples:
 
 @dataclass(frozen=True)
 class FiniteDifference:
-    """A scheme: `coefficients[i]` weighs the value at `x + grid[i] * step`.
+    """A scheme: `coefficients[i]` is the weight of the value at `x + grid[i] * step`.
 
     `order` counts the grid points, `derivative` is the derivative taken (1 = first); nothing is
     evaluated further than `max_range` from `x`.
@@ -160,14 +159,14 @@ class FiniteDifference:
 
         Arguments
             f      takes a float, returns a float or an array.
-            x      where.
+            x      the point.
             step   the largest step tried, relative to max(1, |x|); smaller ones follow.
-            eps    the relative rounding error of a value of `f`; by default that of its dtype. It
-                   is found to be larger where `f` rounds to single precision on its way.
+            eps    the relative rounding error of a value of `f`; by default that of its dtype, or
+                   of single precision if `f` is found to round to it midway.
 
         Returns
-            (value, error): the error is the largest one for an array. It is infinite where no step
-            gave finite values, and as large as the derivative where no two steps agree.
+            (value, error): for an array the largest error. It is infinite if no step gave finite
+            values, and as large as the derivative if no two steps agree.
         """
         samples = _Samples(f, x, eps)
         estimate = self._estimate(samples, step)
@@ -178,7 +177,7 @@ class FiniteDifference:
         return by_larger_steps if self._are_stairs(samples, estimate, by_larger_steps) else estimate
 
     def _are_stairs(self, samples: _Samples, fine: Estimate, coarse: Estimate) -> bool:
-        """Whether the function is smooth over larger steps only, with a slope of its own there."""
+        """Whether the function is smooth for larger steps only, with another slope."""
         if _agree(fine, coarse) or not coarse[1] < _ACCURATE * _size(coarse[0]):
             return False
         h = samples.size_of_x * _OVER_STAIRS
@@ -201,7 +200,7 @@ class FiniteDifference:
 
     @property
     def power(self) -> int:
-        """By how much the powers of the step grow: odd ones vanish by symmetry."""
+        """The increment of powers of the step in the error: 2 if odd ones vanish by symmetry."""
         return 2 if self._is_central else 1
 
     @property
@@ -212,13 +211,13 @@ class FiniteDifference:
 
     @cached_property
     def truncation(self) -> float:
-        """What the derivative of order `order` is weighed with in the error of a step of 1."""
+        """The coefficient of the derivative of order `order` in the error of a step of 1."""
         terms = np.abs(self.coefficients * self.grid**self.order)
         return float(np.sum(terms)) / math.factorial(self.order)
 
     @cached_property
     def bound(self) -> Bound:
-        """What estimates that derivative, by two points more."""
+        """The estimate of that derivative, with two more points."""
         if self._is_central:
             points = _central_points(self.order + 2)
         else:
@@ -229,7 +228,7 @@ class FiniteDifference:
         return Bound(grid, tuple(_weights(grid - end, self.order) for end in ends), self.order)
 
     def at_step(self, samples: _Samples, h: float) -> Estimate:
-        """The scheme at one step, and what rounding of arguments and values may add to it."""
+        """The scheme at one step, and the error that rounding of arguments and values may add."""
         total, magnitude = samples.weighed(self.grid, self.coefficients, h)
         result = total / h**self.derivative
         of_arguments = _size(result) * samples.size_of_x / h
@@ -238,14 +237,14 @@ class FiniteDifference:
 
 @dataclass(frozen=True)
 class Bound:
-    """Estimates of a derivative of some `order` at three points: in the middle, and at the ends."""
+    """Estimates of the derivative of order `order` at three points: the middle and both ends."""
 
     grid: np.ndarray
     weights: tuple[np.ndarray, ...]
     order: int
 
     def at_scale(self, samples: _Samples, h: float) -> tuple[float, float]:
-        """The largest estimate, and how much of it rounding of arguments and values may be."""
+        """The largest estimate, and how much of it may be due to rounding."""
         sums = [samples.weighed(self.grid, weights, h) for weights in self.weights]
         largest = max(_size(total) for total, _ in sums)
         values = [samples.at(float(offset) * h) for offset in self.grid]
@@ -258,7 +257,7 @@ class Bound:
 def _by_bound(
     scheme: FiniteDifference, samples: _Samples, largest: float
 ) -> tuple[Estimate, float, bool]:
-    """The derivative by the step that a bound of its error asks for; the scale of the bound, and
+    """The derivative at the step chosen by a bound of its error, the scale of the bound, and
     whether a smaller step confirms the derivative.
     """
     reach = float(np.max(np.abs(scheme.grid)) / np.max(np.abs(scheme.bound.grid)))
@@ -278,7 +277,7 @@ def _by_bound(
 
 
 def _settled(bound: Bound, samples: _Samples, h: float) -> tuple[float | None, float]:
-    """The first scale, from `h` down, at which the bound does not grow any more; and the bound."""
+    """The first scale, from `h` down, at which the bound is stable, and the bound."""
     size, _ = bound.at_scale(samples, h)
     while h > _SMALLEST * samples.size_of_x:
         finer, rounding = bound.at_scale(samples, h / _RATIO)
@@ -290,9 +289,8 @@ def _settled(bound: Bound, samples: _Samples, h: float) -> tuple[float | None, f
 
 
 def _step(scheme: FiniteDifference, samples: _Samples, size: float, scale: float) -> float:
-    """The step at which truncation and rounding are smallest together; at most `scale`.
-
-    Of the error r h⁻ᑫ + t hᵖ⁻ᑫ, with p points for derivative q.
+    """The step, at most `scale`, that minimises the sum of truncation and rounding errors:
+    r h⁻ᑫ + t hᵖ⁻ᑫ, with p points for derivative q.
     """
     p, q = scheme.order, scheme.derivative
     _, magnitude = samples.weighed(scheme.grid, scheme.coefficients, scale)
@@ -305,7 +303,7 @@ def _step(scheme: FiniteDifference, samples: _Samples, size: float, scale: float
 def _confirmed(
     scheme: FiniteDifference, samples: _Samples, size: float, h: float
 ) -> tuple[Estimate, bool]:
-    """The derivative at a step, and whether a smaller one gives the same, within the error."""
+    """The derivative at a step, and whether one at a smaller step agrees within the error."""
     value, rounding = scheme.at_step(samples, h)
     finer, _ = scheme.at_step(samples, h / _CONFIRM)
     gap = _size(value - finer)
@@ -333,7 +331,7 @@ def _extrapolated(scheme: FiniteDifference, samples: _Samples, h: float) -> Esti
 def _next_row(
     scheme: FiniteDifference, first: Estimate, above: list[Any]
 ) -> tuple[list[Any], Estimate]:
-    """The row of a finer step, and its entry that is nearest to those it is made of."""
+    """The row of a finer step, and its entry that is closest to those it is computed from."""
     value, noise = first
     row, winner = [value], (math.nan, math.inf)
     for j, coarser in enumerate(above):
@@ -346,8 +344,8 @@ def _next_row(
 
 
 def _best(found: list[Estimate]) -> int:
-    """The row with the smallest error that no two finer ones, which agree, contradict: coarse steps
-    through a function that oscillates may agree by chance, and so may one step through noise.
+    """The row with the smallest error, unless two finer rows that agree contradict it: coarse steps
+    over a function that oscillates may agree by chance, and so may a step over noise.
     """
     for i in sorted(range(len(found)), key=lambda k: found[k][1]):
         against = [not _agree(found[i], finer) for finer in found[i + 1 :]]
@@ -359,20 +357,20 @@ def _best(found: list[Estimate]) -> int:
 
 
 def _agreed(bounded: Estimate, table: Estimate) -> Estimate:
-    """The estimate with the smaller error, if both agree; else that which has a bound."""
+    """The estimate with the smaller error, if both agree; otherwise the one by a bound."""
     is_better = table[1] <= bounded[1] and _agree(bounded, table)
     return table if is_better else bounded
 
 
 def _both(one: Estimate, other: Estimate) -> Estimate:
-    """The better of two tables, where there is no bound; the error is at least what they differ."""
+    """The better of two tables, if there is no bound; the error is at least their difference."""
     value, error = min(one, other, key=lambda estimate: estimate[1])
     gap = _size(one[0] - other[0])
     return value, max(error, gap if math.isfinite(gap) else 0.0)
 
 
 def _agree(one: Estimate, other: Estimate) -> bool:
-    """Whether two estimates are as near as their errors say; one that failed says nothing."""
+    """Whether two estimates agree within their errors; true if one of them failed."""
     errors = one[1] + other[1]
     return not math.isfinite(errors) or _size(one[0] - other[0]) <= _SAFETY * errors
 
@@ -382,9 +380,9 @@ def central_fdm(
 ) -> FiniteDifference:
     """A central finite-difference scheme of `order` grid points for the given derivative.
 
-    It evaluates nothing further than `max_range` from the point. Steps are chosen per call:
-    `scheme(f, x)` is the derivative, `scheme.estimate(f, x)` that and its error. Raises
-    `ValueError` when there are too few points for the derivative, or no range.
+    Nothing is evaluated further than `max_range` from the point. Steps are chosen per call:
+    `scheme(f, x)` is the derivative, `scheme.estimate(f, x)` the derivative and its error. Raises
+    `ValueError` if there are too few points for the derivative, or `max_range` is not positive.
 
     >>> round(central_fdm(5)(math.exp, 0.0), 9)
     1.0
@@ -395,7 +393,7 @@ def central_fdm(
 def forward_fdm(
     order: int, derivative: int = 1, *, max_range: float = math.inf
 ) -> FiniteDifference:
-    """As `central_fdm`, from the point upwards: for functions that are not defined below it.
+    """Like `central_fdm`, from the point upwards: for functions that are not defined below it.
 
     >>> round(forward_fdm(5)(math.sqrt, 1.0), 9)
     0.5
@@ -406,7 +404,7 @@ def forward_fdm(
 def backward_fdm(
     order: int, derivative: int = 1, *, max_range: float = math.inf
 ) -> FiniteDifference:
-    """As `central_fdm`, from the point downwards.
+    """Like `central_fdm`, from the point downwards.
 
     >>> round(backward_fdm(5)(math.sqrt, 1.0), 9)
     0.5
@@ -442,7 +440,7 @@ def _scheme(points: list[int], derivative: int, max_range: float) -> FiniteDiffe
 
 
 def _weights(grid: np.ndarray, derivative: int) -> np.ndarray:
-    """What values on a grid are weighed with for a derivative at zero."""
+    """The weights of values on a grid for a derivative at zero."""
     moments = np.vander(grid, increasing=True).T
     unit = np.zeros(len(grid))
     unit[derivative] = math.factorial(derivative)
@@ -452,13 +450,13 @@ def _weights(grid: np.ndarray, derivative: int) -> np.ndarray:
 
 
 def _is_single(value: Any) -> bool:
-    """Whether every entry is a number of single precision."""
+    """Whether every entry is representable in single precision."""
     single = np.complex64 if np.iscomplexobj(value) else np.float32
     with np.errstate(over="ignore"):
         return np.array_equal(value.astype(single), value)
 
 
 def _size(value: Any) -> float:
-    """The largest entry, and 0 of none; infinity where one is not a number."""
+    """The largest absolute entry, 0 if there is none, infinity if one is NaN."""
     size = float(np.max(np.abs(value), initial=0.0))
     return size if not math.isnan(size) else math.inf

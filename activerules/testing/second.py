@@ -36,20 +36,20 @@ from activerules.testing.weighted import as_number, leaves, slope
 def check_grads(
     f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, seed: int = 0
 ) -> None:
-    """Check the derivatives of `f` up to `order` by every float and array argument.
+    """Check the derivatives of `f` up to `order` with respect to every float and array argument.
 
     Arguments
-        f      an `@njit` function; of order 2, one that writes no argument. Of what is no float but
-               holds some (arrays, tuples, complex numbers) a random weighted sum is checked.
+        f      an `@njit` function; for order 2, one that writes into no argument. If it returns
+               arrays, tuples or complex numbers, a random weighted sum of them is checked.
         args   plain values; they are copied, never written.
         order  1: reverse mode as `check_gradient`, and forward mode; 2: the Hessian, too.
         seed   of the random directions.
 
     Raises
-        RuleCheckError   argument, direction, found, expected with its error estimate.
-        ValueError       another order; no argument, or nothing that comes out, has a derivative
-                         that would be checked; second derivatives of arguments that are neither
-                         floats nor arrays of floats, nor tuples of these.
+        RuleCheckError   with argument, direction, found and expected value with its error estimate.
+        ValueError       another order; no argument, or nothing the function returns or writes, has
+                         a derivative to check; second derivatives with respect to anything but
+                         floats, arrays of floats and tuples of these.
     """
     if order not in (1, 2):
         raise ValueError(f"derivatives of order {order} are not checked; order is 1 or 2")
@@ -74,8 +74,8 @@ def check_grads(
 def check_forward(
     f: Callable[..., Any], args: tuple[Any, ...], argnums: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """Check forward mode along a random direction of the arguments at `argnums`: the tangent of
-    the value, and those of what the arrays hold at the end.
+    """Check forward mode along a random direction of the arguments at `argnums`: the tangents of
+    the value and of the final contents of the arrays.
     """
     tangents = tuple(rand_tangent(x, rng) if i in argnums else None for i, x in enumerate(args))
     cotangents = tuple(arrays_of(rand_tangent(x, rng)) for x in args)
@@ -96,7 +96,7 @@ def check_forward(
 def check_second(
     f: Callable[..., Any], args: tuple[Any, ...], argnums: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """The Hessian with respect to the arguments at `argnums`, in two random directions."""
+    """Check the Hessian with respect to the arguments at `argnums` along two random directions."""
     if not all(_is_real(args[i]) for i in argnums):
         raise ValueError(
             "second derivatives are checked with respect to floats, arrays of floats and tuples "
@@ -117,7 +117,7 @@ def check_second(
 
 
 def _is_real(x: Any) -> bool:
-    """Whether what has a derivative in `x` is floats and arrays of floats."""
+    """Whether all parts of `x` with a derivative are floats and arrays of floats."""
     if isinstance(x, tuple):
         return all(_is_real(item) for item in x if is_differentiable(item))
     return isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")

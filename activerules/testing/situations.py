@@ -1,4 +1,4 @@
-"""What a rule may be told of a call, and what `check_rule` calls it with.
+"""The situations in which `check_rule` calls a rule, and the arguments it passes.
 
 Needs       the arguments of `check_rule`: values, annotations, `arg(value, activities)`
 Gives       `CheckedArgument`s in the order of the function's parameters; `Situation`s; `Lane`s
@@ -32,7 +32,7 @@ class CheckedArgument:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a rule may be told of a call."""
+    """The facts about a call that a rule is passed in `config`."""
 
     kinds: tuple[Kind, ...]
     result: Kind
@@ -57,9 +57,9 @@ class Situation:
 
 @dataclass(frozen=True)
 class Lane:
-    """One derivative of a batch: the arguments share their values, and have shadows of their own.
+    """One derivative of a batch: lanes share the values of arguments, each has its own shadows.
 
-    scale   all cotangents (tangents) are those of the first lane times this.
+    scale   all cotangents (tangents) are those of the first lane times this
     """
 
     annotated: tuple[Annotation, ...]
@@ -69,7 +69,7 @@ class Lane:
 
 
 def arg(value: Any, activities: Any = None) -> CheckedArgument:
-    """An argument of a rule: a value, and its activities (`Const | Duplicated`); by default all."""
+    """An argument of `check_rule`: a value with activities (`Const | Duplicated`, default: all)."""
     if activities is None:
         return CheckedArgument(value, fitting(value))
     return CheckedArgument(value, tuple(dict.fromkeys(a.kind for a in alternatives(activities))))
@@ -96,7 +96,7 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
 
 
 def annotate(kind: Kind, x: Any, shadow: Any = None) -> Annotation:
-    """An annotation of a class, with a shadow where it takes one."""
+    """An annotation of a class, with a shadow if the class has one."""
     make: Any = kind
     return make(x, shadow) if len(kind.__slots__) == 2 else make(x)
 
@@ -108,7 +108,7 @@ def fitting(value: Any) -> tuple[Kind, ...]:
 
 
 def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:
-    """The activities of a result: what was asked for, or the one with a derivative."""
+    """The activities of a result: those asked for, or the one with a derivative."""
     if ret is not None:
         return tuple(dict.fromkeys(a.kind for a in alternatives(ret)))
     return (fitting(result)[-1],)
@@ -123,12 +123,12 @@ def _argument(x: Any) -> CheckedArgument:
 
 
 def is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether activities were asked for, which must then be served."""
+    """Whether activities were asked for; rules must then serve them."""
     return any(isinstance(x, Annotation | CheckedArgument) for x in (*args, *kwargs.values()))
 
 
 def require_known(argument: CheckedArgument) -> None:
-    """Refuse what there are no directions for: a check that compares nothing would pass."""
+    """Refuse an argument for which there are no directions: the check would compare nothing."""
     if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
         raise NotYetSupported(
             f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
@@ -141,8 +141,8 @@ def require_known(argument: CheckedArgument) -> None:
 def activities(
     arguments: Sequence[CheckedArgument], *, forward: bool = False
 ) -> Iterator[tuple[Kind, ...]]:
-    """Every combination of activities in which something is differentiated; in forward mode of
-    Const and Duplicated.
+    """Every combination of activities in which something is differentiated; in forward mode only
+    of Const and Duplicated.
     """
     choices = [a.kinds for a in arguments]
     if forward:

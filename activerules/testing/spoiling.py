@@ -1,9 +1,10 @@
-"""What memory is overwritten with between the two halves of a rule.
+"""Overwriting memory between the two halves of a rule.
 
-Gives       `spoil`: other values that could be there as well
-Invariants  S1  a value is valid where the old ones were: integers, and floats that become integers,
-                may be indices, and code that Numba compiled does not check them
-            S2  values are other ones, in an array that has any: only zeros without a sign stay
+Gives       `spoil`: overwrites an array with other plausible values
+Invariants  S1  the new values are valid wherever the old ones are: integers, and floats that are
+                converted to integers, may be indices, which compiled code does not check
+            S2  the new values differ, if any others are possible: only zeros of unsigned
+                integers stay
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy as np
 
 
 def spoil(array: np.ndarray[Any, Any]) -> None:
-    """Overwrite an array; what holds neither numbers nor truth values, by zeros."""
+    """Overwrite an array; one of neither numbers nor booleans is overwritten with zeros."""
     kind = array.dtype.kind
     if array.size:
         array[...] = _OTHERS[kind](array) if kind in _OTHERS else np.zeros((), array.dtype)
 
 
 def _integers(array: np.ndarray[Any, Any]) -> Any:
-    """The smallest of them everywhere: an index, an empty range, the mark where a chain ends."""
+    """The smallest entry everywhere: valid as an index, a range or the end mark of a chain."""
     low = array.min()
     if low != array.max():
         return low
@@ -29,7 +30,7 @@ def _integers(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _floats(array: np.ndarray[Any, Any]) -> Any:
-    """Moved on by one place, and towards the smallest."""
+    """The entries, shifted by one position and moved towards the smallest."""
     finite = array[np.isfinite(array)]
     low = finite.min() if finite.size else array.dtype.type(0)
     if finite.size and low == finite.max():

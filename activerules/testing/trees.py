@@ -1,9 +1,9 @@
-"""Lists, dictionaries, dataclasses and Numba's objects, as the values and tangents of checks.
+"""Lists, dictionaries, dataclasses and Numba's objects, as values and tangents in checks.
 
 Needs       a value
-Gives       `is_tree`, `entries`, `rebuilt`: of lists, dictionaries and dataclasses, whose tangents
-            have None for what has none; `is_object`, `contents`, `holding`, `rand_object`: the
-            same for objects of Numba, whose tangents are such objects
+Gives       `is_tree`, `entries`, `rebuilt`: for lists, dictionaries and dataclasses, whose tangents
+            have None for parts without one; `is_object`, `contents`, `holding`, `rand_object`: the
+            same for Numba's objects, whose tangents are such objects
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from activerules.annotations.values import make_zero
 
 
 def is_tree(x: Any) -> bool:
-    """Whether `x` is a list or a dictionary of Python, or an instance of a dataclass."""
+    """Whether `x` is a Python list or dictionary, or an instance of a dataclass."""
     return is_list(x) or is_dict(x) or (dataclasses.is_dataclass(x) and not isinstance(x, type))
 
 
 def entries(x: Any) -> list[Any]:
-    """What a tree, or a tuple, holds; of a dictionary in the order of its keys."""
+    """The entries of a tree or a tuple; for a dictionary, its values."""
     if is_dict(x):
         return list(x.values())
     if dataclasses.is_dataclass(x):
@@ -43,15 +43,15 @@ def rebuilt(x: Any, new: Sequence[Any]) -> Any:
 
 
 def is_object(x: Any) -> bool:
-    """Whether `x` is an object of Numba whose fields or items can be set from Python: an instance
-    of a jitclass, a typed list or a typed dictionary.
+    """Whether `x` is a Numba object whose fields or items can be set from Python: an instance of a
+    jitclass, a typed list or a typed dictionary.
     """
     found = getattr(x, "_numba_type_", None)
     return found is not None and (hasattr(found, "struct") or hasattr(x, "__setitem__"))
 
 
 def contents(x: Any) -> list[Any]:
-    """What an object holds; of a dictionary in the order of its keys."""
+    """The contents of an object: its fields, its items, or the values of a dictionary."""
     fields = getattr(x._numba_type_, "struct", None)
     if fields is not None:
         return [getattr(x, name) for name in fields]
@@ -59,7 +59,7 @@ def contents(x: Any) -> list[Any]:
 
 
 def holding(x: Any, new: Sequence[Any]) -> Any:
-    """A new object like `x` with other contents; None: as a shadow of it has there."""
+    """A new object like `x` with other contents; None: the content of a shadow of `x`."""
     made = make_zero(x)
     fields = getattr(x._numba_type_, "struct", None)
     if fields is not None:
@@ -94,7 +94,7 @@ def rand_object(x: Any, rng: np.random.Generator) -> Any:
 
 
 def _random_like(zero: Any, rng: np.random.Generator) -> Any:
-    """A random value of the type of `zero`, which stays where it is no number or array."""
+    """A random value of the type of `zero`; anything but numbers and arrays stays unchanged."""
     if hasattr(zero, "_numba_type_"):
         return rand_object(zero, rng)
     if isinstance(zero, np.ndarray):

@@ -1,11 +1,11 @@
-"""Numbers made of what a function returns: its inner product with weights, as compiled functions.
+"""Inner products of a function's result with weights, as compiled functions.
 
 Gives       `as_number(f, args, rng)`: a function that returns a float, and its further arguments
             `slope(f, argnums, directions, count)`: the slope of `f` along directions
             `leaves(tree)`: the numbers and arrays of a tree, in the order of the arguments of both
 
-A tree of weights has the form of the value: floats, complex numbers, arrays and tuples of them,
-with None in place of all else. The compiled functions take its leaves, each an argument of its own.
+A tree of weights has the structure of the value: floats, complex numbers, arrays and tuples of
+them, with None in place of all else. The compiled functions take each of its leaves as an argument.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def as_number(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The function that returns `inner(weights, f(*args))`, and the weights as its last arguments.
 
-    What returns a float, or nothing that has a derivative, stays as it is.
+    A function that returns a float, or nothing with a derivative, is returned unchanged.
     """
     value = f(*(shifted(x, 0.0, None) for x in args))
     if not is_differentiable(value) or isinstance(value, float | np.floating):
@@ -59,7 +59,7 @@ def leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-# One function for all points: it is the compile that takes long.
+# one function for all points, since compiling is slow
 @lru_cache(maxsize=64)
 def _weighted(f: Any, form: Any, count: int) -> Any:
     return _product("weighted", f, form, count)
@@ -71,7 +71,7 @@ def _slope(f: Any, argnums: tuple[int, ...], form: Any, count: int) -> Any:
 
 
 def _product(name: str, f: Any, form: Any, count: int) -> Any:
-    """The compiled function of `count` values, and of weights of a form."""
+    """The compiled function of `count` values, and of weights with a structure."""
     weights: list[str] = []
     terms = _terms("value", form, weights)
     values = ", ".join(f"x{i}" for i in range(count))
@@ -94,7 +94,7 @@ def _terms(value: str, form: Any, weights: list[str]) -> list[str]:
 
 
 def _form(tree: Any) -> Any:
-    """What stands where in a tree: a tuple of forms, a name of `_PRODUCTS`, or None."""
+    """The structure of a tree: a tuple of structures, a name in `_PRODUCTS`, or None."""
     if isinstance(tree, tuple):
         return tuple(map(_form, tree))
     if tree is None:
