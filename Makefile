@@ -6,13 +6,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 ARGS   ?=
+NUMBA  ?=
 
-.PHONY: help demo test fuzz nightly lint format bench docs generate coverage values clean
+.PHONY: help demo test test-numba fuzz nightly lint format bench docs generate coverage values clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     fit the Lotka-Volterra model to the hare and lynx counts, write a plot"
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
+	@echo "make test-numba NUMBA=0.62.1   a selection of them, with another release of Numba"
 	@echo "make fuzz     compare the gradients of 2,000 random programs with finite differences (FUZZ=n)"
 	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
 	@echo "make lint     ruff (rules and format) and pyright"
@@ -28,7 +30,7 @@ $(BIN)/python:
 	python="$(PYTHON)"; "$${python:-$$(.ci/find-python)}" -m venv $(VENV)
 
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(if $(NUMBA),'numba==$(NUMBA)')
 	touch $@
 
 demo: $(VENV)/.installed-demo
@@ -37,6 +39,11 @@ demo: $(VENV)/.installed-demo
 # worksteal: tests that stand together run in one process, and share what they compile.
 test: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# What differs between releases shows here first; noxfile.py runs all tests with each.
+test-numba:
+	$(MAKE) test NUMBA=$(or $(NUMBA),0.62.*) VENV=.venv-numba-$(subst *,x,$(or $(NUMBA),0.62.*)) \
+	  ARGS="$(or $(ARGS),tests/numba_ext/codegen tests/programs/test_library.py tests/numba_ext/rules/test_stored.py)"
 
 fuzz: $(VENV)/.installed-tests
 	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)

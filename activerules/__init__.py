@@ -54,6 +54,11 @@ class _Package(ModuleType):
             return
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name, as pickling libraries do with modules that are only that: Numba with functions
+        that call Python."""
+        return import_module, (self.__name__,)
+
     def __dir__(self) -> list[str]:
         """The public names only; others are for the package itself."""
         special = (name for name in vars(self) if name.startswith("__"))

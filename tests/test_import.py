@@ -1,12 +1,15 @@
 """What an import loads: rule authors pay for the rule vocabulary, not for the engine."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import activerules
 
 PACKAGES = Path(__file__).parent / "packages"
 
@@ -48,6 +51,11 @@ def test_the_names_come_without_the_engine_and_the_library():
         "scipy.linalg",
     }
     assert not modules & late
+
+
+def test_the_package_is_pickled_by_name():
+    """So that functions that mention it can be sent to other processes."""
+    assert pickle.loads(pickle.dumps(activerules)) is activerules
 
 
 def test_a_submodule_does_not_hide_the_function_of_its_name():

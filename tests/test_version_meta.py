@@ -1,5 +1,6 @@
 """What is said twice must agree: versions, releases of Python and Numba, commands."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +9,7 @@ import activerules as ar
 from activerules.numba_ext.codegen.numba_versions import TESTED
 
 ROOT = Path(__file__).parents[1]
+NOX = (ROOT / "noxfile.py").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -36,10 +38,21 @@ def test_classifiers_name_the_supported_pythons():
 
 
 def test_commands_of_the_contributing_page_exist():
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in ("CONTRIBUTING.md", "README.md"):
-        for command in re.findall(r"`make ([a-z]+)`", (ROOT / page).read_text()):
+        for command in re.findall(r"`make ([a-z-]+)[^`]*`", (ROOT / page).read_text()):
             assert command in targets, command
+
+
+def test_nox_runs_every_supported_numba():
+    """`test` runs the newest, which pip installs."""
+    (low, high), listed = TESTED["numba"], re.search(r"NUMBAS = (\[.*?\])", NOX)
+    assert json.loads(listed[1]) == [f"0.{minor}" for minor in range(low[1], high[1] - 1)]
+
+
+def test_releases_that_the_readme_names():
+    (low, high) = TESTED["numba"]
+    assert f"Numba 0.{low[1]} to 0.{high[1] - 1})" in (ROOT / "README.md").read_text()
 
 
 def test_typed():

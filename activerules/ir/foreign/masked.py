@@ -20,7 +20,9 @@ _CALL = re.compile(
     r"\.v(?P<lanes>\d+)(?P<element>\w+)\.[\w.]+\((?P<arguments>[^\n]*?)\)(?=,? !|\s*$|\s#)",
     re.MULTILINE,
 )
-_ALIGNED = re.compile(r"\balign (\d+)")
+# LLVM 20 passes the alignment as an operand before the mask, LLVM 22 as an attribute.
+_ALIGNED = re.compile(r"\balign (\d+)|, i32 (\d+)(?=, <\d+ x i1>)")
+_OPERAND = re.compile(r", i32 \d+(?=, <\d+ x i1>)")
 _ELEMENTS = {"f64": "double", "f32": "float", "f16": "half", "bf16": "bfloat", "p0": "ptr"}
 _WITH_RESULT = {"load", "gather"}
 
@@ -34,12 +36,12 @@ def lane_by_lane(text: str) -> str:
     def instead(call: re.Match[str]) -> str:
         kind, lanes, element = call["kind"], int(call["lanes"]), call["element"]
         aligned = _ALIGNED.search(call["arguments"])
-        alignment = int(aligned[1]) if aligned else 1
+        alignment = int(aligned[1] or aligned[2]) if aligned else 1
         if kind in {"load", "store"}:
             alignment = gcd(alignment, _size(element))  # that of all lanes, not of the first
         name = f"activerules.masked.{kind}.v{lanes}{element}.a{alignment}"
         made[name] = _definition(name, kind, lanes, _ELEMENTS.get(element, element), alignment)
-        return f"call {call['result']}@{name}({call['arguments']})"
+        return f"call {call['result']}@{name}({_OPERAND.sub('', call['arguments'])})"
 
     text = _CALL.sub(instead, text)
     return "\n".join([text, *(one for name, one in made.items() if f"@{name}" not in _made(text))])

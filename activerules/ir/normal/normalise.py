@@ -33,6 +33,13 @@ _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
 _NO_ATTRIBUTES = re.compile(r"^(attributes #\d+ = \{) (?=\}$)", re.MULTILINE)
 _NOINLINE = re.compile(r"^(?:attributes|define) .*\bnoinline\b.*$", re.MULTILINE)
 _INLINED = re.compile(r"\bnoinline\b")
+_NOT_INLINED = re.compile(r"^attributes( #\d+) = .*\b(?:noinline|optnone)\b", re.MULTILINE)
+_HEADER = re.compile(
+    r"^(?P<start>define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)"
+    r"\((?:[^()\"\n]++|\"[^\"\n]*\"|\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\))*\)"
+    r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?)(?P<group> #\d+)?",
+    re.MULTILINE,
+)
 _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
 _IGNORE = re.compile(
@@ -69,10 +76,7 @@ def _optimised(text: str, function: str, hidden: str) -> str:
         module.data_layout = str(machine.target_data)
     if not module.triple:
         module.triple = llvm.get_process_triple()
-    untouched = {function} | _calling_themselves(str(module))
-    for one in module.functions:
-        if not one.is_declaration and one.name not in untouched:
-            _ask_to_inline(one)
+    module = llvm.parse_assembly(_asking_to_inline(str(module), function))
     builder = llvm.create_pass_builder(machine, scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     cleanup = llvm.create_new_module_pass_manager()
@@ -171,11 +175,20 @@ def scalar_tuning() -> Any:
     return tuning
 
 
-def _ask_to_inline(function: Any) -> None:
-    """Mark a callee `alwaysinline` unless it is marked otherwise (both together do not verify)."""
-    text = " ".join(str(one) for one in function.attributes)
-    if "noinline" not in text and "optnone" not in text:
-        function.add_function_attribute("alwaysinline")
+def _asking_to_inline(text: str, function: str) -> str:
+    """`text`, as LLVM prints it, with the callees `alwaysinline` unless they are marked otherwise
+    (both together do not verify).
+
+    llvmlite before 0.48 marks the result of a function that it shall mark.
+    """
+    untouched = {function} | _calling_themselves(text)
+    otherwise = set(_NOT_INLINED.findall(text))
+
+    def mark(header: re.Match[str]) -> str:
+        kept = header["name"].strip('"') in untouched or header["group"] in otherwise
+        return header[0] if kept else f"{header['start']} alwaysinline{header['group'] or ''}"
+
+    return _HEADER.sub(mark, text)
 
 
 def _allow_passes(text: str) -> str:

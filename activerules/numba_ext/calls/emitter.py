@@ -99,7 +99,7 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
                 known[symbol] = make(context)
         context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
-    if "vector_math" in gradient.options:
+    if "vector_math" in gradient.options and vector_math.vector_forms():
         # code that Numba caches on disk loads the library before it runs
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:

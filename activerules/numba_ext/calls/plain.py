@@ -115,15 +115,23 @@ _PYTHON_WRAPPER = "_ZN7cpython"
 
 def _leave_unoptimised(library: Any, function: Any) -> None:
     """Turn optimisation off for `function`, which is being lowered, and for its Python wrapper."""
-    for attribute in ("noinline", "optnone"):
-        function.attributes.add(attribute)
+    add = library.add_ir_module
+    _mark_unoptimised(function)
 
     def prepare(module: Any) -> None:
         """Replace Numba's passes over single functions; passes over the library follow."""
         module.data_layout = library.codegen._data_layout
+
+    def add_marked(module: Any) -> None:
         for one in module.functions:
             if not one.is_declaration and one.name.startswith(_PYTHON_WRAPPER):
-                one.add_function_attribute("noinline")
-                one.add_function_attribute("optnone")
+                _mark_unoptimised(one)
+        add(module)
 
     library._optimize_functions = prepare
+    library.add_ir_module = add_marked
+
+
+def _mark_unoptimised(function: Any) -> None:
+    for attribute in ("noinline", "optnone"):
+        function.attributes.add(attribute)

@@ -20,8 +20,8 @@ ALLOW_UNTESTED = "ACTIVERULES_ALLOW_UNTESTED"
 # Inclusive lower and exclusive upper bound.
 TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "python": ((3, 11), (3, 14)),
-    "numba": ((0, 68), (0, 69)),
-    "llvmlite": ((0, 50), (0, 51)),
+    "numba": ((0, 62), (0, 69)),
+    "llvmlite": ((0, 45), (0, 51)),
 }
 
 
@@ -68,3 +68,32 @@ def _release(text: str) -> tuple[int, ...]:
 
 def _text(release: tuple[int, ...]) -> str:
     return ".".join(str(part) for part in release)
+
+
+# --- what differs ---
+
+
+_NUMBA = _release(version("numba"))
+
+RELOADS = _NUMBA >= (0, 63)
+"""Whether code that Numba caches can say what must be loaded before it runs (`_reload_init`)."""
+
+NOT_CAPTURED = frozenset({b"captures(none)", b"nocapture"})
+"""How LLVM 22 and 20 write that a function keeps no copy of a pointer; both read the second."""
+
+_POINTER_ADD = re.compile(
+    r"(?P<kept> (?P<start>%\S+) = ptrtoint ptr (?P<pointer>\S+) to i64(?:, !dbg !\d+)?\n"
+    r" +(?P<sum>%\S+) = add i64 (?P=start), (?P<offset>[^,\s]+)(?:, !dbg !\d+)?\n"
+    r" +%\S+ = )inttoptr i64 (?P=sum) to ptr"
+)
+
+
+def with_pointers(text: str) -> str:
+    """A module as lowered, with addresses computed from pointers.
+
+    Numba before 0.67 makes integers of them in `cgutils.pointer_add`, which says as little of the
+    memory as any integer; later it emits the `getelementptr` that is put here.
+    """
+    if _NUMBA >= (0, 67):
+        return text
+    return _POINTER_ADD.sub(r"\g<kept>getelementptr i8, ptr \g<pointer>, i64 \g<offset>", text)

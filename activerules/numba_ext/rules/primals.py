@@ -18,6 +18,7 @@ from typing import Any
 from numba.core import types
 
 from activerules.ir.llvm.names import in_symbols
+from activerules.numba_ext.codegen.numba_versions import NOT_CAPTURED
 from activerules.numba_ext.rules.typing import checked_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.abi import flatten
@@ -62,7 +63,7 @@ def _may_share(marked: MarkedCall) -> bool:
     for found in marked.signature.args:
         slots = flatten(found)
         data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
-        may_share |= any(b"captures(none)" not in marked.promises[k] for k in data)
+        may_share |= any(NOT_CAPTURED.isdisjoint(marked.promises[k]) for k in data)
         may_share |= is_object(found)
         start += len(slots)
     return may_share and isinstance(marked.result_type, types.Array)

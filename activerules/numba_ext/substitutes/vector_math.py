@@ -11,6 +11,8 @@ from functools import cache
 
 from llvmlite import binding
 
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+
 _NAMES = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2"),
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "hypot", "cbrt", "erf"),
@@ -32,8 +34,10 @@ def load() -> ctypes.CDLL | None:
 
 @cache
 def vector_forms() -> dict[str, str]:
-    """The symbols for vectors of four doubles, by the name of the scalar function."""
-    library = load()
+    """The symbols for vectors of four doubles, by the name of the scalar function; none where code
+    that Numba caches could not ask for the library.
+    """
+    library = load() if RELOADS else None
     if library is None or not binding.get_host_cpu_features().get("avx2"):
         return {}
     symbols = {name: f"_ZGVdN4{'vv' if name in _OF_TWO else 'v'}_{name}" for name in _NAMES}

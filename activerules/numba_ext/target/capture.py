@@ -31,6 +31,7 @@ from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.numba_ext.codegen.numba_versions import with_pointers
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.substitutes.visible import with_definitions
 from activerules.numba_ext.target import (
@@ -199,7 +200,7 @@ def _session(rules: RuleView) -> Session:
 
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module, text = _with_resolved_recursion(session, result.library._final_module)
-    text = with_definitions(text)
+    text = with_pointers(with_definitions(text))
     marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
     text = _MARKED.sub(rf"declare {_STATUS} i32 @\g<name>(ptr", text)
     if not _NO_VALUE.search(text):

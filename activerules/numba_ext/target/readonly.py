@@ -77,7 +77,7 @@ def _with_inputs(text: str) -> str:
         head, name, parameters, tail = match.groups()
         each = parameters.split(", ")
         for k in BLAS_INPUTS[name]:
-            each[k] = f"ptr captures(none) readonly{each[k].removeprefix('ptr')}"
+            each[k] = f"ptr nocapture readonly{each[k].removeprefix('ptr')}"
         return f"{head}{name}({', '.join(each)}){tail}"
 
     return _DECLARATION.sub(declare, text)

@@ -153,10 +153,9 @@ declare(
             for suffix in ("", "f")
         },
         declarations={  # reading the shape of an array tells nothing about its other fields
-            _NOCOPY_RESHAPE: f"declare i32 @{_NOCOPY_RESHAPE}(i64, ptr captures(none) readonly, "
-            "ptr captures(none) readonly, i64, ptr captures(none) readonly, "
-            "ptr captures(none) writeonly, i64, i32) nounwind willreturn "
-            "memory(argmem: readwrite)",
+            _NOCOPY_RESHAPE: f"declare i32 @{_NOCOPY_RESHAPE}(i64, ptr nocapture readonly, "
+            "ptr nocapture readonly, i64, ptr nocapture readonly, ptr nocapture writeonly, "
+            "i64, i32) nounwind willreturn memory(argmem: readwrite)",
         },
         confined=frozenset({_MAKES_ROOM, _GIVES_ROOM_BACK}),
         refused=tuple(

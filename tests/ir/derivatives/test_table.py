@@ -70,8 +70,10 @@ INSTRUCTION_DOMAINS = {
 INTRINSICS = (
     "sqrt sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 exp10 log log2 log10 pow powi "
     "fabs copysign floor ceil trunc rint nearbyint round roundeven fma fmuladd minnum maxnum "
-    "minimum maximum minimumnum maximumnum ldexp canonicalize arithmetic.fence"
+    "minimum maximum ldexp canonicalize arithmetic.fence"
 ).split()
+if ll.llvm_version_info >= (21,):  # LLVM 20 returns the other operand
+    INTRINSICS += ["minimumnum", "maximumnum"]
 SYMBOLS = [
     *(f"llvm.{name}.f64" for name in INTRINSICS),
     *(f"llvm.{name}.f32" for name in INTRINSICS),
