@@ -55,8 +55,7 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By name, as pickling libraries do with modules that are only that: Numba with functions
-        that call Python."""
+        """Pickle by name, as cloudpickle does with modules that are no more than that."""
         return import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:

@@ -135,8 +135,8 @@ class Mode:
         reassociate  sums and products may be evaluated in another order, as with
                      `fastmath={"reassoc"}`, in the code of the derivative only.
         vector_math  sin, exp and the like in loops may call the vector functions of the C library
-                     (libmvec: within 4 units in the last place), where the machine has them; not with
-                     Numba 0.62, whose cached code cannot ask for a library.
+                     (libmvec: within 4 units in the last place), where the machine has them; not
+                     with Numba 0.62, whose cached code cannot ask for a library.
         """
         names = ("reassociate",) * reassociate + ("vector_math",) * vector_math
         return replace(self, options=self.options | set(names))
