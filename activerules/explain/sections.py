@@ -18,7 +18,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     calls = _counted([_call(call, here) for call in report.rules])
     rules = ("calls with rules", "none", calls)
     rows: list[Row] = [*report.fallbacks]
-    tried = [("refused at first, and tried in another way", "", rows)] if rows else []
+    tried = [("refused at first, then done differently", "", rows)] if rows else []
     if report.forward:
         return [rules, *tried]
     return [

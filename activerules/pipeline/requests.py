@@ -139,7 +139,7 @@ def _pointees(
     analyses. Structs of one type start at the same address or do not overlap. Arrays may be views
     of one another, so no address is computed from the start of one of many arrays.
     """
-    pieces: dict[object, Pointee] = {}
+    pointees: dict[object, Pointee] = {}
     start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
     for inner in inner_of(found):
         ty = inner.numba_type
@@ -152,9 +152,9 @@ def _pointees(
             private=_private(ty),
             declared=declared_of(ty),
         )
-        pieces[one.group] = one
-        pieces |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, ItemMemory))
-    return pieces
+        pointees[one.group] = one
+        pointees |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, ItemMemory))
+    return pointees
 
 
 def _is_start(role: str, leaf: types.Type) -> bool:
@@ -280,8 +280,8 @@ def _holds_floats(captured: Captured, number: int) -> bool:
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
-    pieces = (*facts.request.parameters, *facts.request.pointees)
-    return frozenset(p.memory for p in pieces if argument_of(p.group) == number)
+    found = (*facts.request.parameters, *facts.request.pointees)
+    return frozenset(p.memory for p in found if argument_of(p.group) == number)
 
 
 def is_written(facts: Facts, number: int) -> bool:

@@ -42,9 +42,9 @@ def warn_unserved(
         warn_once(
             UndeclaredDataWarning,
             f"the rule of {found.name} is not run at {line}: nothing active goes in and comes out "
-            "there, and the function uses more than its arguments. If its data passes by another "
-            "way, say so: sends=, receives= of augmented_primal, forward or rrule.register; "
-            "sends=() if it does not. Help: python -m activerules help UndeclaredDataWarning",
+            "there, and the function uses more than its arguments. If data bypasses the arguments, "
+            "declare it by sends=, receives= of augmented_primal, forward or rrule.register; "
+            "sends=() if none does. Help: python -m activerules help UndeclaredDataWarning",
             line,
         )
 

@@ -120,8 +120,8 @@ class _ValueWriter:
         if isinstance(value, type) or not hasattr(plain, "__code__"):
             return _name_of(value)
         options = sorted(map(str, getattr(inner, "targetoptions", {}).items()))
-        said = repr(value) if derived and is_of_library(type(value).__module__) else ""
-        own = f"{type(value).__qualname__} {getattr(value, '__name__', '')} {said} {options}"
+        shown = repr(value) if derived and is_of_library(type(value).__module__) else ""
+        own = f"{type(value).__qualname__} {getattr(value, '__name__', '')} {shown} {options}"
         return f"{own} {self._once(plain, lambda: self._function(plain))}"
 
     def _once(self, value: Any, write: Callable[[], str], read: _Reads = _NOTHING_READ) -> str:

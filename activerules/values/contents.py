@@ -110,8 +110,8 @@ def entries_of(context: Context, builder: Builder, found: Any, values: Sequence[
 
 def _items_of_list(builder: Builder, array: Callable[..., Any], lp: Any) -> Any:
     lp = _set(builder, lp)
-    place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
-    length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
+    address = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
+    length = builder.load(builder.bitcast(address, cgutils.intp_t.as_pointer()))
     return array(lp, LIST_ITEMS, length, cgutils.intp_t(0))
 
 
@@ -132,10 +132,10 @@ def _array_at(
     origin: Any,
 ) -> Any:
     """An array that borrows the memory behind a pointer in a struct, from item `origin` on."""
-    place = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
+    address = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
-    start = builder.load(builder.bitcast(place, array.data.type.as_pointer()))
+    start = builder.load(builder.bitcast(address, array.data.type.as_pointer()))
     data = builder.gep(start, [origin])
     _borrow(builder, array, data, length, itemsize)
     return array._getvalue()
@@ -183,11 +183,11 @@ def each_address(
     pointer_type = context.get_data_type(items.item_type).as_pointer()
     with ExitStack() as inside:
         loop = inside.enter_context(cgutils.for_range(builder, count))
-        places = [builder.gep(array.data, [loop.index]) for array in made]
+        addresses = [builder.gep(array.data, [loop.index]) for array in made]
         if isinstance(found, types.DictType):
             # the hash of an entry that was removed is -1
-            hash_ = builder.load(builder.bitcast(places[0], cgutils.intp_t.as_pointer()))
+            hash_ = builder.load(builder.bitcast(addresses[0], cgutils.intp_t.as_pointer()))
             is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))
             inside.enter_context(builder.if_then(is_used))
         offset = cgutils.intp_t(items.offset)
-        yield tuple([cgutils.pointer_add(builder, one, offset, pointer_type) for one in places])
+        yield tuple([cgutils.pointer_add(builder, one, offset, pointer_type) for one in addresses])

@@ -311,7 +311,7 @@ define void @activerules.dict.remove(ptr %d, i64 %hash, i64 %ix) {{
   ret void
 }}
 
-; give `other` the places of keys that `d` has: whether they have the same keys
+; reorder `other` so that its keys have the indices they have in `d`; false if the keys differ
 define i1 @activerules.dict.match(ptr %d, ptr %other) noinline {{
   %none.d = icmp eq ptr %d, null
   %none.other = icmp eq ptr %other, null
@@ -457,7 +457,7 @@ unset:
   ret i64 0
 }}
 
-; a number that changes when keys, or the places of their values, do; looks into it first (K3)
+; a number that changes when keys, or the indices of their entries, do; establishes K2 first (K3)
 define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
   %unset = icmp eq ptr %d, null
   br i1 %unset, label %done, label %set

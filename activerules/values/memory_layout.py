@@ -224,10 +224,10 @@ class _Part:
             pointers = _LIST_POINTERS
         else:
             return None
-        placed: list[tuple[int, PointerKind]] = [
+        in_period: list[tuple[int, PointerKind]] = [
             (self._of_element(k), kind) for k, kind in pointers
         ]
-        return Inner(self.path, self.node.numba_type, tuple(placed))
+        return Inner(self.path, self.node.numba_type, tuple(in_period))
 
     def _of_element(self, k: int) -> int:
         return self.offset + _element_offset(self.llvm, k)

@@ -176,7 +176,7 @@ def test_what_was_tried_in_place_of_what_was_refused():
     ((tried, refused),) = report.fallbacks
     assert tried == "a scratch shadow for `x0`"
     assert refused
-    assert "refused at first, and tried in another way" in str(report)
+    assert "refused at first, then done differently" in str(report)
     assert tried in str(report)
 
 

@@ -248,7 +248,7 @@ def test_what_a_list_holds_in_the_end(unfreed):
 
     one, zero = np.ones((2, 2))
     for items, shadows in (((one, one), (zero, zero)), ((one[:1], one), (zero[:1], zero))):
-        run = refused(ar.NotYetSupported, "in another way", List(items), List(shadows), 0.5)
+        run = refused(ar.NotYetSupported, "by another path", List(items), List(shadows), 0.5)
         run()
     a = rows([1.0], [2.0])
     refused(ValueError, "above", a, ar.make_zero(a), 1.5)()

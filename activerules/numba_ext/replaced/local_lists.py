@@ -33,13 +33,13 @@ from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
 _SHARED = (
-    "one list is reached in two ways, and it is changed",
-    "each way has a shadow, and one final value",
+    "a list that is changed is reached by two paths",
+    "each path has a shadow of its own, and both have the same final value",
     "pass a list of its own",
 )
 _OTHER_WAY = (
-    "an array that is replaced in a Duplicated list is also reached in another way",
-    "its shadow has the cotangent of what is in its place in the end, and of the array itself",
+    "an array that is replaced in a Duplicated list is also reached by another path",
+    "its shadow has the cotangents of both the array itself and the one that replaces it",
     "write into the array: rows[k][:] = x",
 )
 REFUSALS = (_SHARED, _OTHER_WAY)

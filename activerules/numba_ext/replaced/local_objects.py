@@ -32,13 +32,13 @@ from activerules.values.walk import new_object
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
 _SHARED = (
-    "one object is reached in two ways, and arrays in it are replaced",
-    "each way has a shadow, and one final value",
+    "an object in which arrays are replaced is reached by two paths",
+    "each path has a shadow of its own, and both have the same final value",
     "pass an object of its own",
 )
 _OTHER_WAY = (
-    "an array that is replaced in a Duplicated object is also reached in another way",
-    "its shadow has the cotangent of what is in the field in the end, and of the array itself",
+    "an array that is replaced in a Duplicated object is also reached by another path",
+    "its shadow has the cotangents of both the array itself and the one that replaces it",
     "write into the array: self.field[:] = x",
 )
 _REPLACED = (
@@ -302,8 +302,8 @@ def _require_plain(returned: Any) -> None:
     if layout_of(returned).is_container:
         raise NotYetSupported(
             "a function that replaces arrays in a Duplicated object returns an object or list",
-            why="it may return the object, in whose place there is a copy while it runs",
-            instead=["return the arrays of it"],
+            why="it may return the object, which is replaced by a copy while it runs",
+            instead=["return the arrays in it"],
         )
 
 

@@ -29,8 +29,8 @@ from activerules.rules.rule import Half
 from activerules.rules.written import function_from, over_elements
 
 _FIELD = "an array in a Duplicated object is replaced by one of another shape"
-_COTANGENT = "its shadow is not zero, and has the cotangent of what is in the field in the end"
-_TANGENT = "the shadow has no place for the tangent of what is in the field in the end"
+_COTANGENT = "its shadow is not zero, and has the cotangent of the final array in the field"
+_TANGENT = "the shadow has no room for the tangent of the final array in the field"
 _ZERO = "set its shadow to zero before"
 _SAME = "replace it by an array of its shape"
 
