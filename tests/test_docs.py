@@ -136,10 +136,10 @@ def test_every_decision_is_in_the_index():
 
 
 def test_every_decision_has_a_status():
-    """Accepted, or superseded by a page that exists; numbers without a page are told of there."""
+    """Accepted, or superseded by a page that exists; numbers without a page are listed in the index."""
     folder = ROOT / "docs" / "decisions"
     pages = {page.name[:4]: page.read_text() for page in folder.glob("0*.md")}
-    merged = (folder / "index.md").read_text().partition("## Numbers that were merged")[2]
+    merged = (folder / "index.md").read_text().partition("## Merged pages")[2]
     for number, page in pages.items():
         status = re.match(rf"# {number} .+\n\nStatus: (Accepted|Superseded by \[\d{{4}}\])", page)
         assert status, number
