@@ -136,7 +136,7 @@ def test_every_decision_is_in_the_index():
 
 
 def test_every_decision_has_a_status():
-    """Accepted, or superseded by a page that exists; numbers without a page are listed in the index."""
+    """Accepted, or superseded by a page that exists; the index lists numbers without a page."""
     folder = ROOT / "docs" / "decisions"
     pages = {page.name[:4]: page.read_text() for page in folder.glob("0*.md")}
     merged = (folder / "index.md").read_text().partition("## Merged pages")[2]
