@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from activerules.ir.normal.normalise import normalise
+from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.target.capture import Captured, capture
 from activerules.rules.library import decompositions, eigen, leastsquares
 from activerules.rules.registry import Treatment

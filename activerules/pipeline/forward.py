@@ -17,10 +17,10 @@ from activerules.fallbacks import Fallback, recorded
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.generate.assemble import generate_forward
 from activerules.ir.llvm.model import Module
-from activerules.ir.normal.normalise import normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.plan.marked import only_returned
+from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler

@@ -19,12 +19,12 @@ from activerules.ir.generate.gradient import uses_tape
 from activerules.ir.generate.split import memory_size
 from activerules.ir.generate.widen import widened
 from activerules.ir.llvm.model import Function, Module
-from activerules.ir.normal.normalise import normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
+from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler

@@ -12,7 +12,7 @@ import pytest
 
 from activerules.errors import FloatBitsInInteger, MixedActivity, UnsupportedIR
 from activerules.ir.foreign.differentiate import differentiate
-from activerules.ir.normal.normalise import target_machine
+from activerules.ir.text.normalise import target_machine
 from tests.ir import test_forward_random as forward
 from tests.ir import test_random_programs as reverse
 from tests.ir.harness import compile_text

@@ -13,10 +13,10 @@ import pytest
 from activerules.ir.generate.assemble import assemble, generate
 from activerules.ir.llvm.model import Module
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.normal.normalise import exposed, normalise
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
+from activerules.ir.text.normalise import exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.interpreter import Interpreter
 from tests.ir.nests import Nest, ReadingNest

@@ -37,11 +37,11 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.verbatim import attribute_groups, of_machine, spelt_out
 from activerules.ir.llvm.verify import verified
-from activerules.ir.normal.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import make_forward_plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request, ReturnKind
+from activerules.ir.text.normalise import canonical, exposed, inline_all, normalise
 
 _ROUNDS = 4
 _MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)

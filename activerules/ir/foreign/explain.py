@@ -12,11 +12,11 @@ from activerules.ir.foreign.by_value import copies_at_entry
 from activerules.ir.foreign.differentiate import own_name, read_request
 from activerules.ir.foreign.escaped_names import Escaped
 from activerules.ir.foreign.scalable import refuse_scalable
-from activerules.ir.normal.normalise import canonical, exposed, normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.layout import make_layout
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.rendering import render_plan
+from activerules.ir.text.normalise import canonical, exposed, normalise
 
 
 def explain(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 
-from activerules.ir.normal.handlers import DEFINITION
+from activerules.ir.text.handlers import DEFINITION
 
 _NAME = re.compile(r"@(\"[^\"]*\"|[-\w.$]+)")
 _VARIABLE = re.compile(r"^@(?P<name>\"[^\"]*\"|[-\w.$]+) = [^\n]*", re.MULTILINE)

@@ -13,7 +13,7 @@ import re
 from activerules.errors import UnsupportedIR
 from activerules.ir.foreign.never_returning import reached, with_declared
 from activerules.ir.llvm.names import plain_name
-from activerules.ir.normal.handlers import DEFINITION
+from activerules.ir.text.handlers import DEFINITION
 
 _TYPE = re.compile(r"^(%(?:\"[^\"]*\"|[-\w.$]+)) = type (.*)$", re.MULTILINE)
 _SCALABLE = re.compile(r"<vscale x \d+ x [^>]+>+|target\(\"aarch64\.svcount\"\)")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from activerules.ir.llvm.model import Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal.comparisons import restore_comparisons
 from activerules.ir.normal.devirtualise import devirtualise
-from activerules.ir.normal.equalities import restore_comparisons
 from activerules.ir.normal.float_bits import restore_floats
 from activerules.ir.normal.growing_stack import from_heap
-from activerules.ir.normal.normalise import simple_loops
 from activerules.ir.normal.one_entry import enter_once
 from activerules.ir.normal.promises import keep_promises
 from activerules.ir.normal.scalarise import scalarise
 from activerules.ir.normal.short_axes import plain_subscripts
+from activerules.ir.text.normalise import simple_loops
 
 
 def read_module(text: str, function: str) -> Module:

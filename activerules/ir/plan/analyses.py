@@ -2,7 +2,7 @@
 
 Needs       a Request, the summaries of its module, the control flow and the live blocks
 Gives       `Analyses`: each made when it is first asked for, and made anew where a rewrite has
-            changed what it is about; `summaries_of`: of the module
+            changed what it is about; `prepared`: behind the rewrites; `summaries_of`: of the module
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.plan.pointees import changes_pointers, without_pointees
 from activerules.ir.plan.request import Request
+from activerules.ir.rewrite.prepare import prepare
 
 
 class Analyses:
@@ -95,6 +96,15 @@ class Analyses:
                             if o.kind in {"allocation", "result"}:
                                 found[o] = Declared.array_of(argument.element)
         return found
+
+
+def prepared(request: Request, summaries: ModuleSummaries) -> Analyses:
+    """The analyses of the function of a request, which is rewritten in place first."""
+    return prepare(
+        request.function,
+        lambda flow, returns: Analyses(request, summaries, flow, returns),
+        status=request.returns == "status",
+    )
 
 
 def summaries_of(request: Request) -> ModuleSummaries:

@@ -30,11 +30,10 @@ from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
-from activerules.ir.plan.analyses import summaries_of
+from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse
 from activerules.ir.plan.marked import activities_of, choosing_for, is_read, site_of
-from activerules.ir.plan.prepare import prepare
 from activerules.ir.plan.request import Request
 
 _CARRIED = {"load", "phi", "select", "freeze"}
@@ -95,7 +94,7 @@ def _plan_one(
     request: Request, family: Family, summaries: ModuleSummaries
 ) -> Callable[..., ForwardPlan]:
     """What makes the plan of one function, given the plans of those it calls."""
-    facts = analyse(prepare(request, summaries))
+    facts = analyse(prepared(request, summaries))
     rules: dict[Instruction, ForwardRuleCall] = {}
     derived: dict[Instruction, CalleeUse] = {}
     for block in facts.flow.order:

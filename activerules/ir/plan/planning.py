@@ -38,7 +38,7 @@ from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
-from activerules.ir.plan.analyses import Analyses, summaries_of
+from activerules.ir.plan.analyses import Analyses, prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse
 from activerules.ir.plan.marked import (
@@ -51,7 +51,6 @@ from activerules.ir.plan.marked import (
 )
 from activerules.ir.plan.ownership import MADE, plan_ownership, refuse_leaving
 from activerules.ir.plan.plan import Plan, home_of
-from activerules.ir.plan.prepare import prepare
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal, used_across_blocks
 from activerules.ir.plan.shadow_copies import mirrored, undone_copies
@@ -73,13 +72,13 @@ def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
     family = Family(request)
     summaries = summaries_of(request)
     if rewritten is None:
-        known = prepare(request, summaries)
+        known = prepared(request, summaries)
     else:
         known = Analyses(request, summaries, rewritten.flow, rewritten.returns)
     with_pairs = _Planner(analyse(known), family).decide()
 
     def plan_callee(one: Request) -> Plan:
-        return _Planner(analyse(prepare(one, summaries)), family).decide()(pairs=())
+        return _Planner(analyse(prepared(one, summaries)), family).decide()(pairs=())
 
     return with_pairs(pairs=plan_callees(family, plan_callee))
 

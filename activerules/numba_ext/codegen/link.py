@@ -29,6 +29,7 @@ from numba.core.environment import lookup_environment
 from numba.core.runtime.nrt import rtsys
 
 from activerules.errors import UnknownCall, UnsupportedIR
+from activerules.ir.text.symbols import is_loaded, renamed
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 
@@ -82,7 +83,7 @@ def make_source(target_context: Any, name: str, text: str, called: Mapping[str, 
              compiles they are marked calls.
     """
     for symbol, marked in called.items():
-        text = re.sub(rf'@"?{re.escape(symbol)}"?(?![\w.$])', f"@{marked.symbol}", text)
+        text = renamed(text, symbol, marked.symbol)
         target_context.enter(marked)
     library = target_context.codegen().create_library(name)
     library.add_llvm_module(_parse(name, text))
@@ -132,7 +133,7 @@ def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, t
     """
     if environment.consts or any(f.name.startswith(_UNWRAPS) for f in module.functions):
         return True
-    return re.search(rf'= load [^\n]*@"?{re.escape(variable)}\b', text) is not None
+    return is_loaded(text, variable)
 
 
 def is_bound_to_process(module: Any) -> bool:

@@ -42,7 +42,7 @@ import numba
 from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
 
-from activerules.ir.normal.normalise import scalar_tuning, target_machine
+from activerules.ir.text.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.codegen.link import is_bound_to_process, leave_to_caller
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED

@@ -15,7 +15,6 @@ Capture may be called from several threads, and from inside a compile of Numba.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +27,20 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
+from activerules.ir.text.symbols import (
+    called,
+    globals_named,
+    resolved,
+    with_definitions,
+    with_results,
+    with_statuses,
+)
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.codegen.numba_versions import with_pointers
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
-from activerules.numba_ext.substitutes.visible import with_definitions
+from activerules.numba_ext.substitutes.visible import DEFINITIONS, NEEDED
 from activerules.numba_ext.target import (
     implementations,  # noqa: F401  (registers what it implements)
     symbols,  # noqa: F401  (what Numba's functions are to the engine)
@@ -67,12 +74,6 @@ class LoweredArgument:
     parameters: tuple[int, ...]
 
 
-# Each begins with a text that is rare in a module, so that the search skips most of it quickly.
-_MARKED = re.compile(rf"declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr")
-_RULED = re.compile(rf"@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(")
-_ENVIRONMENT = re.compile(rf'({ENVIRONMENT_PREFIX}[^"\s]*)"? = ')
-_NO_VALUE = re.compile(r"ret i32 -[23]\b")
-_NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
 _STATUS = "range(i32 -1, 2147483647)"
 """The return status of a function, unless its result is Optional or it is a generator: never that
 of None. Marked calls qualify. Given the range, LLVM removes the test for None and its branch."""
@@ -200,11 +201,10 @@ def _session(rules: RuleView) -> Session:
 
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module, text = _with_resolved_recursion(session, result.library._final_module)
-    text = with_pointers(with_definitions(text))
-    marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
-    text = _MARKED.sub(rf"declare {_STATUS} i32 @\g<name>(ptr", text)
-    if not _NO_VALUE.search(text):
-        text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
+    text = with_pointers(with_definitions(text, DEFINITIONS, NEEDED))
+    marked = {name: session.calls.get(name) for name in called(text, SYMBOL_PREFIX)}
+    text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)
+    text = with_statuses(text, _STATUS, parameter="retptr", unless="-[23]")
     return Captured(
         text=text,
         symbol=result.fndesc.llvm_func_name,
@@ -234,7 +234,7 @@ def _arguments(
 
 
 def _environments(text: str) -> dict[str, Any]:
-    found = {name: lookup_environment(name) for name in _ENVIRONMENT.findall(text)}
+    found = {name: lookup_environment(name) for name in globals_named(text, ENVIRONMENT_PREFIX)}
     return {name: environment for name, environment in found.items() if environment is not None}
 
 
@@ -256,8 +256,7 @@ def _with_resolved_recursion(
         # function as unused.
         module.link_in(session.libraries[name]._final_module, preserve=True)
         module.get_function(name).linkage = "linkonce_odr"
-    declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'
-    return module, re.sub(declaration, r'\1 internal constant ptr @"\2"', str(module))
+    return module, resolved(str(module), _UNRESOLVED)
 
 
 def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:

@@ -13,13 +13,13 @@ memory lead to: the items of a list, the arrays of an object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.normal.effects import effect_of
+from activerules.ir.text.symbols import has_unnamed, names_in
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.target.symbols import (
     BLAS_RESULTS,
@@ -35,8 +35,10 @@ _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivative
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
-_NO_ADDRESS = re.compile(r"i(1|8|16|32)|(half|float|double)|<\d+ x (half|float|double)>")
-"""Types whose values are neither a pointer nor part of one that the next store completes."""
+_FLOATS = ("half", "float", "double")
+_NO_ADDRESS = frozenset({"i1", "i8", "i16", "i32", *_FLOATS})
+"""Types whose values are neither a pointer nor part of one that the next store completes; nor are
+vectors of floats."""
 
 
 def only_reads(function: Any) -> bool:
@@ -54,11 +56,6 @@ def replaces_pointers(function: Any, *, lists: bool = True) -> bool:
     return not _Function(function, numbers=True, allowed=allowed).is_harmless()
 
 
-_BESIDE = re.compile(r"\binttoptr\b|\bcall\b[^@\n]*? %[^\s(]+\(")
-"""In the text of a function: pointers made from integers, and calls through pointers."""
-_NAMED = re.compile(r'@(?:"([^"]+)"|([-\w.$]+))')
-
-
 def is_closed(function: Any) -> bool:
     """Whether all data enters and leaves a function through its arguments and its result.
 
@@ -70,10 +67,9 @@ def is_closed(function: Any) -> bool:
     work = [function]
     while work:
         text = str(work.pop())
-        if _BESIDE.search(text):
+        if has_unnamed(text):
             return False
-        for quoted, plain in _NAMED.findall(text):
-            name = quoted or plain
+        for name in names_in(text):
             if name in seen:
                 continue
             seen.add(name)
@@ -141,10 +137,11 @@ class _Function:
 
     def _is_number(self, value: Any) -> bool:
         """Whether a stored value is a number, and neither a pointer nor part of one."""
-        if _NO_ADDRESS.fullmatch(str(value.type)):
+        kind = str(value.type)
+        if kind in _NO_ADDRESS or (kind[0] == "<" and kind[:-1].endswith(_FLOATS)):
             return True
         made = self.by_name.get(value.name)
-        return str(value.type) == "i64" and made is not None and made.opcode in _COUNTING
+        return kind == "i64" and made is not None and made.opcode in _COUNTING
 
     def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
         if is_pure_call(name) or is_inactive_math(name) or name in READING | self.allowed:

@@ -12,7 +12,6 @@ result of `np.ascontiguousarray(x)` write into them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,13 +19,11 @@ import llvmlite.binding as llvm
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from activerules.ir.normal.normalise import target_machine
+from activerules.ir.text.normalise import target_machine
+from activerules.ir.text.symbols import with_parameters
 from activerules.numba_ext.target.symbols import BLAS_INPUTS
 from activerules.values.kinds import items_of
 
-_DECLARATION = re.compile(
-    rf"^(declare [^@\n]*@)({'|'.join(BLAS_INPUTS)})\(([^\n]*)\)([^)\n]*)$", re.MULTILINE
-)
 # The field of Numba's array structure that points to the items.
 _DATA = 4
 
@@ -57,7 +54,9 @@ def _data_pointers(path: str, found: types.Type) -> Iterator[str]:
 def _proved(compiled: Any) -> dict[str, frozenset[bytes]]:
     """The attributes of each parameter after LLVM's passes, which run on a copy."""
     name = compiled.fndesc.llvm_func_name
-    module = llvm.parse_assembly(_with_inputs(str(compiled.library._get_module_for_linking())))
+    text = str(compiled.library._get_module_for_linking())
+    # BLAS wrappers only read these operands
+    module = llvm.parse_assembly(with_parameters(text, BLAS_INPUTS, "nocapture readonly"))
     for function in module.functions:
         # LLVM proves nothing about a definition that the linker may replace.
         if not function.is_declaration:
@@ -68,16 +67,3 @@ def _proved(compiled: Any) -> dict[str, frozenset[bytes]]:
     builder.getModulePassManager().run(module, builder)
     arguments = module.get_function(name).arguments
     return {argument.name: frozenset(argument.attributes) for argument in arguments}
-
-
-def _with_inputs(text: str) -> str:
-    """The text with declarations of BLAS wrappers that say which operands they only read."""
-
-    def declare(match: re.Match[str]) -> str:
-        head, name, parameters, tail = match.groups()
-        each = parameters.split(", ")
-        for k in BLAS_INPUTS[name]:
-            each[k] = f"ptr nocapture readonly{each[k].removeprefix('ptr')}"
-        return f"{head}{name}({', '.join(each)}){tail}"
-
-    return _DECLARATION.sub(declare, text)

@@ -10,10 +10,10 @@ import pytest
 from activerules.errors import ActiverulesError, MixedActivity, UnknownCall
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.normal.normalise import canonical, exposed, normalise
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
+from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import Active, Const, Duplicated
 from tests.ir.random_programs import Generator, lower
 

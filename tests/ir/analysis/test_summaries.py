@@ -3,7 +3,7 @@
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.summaries import ModuleSummaries, Variant
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.normal.normalise import normalise
+from activerules.ir.text.normalise import normalise
 
 LAST = """
 define double @g0(ptr %p, ptr %q, double %x) noinline {

@@ -7,7 +7,7 @@ import pytest
 
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function, print_instruction, print_module, structure
-from activerules.ir.normal.normalise import target_machine
+from activerules.ir.text.normalise import target_machine
 from corpus import HELPER_IS_MARKED, captured, normalised
 from corpus_functions import CORPUS
 

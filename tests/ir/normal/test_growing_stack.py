@@ -13,7 +13,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.normal import normal_form
 from activerules.ir.normal.growing_stack import from_heap
-from activerules.ir.normal.normalise import canonical, exposed, normalise
+from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import compile_text
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -14,11 +14,11 @@ from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.foreign.differentiate import _read, read_request
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.normal.normalise import canonical
 from activerules.ir.plan.analyses import Analyses, summaries_of
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Pointee
+from activerules.ir.text.normalise import canonical
 from tests.ir.random_programs import Generator, TooLong, evaluate, lower, make_inputs
 
 ACTIVITIES = [Duplicated, Duplicated, Const, Const, Active, Active]

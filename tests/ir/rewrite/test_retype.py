@@ -6,8 +6,8 @@ import pytest
 
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
-from activerules.ir.normal.normalise import canonical, exposed, normalise
 from activerules.ir.rewrite.retype import retype_float_copies
+from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.analysis.types.test_value_types import _types, _with_copies
 from tests.ir.random_programs import Generator, TooLong, evaluate, lower, make_inputs
 from tests.ir.same_results import assert_same_bits

@@ -14,8 +14,8 @@ from activerules.ir.llvm.cfg import Loop, control_flow
 from activerules.ir.llvm.model import Argument, Function, Instruction
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.normal import normal_form
-from activerules.ir.normal.normalise import normalise
 from activerules.ir.rewrite.decide import decide
+from activerules.ir.text.normalise import normalise
 from tests.ir.interpreter import Interpreter
 from tests.ir.nests import Nest
 

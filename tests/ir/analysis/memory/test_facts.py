@@ -22,7 +22,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.types import I32, I64, PTR, VOID, size_of
 from activerules.ir.normal import normal_form
-from activerules.ir.normal.normalise import canonical, exposed, normalise
+from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.random_programs import LENGTH, Generator, TooLong, evaluate, lower, make_inputs
 

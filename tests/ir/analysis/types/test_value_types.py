@@ -22,7 +22,7 @@ from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.types import DOUBLE
 from activerules.ir.normal import normal_form
-from activerules.ir.normal.normalise import canonical, exposed, normalise
+from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.bits_interpreter import CELL, BitsInterpreter, Unsupported
 from tests.ir.harness import compile_text
 from tests.ir.program_idioms import make

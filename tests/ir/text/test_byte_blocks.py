@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from activerules.ir.normal.byte_blocks import as_copies
+from activerules.ir.text.byte_blocks import as_copies
 from tests.ir.harness import compile_text
 
 MOVED = """

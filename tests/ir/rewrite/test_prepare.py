@@ -10,12 +10,11 @@ import pytest
 from activerules.ir.foreign.differentiate import read_request
 from activerules.ir.generate.assemble import generate
 from activerules.ir.llvm.printer import print_function
-from activerules.ir.normal.normalise import normalise
 from activerules.ir.normal.reading import read_module
-from activerules.ir.plan.analyses import summaries_of
+from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.facts import analyse
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.prepare import prepare
+from activerules.ir.text.normalise import normalise
 from tests.ir.test_differentiate_cases import read_case
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -32,7 +31,7 @@ def request_of(name: str):
 def test_g1_behind_it_nothing_changes_the_function(name):
     request = request_of(name)
     as_parsed = print_function(request.function)
-    facts = analyse(prepare(request, summaries_of(request)))
+    facts = analyse(prepared(request, summaries_of(request)))
     rewritten = print_function(request.function)
     assert rewritten != as_parsed
     plan = make_plan(request, rewritten=facts)

@@ -5,18 +5,16 @@ lost. So while LLVM optimises, equalities are calls of unknown functions; afterw
 comparisons again. LLVM also makes an equality of `x <= 2.0` and `x >= 2.0`: if it did, it runs
 again, with all comparisons hidden.
 
-Needs       the text of a module; for `restore_comparisons`, the parsed module after LLVM's passes
-Gives       `hide_comparisons(text)`, `has_new_equality(text)`, `restore_comparisons(module)`
+Needs       the text of a module
+Gives       `hide_comparisons(text)`, `has_new_equality(text)`; `ir/normal/comparisons` restores
+            what was hidden
 Invariants  Q1  no equality of a float and a constant but zero is left to LLVM; at zero it replaces
                 nothing, since -0.0 == 0.0
-            Q2  a restored comparison is the hidden one, except for its fast-math flags
 """
 
 from __future__ import annotations
 
 import re
-
-from activerules.ir.llvm.model import Module
 
 HIDDEN_COMPARISON = "activerules.fcmp."
 EQUALITIES = "oeq|une|ueq|one"
@@ -64,19 +62,6 @@ def has_new_equality(text: str) -> bool:
         if any(not _ZERO.fullmatch(o) and not _INFINITE.fullmatch(o) for o in constants):
             return True
     return False
-
-
-def restore_comparisons(module: Module) -> None:
-    """Replace the calls by the comparisons that they hid, in place."""
-    for function in module.defined():
-        for i in function.instructions():
-            name = i.callee_name if i.opcode == "call" else None
-            if name is not None and name.startswith(HIDDEN_COMPARISON):
-                i.opcode, i.callee = "fcmp", None
-                i.attributes = {
-                    "predicate": name.removeprefix(HIDDEN_COMPARISON).split(".")[0],
-                    **{k: v for k, v in i.attributes.items() if k in {"metadata", "location"}},
-                }
 
 
 def _operand(match: re.Match[str], side: str) -> str:

@@ -22,10 +22,10 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.normal.byte_blocks import as_copies
 from activerules.ir.normal.effects import language
-from activerules.ir.normal.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
-from activerules.ir.normal.handlers import DEFINITION, catching
+from activerules.ir.text.byte_blocks import as_copies
+from activerules.ir.text.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
+from activerules.ir.text.handlers import DEFINITION, catching
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 

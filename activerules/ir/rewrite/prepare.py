@@ -1,0 +1,97 @@
+"""The rewriting stage: a function is brought to the form that is analysed, planned and derived.
+
+Needs       a parsed function, and its analyses, made when they are asked for (`AnalysesOnDemand`)
+Gives       `prepare`: the function changed in place, and those of its analyses that the rewrites
+            asked for and that still hold
+Invariants  G1  when it returns, nothing changes the function any more
+
+Every rewrite is right whether arguments overlap or not: the plans for both share the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal, Protocol, TypeVar
+
+from activerules.ir.analysis.loops.dependence import Dependence
+from activerules.ir.analysis.loops.integers import Integers
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.shapes import ShapesIn
+from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
+from activerules.ir.llvm.cfg import ControlFlow, control_flow
+from activerules.ir.llvm.model import Function
+from activerules.ir.normal import normal_form
+from activerules.ir.rewrite.decide import decide
+from activerules.ir.rewrite.forward_loads import forward_loads
+from activerules.ir.rewrite.retype import retype_float_copies, retype_pointer_copies
+
+
+class AnalysesOnDemand(Protocol):
+    """What rewrites ask of a function, and what they make out of date."""
+
+    @cached_property
+    def integers(self) -> Integers:
+        """What its integers are."""
+        ...
+
+    @cached_property
+    def memory(self) -> MemoryFacts:
+        """What its pointers lead to, and who writes there."""
+        ...
+
+    @cached_property
+    def types(self) -> ValueTypes:
+        """Where floats are."""
+        ...
+
+    @property
+    def shapes(self) -> Callable[[], ShapesIn]:
+        """The shapes of memory."""
+        ...
+
+    def renew(self, name: Literal["integers", "memory", "types"], /) -> None:
+        """Make this anew, when it is next asked for."""
+        ...
+
+    def drop_changed_pointees(self) -> None:
+        """Let nothing be declared behind pointers that the function may change."""
+        ...
+
+
+A = TypeVar("A", bound=AnalysesOnDemand)
+
+
+def prepare(
+    function: Function, analyses_of: Callable[[ControlFlow, Returns], A], *, status: bool
+) -> A:
+    """Rewrite, each rewrite once; none of them changes the control flow.
+
+    Behind each one, what it makes out of date is given up: what integers are where they are
+    computed otherwise or elsewhere, what points where with a pointer that was an integer, where
+    floats are with a float that was. A load that is moved, or repeats another, leads nowhere else.
+
+    status   the function returns an integer that is 0 for success
+
+    Raises `UnsupportedIR` for a function that is not in normal form.
+    """
+    normal_form.tidy(function)
+    flow = control_flow(function)
+    returns = analyse_returns(function, flow, status=status)
+    normal_form.check(function, flow, returns.live)
+    known = analyses_of(flow, returns)
+    if decide(function, known.integers):
+        known.renew("integers")
+    known.drop_changed_pointees()
+    if known.memory.integer_sources and retype_pointer_copies(
+        function, analyse_value_types(function, known.memory, {}, known.shapes)
+    ):
+        known.renew("memory")
+    anywhere = replace(known.memory, disjoint=False)
+    if forward_loads(function, flow, anywhere, Dependence(known.integers), returns.live):
+        known.renew("integers")
+    if retype_float_copies(function, known.types):
+        known.renew("types")
+    return known
