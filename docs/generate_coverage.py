@@ -26,10 +26,10 @@ sys.path.insert(0, str(TESTS))
 
 HEAD = """# Coverage
 
-What Numba supports of NumPy and Python, and what becomes of it in a gradient. Every row was run:
-its program (of the float arrays and floats named in `tests/supported/inputs.py`,
-returning a weighted sum of the result) was differentiated with all float arguments active and
-compared with finite differences.
+The parts of NumPy and Python that Numba supports, and whether they can be differentiated. Every row
+was run: its program (of the float arrays and floats named in `tests/supported/inputs.py`, returning
+a weighted sum of the result) was differentiated with all float arguments active and compared with
+finite differences.
 
 | outcome | meaning |
 |---|---|

@@ -72,7 +72,7 @@ def gradient(kind: Kind) -> Found:
 
 
 def argument_of_rule(kind: Kind) -> Found:
-    """`autodiff(Reverse, …)` of a function that calls one with a rule, by `v` and `y`"""
+    """`autodiff(Reverse, …)` of a caller of a function with a rule, with respect to `v` and `y`"""
     program = calling_rule(kind)
     v, dv = kind.of(X), kind.of(BEFORE)
     found = ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(v, dv), ar.Active(Y))
@@ -115,7 +115,7 @@ def made(kind: Kind) -> Program:
 
 
 def result_of_rule(kind: Kind) -> Found:
-    """`grad` of a function that uses what one with a rule returns, by `x` and `y`"""
+    """`grad` of a function that uses the result of one with a rule, with respect to `x` and `y`"""
     make, pull, use = kind.make, kind.pull, kind.use
 
     @njit
@@ -164,7 +164,7 @@ def jacobian_of(kind: Kind) -> Found:
 
 
 def nested(kind: Kind) -> Found:
-    """`autodiff(Reverse, …)` of one that returns `grad(use, 1)(v, y) * y`, by `v` and `y`"""
+    """`autodiff(Reverse, …)` of `grad(use, 1)(v, y) * y`, with respect to `v` and `y`"""
     use = kind.use
     slope = njit(lambda v, y: ar.grad(use, argnums=1)(v, y) * y)
     v, dv = kind.of(X), kind.of(BEFORE)
