@@ -103,7 +103,7 @@ def described(x, k=2.0):
         ),
     ],
 )
-def test_what_is_made_says_what_it_is(made, expected, about):
+def test_derivatives_say_what_they_are(made, expected, about):
     assert repr(made) == expected
     assert about in made.__doc__
     assert made.__doc__.endswith("A line through zero.")
@@ -128,7 +128,7 @@ def typed(x: float, k: int = 2) -> float:
         (ar.checkpoint(typed), "(x: float, k: int = 2) -> float"),
     ],
 )
-def test_what_is_made_has_the_signature_of_the_function(made, parameters):
+def test_derivatives_have_the_signature_of_the_function(made, parameters):
     assert str(inspect.signature(made)) == parameters
     assert inspect.unwrap(made) is typed
     assert made.__name__.endswith("typed")
@@ -208,7 +208,7 @@ def test_the_functions_own_exception_leaves_shadows_alone():
     assert derivative == 3.0
 
 
-def test_what_numba_cannot_compile_is_not_compilable():
+def test_functions_numba_cannot_compile_are_not_compilable():
     def unknown(x):
         return undefined_name(x)  # noqa: F821
 
@@ -239,13 +239,13 @@ def bare(x):
         (lambda: bare(np.ones(3)), "Duplicated(x, make_zero(x))"),
     ],
 )
-def test_nothing_is_marked(run, marked):
+def test_calls_without_a_marked_argument_are_refused(run, marked):
     with pytest.raises(ar.ActivityError, match="is marked, so that there is no deriv") as caught:
         run()
     assert f"Either  {marked}\n" in str(caught.value)
 
 
-def test_that_nothing_is_differentiated_may_be_meant():
+def test_const_annotations_alone_are_allowed():
     assert ar.autodiff(ar.ReverseWithPrimal, wave, ar.Const(2.0)) == ((None,), wave(2.0))
 
 
@@ -267,7 +267,7 @@ class Series:
         (np.ma.array([1.0]), "x.filled(0.0)"),
     ],
 )
-def test_what_is_no_array_of_numbers_is_told_how_to_be_one(given, instead):
+def test_values_that_are_not_arrays_are_refused_with_what_to_write(given, instead):
     calls = [
         lambda: ar.grad(energy)(given),
         lambda: ar.jvp(energy, (given,), (given,)),
@@ -298,7 +298,7 @@ def writes_a_global(x):
     ("f", "instead"),
     [(imports_inside, "import modules above the function"), (writes_a_global, "numba.njit(")],
 )
-def test_what_numba_refuses_as_bytecode_is_not_compilable(f, instead):
+def test_bytecode_numba_refuses_is_not_compilable(f, instead):
     with pytest.raises(ar.NotCompilable, match="Use of unsupported opcode") as caught:
         ar.grad(njit(lambda x: f(x)))(1.0)
     assert instead in str(caught.value)

@@ -61,7 +61,7 @@ def eighth_powers(x):
     return (b * b).sum()
 
 
-def test_of_an_array_that_is_replaced_in_a_loop():
+def test_hessian_of_an_array_that_is_replaced_in_a_loop():
     np.testing.assert_allclose(ar.hvp(eighth_powers, X, V), 56.0 * X**6 * V, rtol=1e-12)
 
 
@@ -111,7 +111,7 @@ class TestArrays:
 
         assert inside(X, V) == pytest.approx(expected.sum())
 
-    def test_hessian_by_several_arguments(self):
+    def test_hessian_with_respect_to_several_arguments(self):
         x = X.copy()
         (xx, xs), (sx, ss) = ar.hessian(rosenbrock, argnums=(0, 1))(x, 3.0)
         np.testing.assert_allclose(xx, hessian_of_rosenbrock(X, 3.0), rtol=1e-12)
@@ -296,7 +296,7 @@ address = ctypes.cast(ctypes.CDLL("libm.so.6").cos, ctypes.c_void_p).value
 cosine = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
 
 
-def test_a_pair_alone_for_what_has_no_body():
+def test_second_derivatives_of_a_pair_without_a_body():
     """Second derivatives differentiate the pair; in forward mode nothing is known of it."""
 
     @njit

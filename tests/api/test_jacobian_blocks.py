@@ -76,7 +76,7 @@ def energy(spring, a):
     return spring.stiffness**2 * (spring.rest**3).sum() * a + spring.turns
 
 
-def test_hessian_by_a_tuple_and_a_number():
+def test_hessian_with_respect_to_a_tuple_and_a_number():
     (k, r, _), a = SPRING, 1.5
     by_spring, (by_a_spring, by_a) = ar.hessian(energy, (0, 1))(SPRING, a)
     cubes = (r**3).sum()
@@ -112,7 +112,7 @@ def cubes_of(items, s):
     return total
 
 
-def test_by_a_list_it_is_that_by_an_array():
+def test_jacobian_with_respect_to_a_list_is_that_for_an_array():
     x, s = np.array([0.5, 1.5, -2.0]), 2.0
     items = List(x)
     expected = s * s * (np.outer(x, [1, 0, 0]) + x[0] * np.eye(3))
@@ -121,7 +121,7 @@ def test_by_a_list_it_is_that_by_an_array():
     assert list(items) == list(x)
 
 
-def test_hessian_by_a_list():
+def test_hessian_with_respect_to_a_list():
     x = np.array([0.5, 1.5, -2.0])
     found = ar.hessian(cubes_of)(List(x), 2.0)
     np.testing.assert_allclose(found, np.diag(12.0 * x), rtol=1e-13)
@@ -137,7 +137,7 @@ def as_floats(x):
     return not_holomorphic(x.view(np.complex128)).view(np.float64)
 
 
-def test_complex_by_complex_is_asked_for_in_floats():
+def test_complex_by_complex_jacobians_are_refused_with_a_form_in_floats():
     z = np.array([1.0 + 2.0j, 0.3 - 1.0j])
     with pytest.raises(ar.ActivityError, match=r"jacobian\(g\)\(z.view\(np.float64\)\)"):
         ar.jacrev(not_holomorphic)(z)

@@ -276,7 +276,7 @@ def test_a_list_as_result_is_refused_with_what_to_write_instead():
         ar.vjp(squares, VECTOR)
 
 
-def test_what_has_no_jacobian_is_refused():
+def test_jacobians_of_other_results_are_refused():
     with pytest.raises(ar.ActivityError, match="`n` is int64"):
         ar.jacrev(counted, 1)(VECTOR, 3, None)
     with pytest.raises(ar.UnknownOption, match="sideways"):
@@ -340,7 +340,7 @@ def test_jacobians_of_complex_results():
     np.testing.assert_allclose(by_a, [x[0] * x[1], 0.0])
 
 
-def test_jacobians_by_complex_numbers():
+def test_jacobians_with_respect_to_complex_numbers():
     """∂/∂x + i ∂/∂y, row by row the gradient of one entry."""
     z, w = np.array([1.0 + 2.0j, 0.5 - 1.0j]), 2.0 + 3.0j
     by_z, by_w = ar.jacobian(moduli, (0, 1))(z, w)
@@ -399,7 +399,7 @@ def of_an_object(x):
     return grown(held, x) + held.items[2]
 
 
-def test_a_second_sweep_finds_its_way_through_an_object_made_inside():
+def test_a_second_pullback_call_through_an_object_made_inside():
     out, pullback = ar.vjp(of_an_object, 2.0)
     assert out == 14.0
     assert [pullback(1.0), pullback(-2.0), pullback(1.0)] == [(11.0,), (-22.0,), (11.0,)]

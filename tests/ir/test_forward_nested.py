@@ -139,7 +139,7 @@ define double @f(double %x) {
 """
 
 
-def test_what_is_ignored_once_is_ignored_in_every_derivative() -> None:
+def test_ignored_values_are_ignored_in_every_derivative() -> None:
     text = differentiate(IGNORED, "f", [Duplicated], mode="forward")
     text = differentiate(text, "f.forward", [Duplicated, Const], mode="forward")
     compiled = compile_text(text)

@@ -15,7 +15,7 @@ def test_forward_agrees_with_reverse():
     assert np.isclose(slope, ar.grad(powers_in_a_loop)(x) @ v)
 
 
-def test_a_tape_of_recursion_is_walked_twice():
+def test_a_tape_of_recursion_is_swept_twice():
     """`halves` returns an array made by recursion; its pullback may be called again."""
     x = np.random.default_rng(1).normal(size=4)
     value, pull = ar.vjp(halves, x)
@@ -63,7 +63,7 @@ def sum_below_diagonal(x):
     return s
 
 
-def test_what_an_inactive_recursion_makes_is_held_by_the_tape(unfreed):
+def test_results_of_an_inactive_recursion_are_kept_by_the_tape(unfreed):
     """The reverse sweep reads the mask, which the primal has released by then."""
     x = np.arange(1.0, 1201.0).reshape(60, 20)
     expected = 2.0 * np.tril(x)
@@ -91,7 +91,7 @@ def of_pushed_arrays(x):
     return s
 
 
-def test_a_list_that_a_callee_lengthens_lets_go_of_its_tangents(unfreed):
+def test_a_list_that_a_callee_lengthens_releases_its_tangents(unfreed):
     """The sum of x and of three times its squares."""
     x, v = np.array([0.5, -1.5]), np.array([1.0, 2.0])
     assert np.isclose(ar.jvp(of_pushed_arrays, (x,), (v,))[1], (1.0 + 6.0 * x) @ v)

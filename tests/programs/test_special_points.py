@@ -133,7 +133,7 @@ BY_ARRAY = [
 
 
 @pytest.mark.parametrize(("function", "expected"), BY_ARRAY)
-def test_what_is_not_used_of_an_array_has_no_slope(function, expected):
+def test_unused_entries_of_an_array_have_no_slope(function, expected):
     np.testing.assert_allclose(ar.grad(function)(X), expected, rtol=1e-14)
 
 
@@ -144,12 +144,12 @@ ANYWHERE, AWAY_FROM_ZERO = np.array([[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 0.0]]
     ("function", "direction"),
     [(chosen, ANYWHERE), (chosen, AWAY_FROM_ZERO), (hidden_by_zero, AWAY_FROM_ZERO)],
 )
-def test_modes_agree_on_what_is_used_of_an_array(function, direction):
+def test_modes_agree_on_used_entries_of_an_array(function, direction):
     _, found = ar.jvp(function, (X,), (direction,))
     np.testing.assert_allclose(found, ar.grad(function)(X) @ direction, rtol=1e-14)
 
 
-def test_a_tape_that_is_swept_again_tells_it_anew():
+def test_a_second_sweep_of_a_tape_tracks_use_anew():
     _, pullback = ar.vjp(chosen, X)
     for cotangent in (0.0, 2.0, 0.0, -1.0):
         np.testing.assert_allclose(pullback(cotangent)[0], cotangent * np.array(BY_ARRAY[0][1]))

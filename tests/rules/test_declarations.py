@@ -78,7 +78,7 @@ def test_inactive_arguments_that_are_objects_or_records():
     assert found[2] == 4.0
 
 
-def test_an_argument_that_is_not_there():
+def test_inactive_argument_that_does_not_exist():
     with pytest.raises(RuleDefinitionError, match="no argument 'phases'"):
         ar.inactive(wave, args="phases")
     with pytest.raises(RuleDefinitionError, match="its arguments are x, phase, k"):
@@ -311,7 +311,7 @@ def test_a_result_that_is_part_of_an_argument_is_noticed(shadow_of, primal_of):
         ar.grad(program)(a)
 
 
-def test_a_result_of_its_own():
+def test_a_result_in_new_memory():
     _, program = tail_rule(zeroed, copied)
     np.testing.assert_allclose(ar.grad(program)(np.array([2.0, 3.0, 4.0])), [7.0, 2.0, 2.0])
 

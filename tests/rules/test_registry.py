@@ -298,7 +298,7 @@ class TestRefusals:
         with pytest.raises(errors.IncompleteRule, match=f"has a rule with {half}, but without"):
             found(f)
 
-    def test_what_is_not_written_as_a_rule(self):
+    def test_functions_that_are_not_written_as_rules(self):
         with pytest.raises(errors.RuleDefinitionError, match="is not a function of"):
             reverse(fresh())(lambda config: None)
         with pytest.raises(errors.RuleDefinitionError, match="is not an annotation"):
@@ -384,7 +384,7 @@ class TestHalvesThatWereNotWrittenForEachOther:
 
 
 class TestInactiveAndARule:
-    def test_the_later_one_holds(self):
+    def test_the_later_of_a_rule_and_inactive_wins(self):
         f = fresh()
         define_pair(f, Active, Active)
         inactive(f)

@@ -95,7 +95,7 @@ def test_a_pair_alone_leaves_forward_mode_to_the_library_and_the_report_says_so(
     assert found.beside == ""
 
 
-def test_it_wins_where_it_must_be_lowered_and_leaves_other_types_to_the_library():
+def test_a_users_rule_wins_when_lowered_and_leaves_other_types_to_the_library():
     define_product(np.linalg.solve, 7.0, Duplicated[Matrix])
     chosen = find(("duplicated", "const"))
     assert chosen.location.startswith(__file__)
@@ -105,7 +105,7 @@ def test_it_wins_where_it_must_be_lowered_and_leaves_other_types_to_the_library(
     assert other.lost == ""
 
 
-def test_among_those_of_users_the_most_specific_one_wins():
+def test_the_most_specific_rule_of_users_wins():
     define_product(np.linalg.solve, 7.0, Duplicated[Matrix])
     wide = len(RULES.rules_for(np.linalg.solve))
     define_product(np.linalg.solve, 8.0)
@@ -115,7 +115,7 @@ def test_among_those_of_users_the_most_specific_one_wins():
     assert all(rule.location.startswith(__file__) for rule in (types_narrow, types_wide))
 
 
-def test_one_of_the_same_signature_replaces_none_of_the_library():
+def test_a_users_rule_of_the_same_signature_replaces_none_of_the_library():
     (library,) = (r for r in RULES.rules_for(np.linalg.inv) if "reverse" in r.halves)
 
     @ar.augmented_primal(np.linalg.inv)
@@ -126,7 +126,7 @@ def test_one_of_the_same_signature_replaces_none_of_the_library():
     assert len(RULES.rules_for(np.linalg.inv)) == 3
 
 
-def test_an_opt_out_of_the_library_is_one():
+def test_an_opt_out_of_a_library_function():
     ar.opt_out(np.linalg.norm, Duplicated)
     assert RULES.treatment(np.linalg.norm, ("x",), [Vector]).reason == "opt_out"
 
@@ -145,7 +145,7 @@ def test_an_opt_out_of_the_library_is_one():
         lambda f: scalar_rule(f, lambda y, x: (x,)),
     ],
 )
-def test_what_no_compiled_code_calls_is_refused(declare):
+def test_rules_of_functions_that_compiled_code_never_calls_are_refused(declare):
     from functools import partial
 
     for wrong in ("x", np, partial(np.sum, axis=0), partial, None):

@@ -86,7 +86,7 @@ define double @f(ptr %p, ptr %q, i1 %c) {
 """
 
 
-def test_a3_what_may_hold_an_active_value_is_active_or_refused() -> None:
+def test_a3_memory_that_may_hold_an_active_value_is_active_or_refused() -> None:
     plan = _plan(normalise(exposed(canonical(MAY_ALIAS)), "f"), frozenset("xa"))
     assert plan is not None
     active = _active_names(plan)

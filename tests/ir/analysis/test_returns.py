@@ -120,7 +120,7 @@ def test_one_return_block(count: int) -> None:
         _analysed(body)
 
 
-def test_a_status_behind_a_loop_is_what_was_tested_in_it() -> None:
+def test_a_status_after_a_loop_is_the_one_tested_in_it() -> None:
     """In loop-closed form the status that leaves a loop has a phi of its own."""
     returns = _analysed("""
 entry:

@@ -67,7 +67,7 @@ def _chain(length):
 
 
 def test_a_long_chain_of_calls_is_looked_at_twice():
-    """Each function is called in two ways: with one piece of memory, and with two."""
+    """Each function is called with one object for both arguments, and with two."""
     length = 60
     summaries = _summaries(_chain(length), f"g{length - 1}")
     found = summaries.of(Variant(f"g{length - 1}", (0, 1, None), apart=True, status=False))

@@ -495,7 +495,7 @@ def test_no_row_without_a_derivative(text):
     assert row_for(_instruction(text)) is None
 
 
-def test_what_is_made_carries_no_flags():
+def test_terms_of_rows_carry_no_flags():
     declarations = {}
     for case in CASES:
         for function in _build(case, declarations).values():

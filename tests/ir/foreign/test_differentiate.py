@@ -119,20 +119,20 @@ def test_quoted_and_unnamed_values() -> None:
     check_gradient(QUOTED, "f x", [Duplicated, Active], arguments)
 
 
-def test_many_ways_into_one_block() -> None:
+def test_several_edges_into_one_block() -> None:
     count = 300
     cases = " ".join(f"i64 {k}, label %b{k}" for k in range(count))
     blocks = "\n".join(
         f"b{k}:\n  %v{k} = fmul double %x, {k}.5\n  br label %end" for k in range(count)
     )
-    ways = ", ".join(f"[ %v{k}, %b{k} ]" for k in range(count))
+    edges = ", ".join(f"[ %v{k}, %b{k} ]" for k in range(count))
     text = f"""
 define double @f(double %x, i64 %n) {{
 entry:
   switch i64 %n, label %end [ {cases} ]
 {blocks}
 end:
-  %r = phi double [ %x, %entry ], {ways}
+  %r = phi double [ %x, %entry ], {edges}
   %t = fmul double %r, %x
   ret double %t
 }}

@@ -77,7 +77,7 @@ def test_headline_repeats_what_was_asked():
     ("register", "activity"),
     [("%v", "active"), ("%scaled", "active"), ("%at", "has a shadow"), ("%next", "1")],
 )
-def test_activity_stands_behind_each_instruction(register, activity):
+def test_activity_follows_each_instruction(register, activity):
     assert line_about(section(explained_sum(), "activity"), register).endswith(activity)
 
 

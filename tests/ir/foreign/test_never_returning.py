@@ -39,7 +39,7 @@ define internal double @both(double %x) {
 """
 
 
-def test_a1_what_is_reached_through_others_that_return_keeps_its_code():
+def test_a1_functions_reached_through_others_that_return_keep_their_code():
     module = parse_module(declared_if_never_returning(PANICS, "f"))
     assert {f.name for f in module.defined()} == {"f", "called", "in_table", "both"}
     assert {f.name for f in module.functions.values() if f.is_declaration} >= {"panic", "message"}

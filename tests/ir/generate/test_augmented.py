@@ -66,7 +66,7 @@ define internal void @g(ptr %k, ptr %m) noinline {
 """
 
 
-def test_p1_it_computes_what_the_primal_computes_and_writes_the_same_memory():
+def test_p1_augmented_primal_computes_and_writes_what_the_primal_does():
     """To the last bit: the same operations, in the same order."""
     rng, compared = random.Random(5), 0
     while compared < 15:
@@ -96,7 +96,7 @@ def test_p1_it_computes_what_the_primal_computes_and_writes_the_same_memory():
         compared += 1
 
 
-def test_p2_shadow_memory_holds_no_floats_for_it():
+def test_p2_augmented_primal_touches_no_floats_in_shadows():
     """It neither reads nor writes a float there: nothing in it takes the shadow at all."""
     module = parse_module(differentiate(STRUCTURES, "f", [Duplicated, Const]))
     augmented = module.functions["f.augmented"]

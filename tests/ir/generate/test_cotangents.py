@@ -56,7 +56,7 @@ define double @slope(double %x) {
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_b1_b2_what_was_added_is_taken_once_on_every_path(n):
+def test_b1_b2_cotangents_are_taken_once_on_every_path(n):
     for opt in (0, 2):
         check_gradient(PATHS, "f", [Active, Const], [0.8, n], opt=opt)
 

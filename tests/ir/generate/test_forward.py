@@ -15,7 +15,7 @@ from tests.ir.harness import Const, Duplicated, compile_text
 ACTIVITIES = [Duplicated, Duplicated, Duplicated, Const]
 
 
-def test_f1_it_computes_what_the_primal_computes_and_writes_the_same_memory():
+def test_f1_forward_derivative_computes_and_writes_what_the_primal_does():
     compiled = compile_text(differentiate(WINDOW, "f", ACTIVITIES, "forward"), None)
     rng = np.random.default_rng(3)
     p, q, dp, dq = rng.normal(size=(4, 6))

@@ -39,7 +39,7 @@ end:
 ACTIVITIES = [Duplicated, Duplicated, Active, Const]
 
 
-def test_r1_it_writes_no_primal_memory():
+def test_r1_reverse_writes_no_primal_memory():
     module = parse_module(differentiate(WINDOW, "f", ACTIVITIES))
     reverse = module.functions["f.reverse"]
     primal = {reverse.arguments[0], reverse.arguments[2]}

@@ -35,7 +35,7 @@ def _dominates(graph: dict[int, list[int]], a: int, b: int) -> bool:
     return a == b or b not in reachable(graph, 0, without=a)
 
 
-def test_c1_order_is_a_reverse_postorder_of_what_is_reachable() -> None:
+def test_c1_order_is_a_reverse_postorder_of_reachable_blocks() -> None:
     for graph, flow in ACCEPTED:
         numbers = [_number(block) for block in flow.order]
         assert set(numbers) == reachable(graph, 0)

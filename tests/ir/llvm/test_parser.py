@@ -369,6 +369,6 @@ def test_speed():
 
 
 @pytest.mark.parametrize("text", [LOOP, NUMBERED])
-def test_p1_what_is_printed_is_parsed_to_an_equal_module(text):
+def test_p1_printed_modules_are_parsed_to_equal_ones(text):
     module = parse_module(text)
     assert structure(parse_module(print_module(module))) == structure(module)

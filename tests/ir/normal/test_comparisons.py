@@ -9,7 +9,7 @@ from tests.ir.text.test_equalities import COMPARED, comparisons
 
 
 @pytest.mark.parametrize("predicates", [EQUALITIES, ALL])
-def test_q2_what_was_hidden_is_restored_without_flags(predicates):
+def test_q2_hidden_comparisons_are_restored_without_flags(predicates):
     module = parse_module(hide_comparisons(COMPARED, predicates))
     restore_comparisons(module)
     for i in module.functions["f"].instructions():

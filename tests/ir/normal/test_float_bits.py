@@ -77,5 +77,5 @@ def test_b1_values_and_memory_keep_their_bits(c):
         assert (left[0] != start).any()
 
 
-def test_b2_an_integer_made_in_another_way_is_left_alone():
+def test_b2_other_integers_are_left_alone():
     assert print_module(restored(MADE_OTHERWISE)) == print_module(parse_module(MADE_OTHERWISE))

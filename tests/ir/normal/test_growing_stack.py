@@ -94,7 +94,7 @@ def test_g1_memory_is_released_where_the_stack_would_and_only_if_it_was_made(nam
 
 
 @pytest.mark.parametrize("text", [(CASES / "vla_never_restored.ll").read_text(), RELEASED_BEHIND])
-def test_g2_what_stays_is_refused_by_the_normal_form(text):
+def test_g2_stacks_that_stay_are_refused_by_the_normal_form(text):
     function = rewritten(text).functions["f"]
     normal_form.tidy(function)
     flow = control_flow(function)

@@ -22,7 +22,7 @@ attributes #1 = { nounwind memory(argmem: read) }
 """
 
 
-def test_p1_only_calls_of_which_it_is_said_touch_no_memory():
+def test_p1_only_calls_that_promise_it_touch_no_memory():
     module = parse_module(CALLS)
     keep_promises(module)
     calls = [i for i in module.functions["f"].instructions() if i.opcode == "call"]

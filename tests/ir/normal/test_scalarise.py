@@ -70,7 +70,7 @@ def test_s2_scalars_and_memory_keep_their_bits():
     assert left[0] != left[1]
 
 
-def test_s3_what_cannot_be_taken_apart_is_left_as_it_was():
+def test_s3_values_that_cannot_be_split_are_left_alone():
     module = scalarised(NOT_SPLIT)
     assert print_module(module) == print_module(parse_module(NOT_SPLIT))
     assert any(isinstance(i.type, VectorType) for i in module.functions["f"].instructions())

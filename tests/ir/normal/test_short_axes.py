@@ -82,7 +82,7 @@ def test_b1_subscript_is_plain_where_the_loop_has_the_length(changes):
         LEFT,
     ],
 )
-def test_b1_anything_else_stays(changes):
+def test_b1_other_subscripts_stay(changes):
     assert subscript(**changes) == "k"
 
 

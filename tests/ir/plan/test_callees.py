@@ -1,4 +1,4 @@
-"""Functions that are called: one plan for each way in which they are."""
+"""Functions that are called: one plan for each variant of a call."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def plans():
         yield plan
 
 
-def test_f1_one_name_stands_for_one_function_called_in_one_way():
+def test_f1_one_name_is_one_variant_of_one_function():
     for plan in plans():
         names = [one.request.name for one in (plan, *plan.pairs)]
         assert len(set(names)) == len(names)

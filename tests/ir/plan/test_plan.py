@@ -20,7 +20,7 @@ def test_l1_generators_run_no_analysis_and_ask_for_no_rule():
                 assert name not in {"choose", "make_plan", "plan_cache"}, path.name
 
 
-def test_l2_what_is_needed_is_kept_or_computed():
+def test_l2_needed_values_are_kept_or_computed():
     for plan, _ in random_plans():
         cache = plan.cache
         needed = set().union(*plan.needs.values())

@@ -41,7 +41,7 @@ def passed_on(x, w):
     return np.dot(roots, w) + roots[0] * roots[1]
 
 
-def test_k1_memory_that_other_code_is_given_has_ordinary_cotangents():
+def test_k1_memory_passed_to_other_code_has_ordinary_cotangents():
     check_gradient(passed_on, (np.array([0.5, 1.5, 2.5]), np.array([1.0, -2.0, 0.3])))
     gradient = ar.grad(passed_on)(np.array([0.25, 1.0, 4.0]), np.zeros(3))
     np.testing.assert_allclose(gradient, [1.0, 0.25, 0.0], rtol=1e-14)

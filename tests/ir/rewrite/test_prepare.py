@@ -28,7 +28,7 @@ def request_of(name: str):
 
 
 @pytest.mark.parametrize("name", ["pointer_copied_as_integer", "swap_as_integers"])
-def test_g1_behind_it_nothing_changes_the_function(name):
+def test_g1_after_prepare_nothing_changes_the_function(name):
     request = request_of(name)
     as_parsed = print_function(request.function)
     facts = analyse(prepared(request, summaries_of(request)))

@@ -45,7 +45,7 @@ def test_t1_every_value_has_the_bits_it_had(block):
     assert changed
 
 
-def test_t2_a_load_that_is_used_in_another_way_is_left_alone():
+def test_t2_loads_with_other_uses_are_left_alone():
     module = parse_module(USED_OTHERWISE)
     assert not rewrite(module)
     assert print_module(module) == print_module(parse_module(USED_OTHERWISE))

@@ -198,7 +198,7 @@ def explicit_of_array(conversion):
 # --- what stands on the tape, and what costs nothing ---
 
 
-def test_what_is_not_used_is_not_computed():
+def test_unused_entries_are_not_computed():
     """The cotangent of a Const argument leaves no code: no call of what it would have called."""
     conversion = RRULES.rules_for(scaled_product)[0].conversion
     from numba.core import types

@@ -66,7 +66,7 @@ def of_shape(shape):
     return np.random.gamma(shape, 2.0)
 
 
-def test_they_are_refused_where_they_are_called():
+def test_rejection_samplers_are_refused_at_the_call():
     with pytest.raises(ar.NoRuleForActivity, match=r", which rng\.chisquare calls") as caught:
         ar.grad(of_generator, argnums=1)(np.random.default_rng(1), 3.0)
     text, line = str(caught.value), of_generator.py_func.__code__.co_firstlineno + 2
@@ -79,7 +79,7 @@ def test_they_are_refused_where_they_are_called():
         ar.jvp(of_shape, (1.5,), (1.0,))
 
 
-def test_a_rule_of_the_user_takes_their_place(rules_of_this_test):
+def test_a_users_rule_replaces_a_refused_sampler(rules_of_this_test):
     @ar.augmented_primal(np.random.chisquare)
     def _(config, ret: ar.Active, df: ar.Active):
         return ar.AugmentedReturn(np.random.chisquare(df.val), None, None)

@@ -37,7 +37,7 @@ def points() -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a1_what_is_called_infeasible_has_no_solution(seed: int) -> None:
+def test_a1_infeasible_systems_have_no_solution(seed: int) -> None:
     rng = random.Random(seed)
     box = points()
     proved = 0

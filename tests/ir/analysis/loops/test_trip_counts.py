@@ -168,7 +168,7 @@ def test_t1_t3_inductions_are_affine() -> None:
 @pytest.mark.parametrize(
     "line", ["mul i64 %k, 3", "add i64 %k, %k", "xor i64 %k, 1", "sub i64 %bound, %k"]
 )
-def test_what_is_not_affine_is_no_induction(line: str) -> None:
+def test_values_that_are_not_affine_are_no_inductions(line: str) -> None:
     text = Kind("slt", 1, 64, True, False, "").text().replace("add i64 %k, 1", line)
     function = parse_module(text).functions["f"]
     flow = control_flow(function)

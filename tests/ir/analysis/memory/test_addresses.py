@@ -43,7 +43,7 @@ define void @f(i64 %i, i1 %c) {
 """
 
 
-def test_what_divides_lengths_and_subscripts():
+def test_divisors_of_lengths_and_subscripts():
     for i in parse_module(DIVIDED).functions["f"].instructions():
         if i.name and not i.name.startswith("rest"):
             assert i.name.endswith(str(divisor(i, {}))), i
@@ -86,7 +86,7 @@ def test_o3_items_are_behind_the_header_only_where_there_is_one():
     assert found["item"].may_overlap(8, found["size"], 8)
 
 
-def test_places_counted_from_places_that_are_known():
+def test_addresses_relative_to_known_addresses():
     module = parse_module(MODULE)
     known = {}
     for i in module.functions["f"].instructions():

@@ -41,11 +41,11 @@ def test_s1_a_summary_has_all_effects(body, written):
     assert {1, 2} <= {place.root for place in found.reads}
 
 
-def test_s1_of_what_is_not_known_everything_is_said():
+def test_s1_unknown_code_has_every_effect():
     assert summary("call void @unknown(ptr %p)").everything
 
 
-def test_s2_operands_of_one_group_are_one_piece_of_memory():
+def test_s2_operands_of_one_group_are_one_object():
     body = "store double %x, ptr %p"
     assert {place.root for place in summary(body).writes if not place.deep} == {0}
     together = summary("store double %x, ptr %q", (0, 0, 2))

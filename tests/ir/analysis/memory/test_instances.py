@@ -46,7 +46,7 @@ end:
 """
 
 
-def test_i1_newest_until_handed_on_or_stored():
+def test_i1_an_object_is_the_newest_until_passed_on_or_stored():
     """What leads to the site only through this iteration is its newest object; what came through
     the start of an iteration, or memory, need not be."""
     function = parse_module(MODULE).functions["f"]

@@ -50,7 +50,7 @@ def shapes_of(name: str, extra: str = "", more: str = ""):
     return summaries.shapes(function), values
 
 
-def test_h1_h2_places_of_a_tree_count_from_the_start_of_any_node():
+def test_h1_h2_offsets_in_a_tree_count_from_the_start_of_any_node():
     for name, size, side in (("g", "at", "below"), ("f", "", "side")):
         shapes, values = shapes_of(name)
         if size:
@@ -70,12 +70,12 @@ def test_h1_h2_places_of_a_tree_count_from_the_start_of_any_node():
         "store ptr %root, ptr %given\n  call void @unknown(ptr %given)",
     ],
 )
-def test_h3_nothing_is_known_of_what_others_reach(extra: str):
+def test_h3_nothing_is_known_of_memory_that_others_reach(extra: str):
     shapes, values = shapes_of("g", extra)
     assert shapes.may_hold(values["at"], I64, "float")
 
 
-def test_what_is_copied_is_at_the_new_place():
+def test_copies_transfer_contents_to_the_new_offset():
     """As integers, or as bytes; the rest of the node is not touched by it."""
     for extra, at in (
         ("%bits = load i64, ptr %child\n  store i64 %bits, ptr %given", 0),

@@ -61,7 +61,7 @@ define void @f(ptr %x, ptr %y) {
 )
 
 
-def test_c1_what_is_known_of_memory_holds_for_its_copies():
+def test_c1_facts_about_memory_hold_for_its_copies():
     for opt in (0, 2):
         text = THROUGH.replace("CHANGE", "")
         check_gradient(
@@ -86,7 +86,7 @@ def test_c3_a_copy_that_ends_inside_of_a_float_is_refused_or_nan():
         assert np.isfinite(np.concatenate(arrays[1::2])).all() == is_known, count
 
 
-def test_c4_of_memory_that_is_only_copied_floats_are_where_the_copies_begin():
+def test_c4_memory_that_is_only_copied_has_floats_where_copies_begin():
     """Doubles, if the caller has doubles there: the shadow moves as the memory does."""
     with pytest.raises(UnsupportedIR):
         differentiate(ONLY_COPIED.replace("END", "store i8 1, ptr %m"), "f", [Duplicated] * 2)
