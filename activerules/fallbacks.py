@@ -1,4 +1,4 @@
-"""What is tried when a derivative is refused.
+"""Fallbacks: other attempts when a derivative is refused.
 
     with_fallbacks(attempt, first, on=refusals, other=what to try after a refusal)
 

@@ -173,7 +173,7 @@ BY_NAME: dict[str, type[Annotation]] = {
 
 
 def is_annotation_class(item: object) -> bool:
-    """Tell whether `item` is an annotation class, such as `Active` (not `Active(1.0)`)."""
+    """Return whether `item` is an annotation class, such as `Active` (not `Active(1.0)`)."""
     return isinstance(item, type) and issubclass(item, Annotation)
 
 

@@ -228,7 +228,7 @@ class NotImplementedTangent(AbstractTangent):
 
 
 def is_zero(tangent: Any) -> bool:
-    """Tell whether a tangent is symbolically zero: ZeroTangent, NoTangent or None."""
+    """Return whether a tangent is symbolically zero: ZeroTangent, NoTangent or None."""
     return tangent is None or isinstance(tangent, _Zero)
 
 

@@ -133,7 +133,7 @@ def extern(x: Any) -> Any:
 
 
 def is_inplaceable_destination(x: Any) -> bool:
-    """Tell whether `add_inplace` may add to the memory of `x`: a writable array of floats."""
+    """Return whether `add_inplace` may add to the memory of `x`: a writable array of floats."""
     return is_array(x) and x.flags.writeable and np.issubdtype(x.dtype, np.inexact)
 
 

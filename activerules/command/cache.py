@@ -17,12 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder",
         nargs="*",
         type=Path,
-        help="of your own modules as well: rules with cache=True are kept beside them",
+        help="folders of your own modules: rules with cache=True are stored beside them",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say what there is, or remove it."""
+    """Print the number and size of the compiled rules, or remove them."""
     missing = [folder for folder in options.folder if not folder.is_dir()]
     if missing:
         raise CommandError(f"there is no folder {missing[0]}")
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def described(more: Sequence[Path] = ()) -> Iterator[str]:
-    """A line per folder that rules are kept in."""
+    """A line for each folder with compiled rules."""
     for folder in [*folders(), *more]:
         files = stored_in(folder)
         size = sum(file.stat().st_size for file in files)

@@ -111,7 +111,7 @@ def _cells(one: Comparison) -> tuple[str, str, str]:
 
 
 def _require_jitted(function: Any) -> Any:
-    """Raise `NotCompilable` for plain functions and classes: compiled code is what is checked."""
+    """Raise `NotCompilable` for plain functions and classes: only compiled code is checked."""
     jitted = is_jitted(getattr(function, "dispatcher", function))
     if not jitted and (inspect.isroutine(function) or inspect.isclass(function)):
         code = getattr(function, "__code__", None)
@@ -152,7 +152,7 @@ def _comparisons(
         ) from error
 
 
-# --- what the arguments stand for ---
+# --- arguments ---
 
 
 def _read(asked: Any, rng: np.random.Generator, size: int) -> tuple[Any, Any]:
@@ -191,7 +191,7 @@ def _random(found: Any, rng: np.random.Generator, size: int) -> Any:
 
 
 def _random_array(found: types.Array, rng: np.random.Generator, size: int) -> Any:
-    """An array of the layout; of integers, subscripts of an array of `size`."""
+    """An array of this type; integers are valid subscripts of an array of `size`."""
     shape = (size,) * found.ndim
     match found.dtype:
         case types.Float() | types.Complex():

@@ -1,4 +1,4 @@
-"""`python -m activerules info`: what a bug report needs."""
+"""`python -m activerules info`: the facts that a bug report needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SETTINGS = ("ACTIVERULES_", "NUMBA_")
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Add no arguments: the command has none."""
 
 
 def run(_options: argparse.Namespace) -> int:
@@ -45,6 +45,6 @@ def _version(package: str) -> str:
 
 
 def _usable() -> int | None:
-    """How many processors the process may use, where the system says so."""
+    """The number of processors the process may use; None if the system does not tell."""
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable else os.cpu_count()

@@ -1,4 +1,4 @@
-"""`python -m activerules`: the table of commands, and what happens to their errors."""
+"""`python -m activerules`: the table of commands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from activerules.errors import ActiverulesError
 
 # name, module, what it does
 COMMANDS = {
-    "explain": ("activerules.command.explain", "say how a derivative comes about; nothing is run"),
+    "explain": ("activerules.command.explain", "report how a derivative is computed; run nothing"),
     "check": ("activerules.command.check", "compare a gradient with finite differences"),
     "info": ("activerules.command.info", "print versions, processor and caches"),
-    "cache": ("activerules.command.cache", "say what is kept on disk, and remove it"),
+    "cache": ("activerules.command.cache", "list the compiled rules on disk, or remove them"),
     "help": ("activerules.command.help", "print the help page of an error"),
 }
 _EPILOG = """exit status: 0; 1 if a gradient is wrong (check); 2 for errors

@@ -1,4 +1,4 @@
-"""What is written on the command line: functions of modules, annotations, values, files."""
+"""Reading command-line arguments: functions of modules, annotations, values, files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _imported(source: str, load: Callable[[], Any]) -> Any:
         raise CommandError(
             f"{source} cannot be imported: {type(error).__name__}: {error}",
             where=_place_of(error),
-            why="the module of a function is imported, so all that it does at import is done",
+            why="the module of a function is imported, which runs its code",
         ) from error
 
 
@@ -115,14 +115,14 @@ def read_argument(written: str) -> Any:
 def _evaluated(written: str, more: dict[str, Any]) -> Any:
     names: dict[str, Any] = {name: getattr(types, name) for name in types.__all__}
     names |= {kind.__name__: kind for kind in (*KINDS, Annotation, types.Tuple, types.UniTuple)}
-    # The command line belongs to whoever runs the command: there is no one to guard against.
+    # the command line comes from whoever runs the command: there is no one to guard against
     return eval(written, {"__builtins__": {}}, names | more)
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file as a whole. Raises `CommandError` if that is not possible; then nothing is left.
+    """Write a whole file. Raises `CommandError` if that is not possible, and then leaves nothing.
 
-    A file that is there is replaced when all is written; a pipe or device is written to.
+    An existing file is replaced once everything is written; a pipe or device is written to.
     """
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

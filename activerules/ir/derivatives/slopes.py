@@ -1,4 +1,4 @@
-"""Where a zero cotangent could meet a slope that is infinite or NaN.
+"""Operands whose slope may be infinite or NaN where the cotangent is zero.
 
 `is_finite`   the slope is a number whatever the arguments are: no zero meets an infinity
 `is_steep`    the slope may be infinite or NaN although the values it is computed from are finite:

@@ -69,7 +69,7 @@ class Analyses:
         return analyse_value_types(self.request.function, self.memory, declared, self.shapes)
 
     def renew(self, *names: str) -> None:
-        """Make these anew, when they are next asked for."""
+        """Discard these; they are computed again when next asked for."""
         for name in names:
             self.__dict__.pop(name, None)
 

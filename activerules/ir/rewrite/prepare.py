@@ -57,7 +57,7 @@ class AnalysesOnDemand(Protocol):
         ...
 
     def drop_changed_pointees(self) -> None:
-        """Let nothing be declared behind pointers that the function may change."""
+        """Withdraw the declarations of memory behind pointers that the function may change."""
         ...
 
 
@@ -67,11 +67,11 @@ A = TypeVar("A", bound=AnalysesOnDemand)
 def prepare(
     function: Function, analyses_of: Callable[[ControlFlow, Returns], A], *, status: bool
 ) -> A:
-    """Rewrite, each rewrite once; none of them changes the control flow.
+    """Run each rewrite once; none of them changes the control flow.
 
-    Behind each one, what it makes out of date is given up: what integers are where they are
-    computed otherwise or elsewhere, what points where with a pointer that was an integer, where
-    floats are with a float that was. A load that is moved, or repeats another, leads nowhere else.
+    The analyses that a rewrite invalidates are discarded after it: `integers` if integers are
+    computed differently or elsewhere, `memory` if an integer became a pointer, `types` if one
+    became a float. Moving a load, or removing a repeated one, changes no pointer's targets.
 
     status   the function returns an integer that is 0 for success
 

@@ -1,7 +1,7 @@
 """Functions and globals in the text of a module, found and changed by name.
 
 Needs       the text of a module as LLVM prints it; the names are the caller's
-Gives       who is called and defined: `called`, `globals_named`, `names_in`, `is_loaded`
+Gives       the functions called and defined: `called`, `globals_named`, `names_in`, `is_loaded`
             declarations changed: `with_definitions`, `with_parameters`, `with_results`
             pointers that Numba or a program resolves by name: `resolved`
 Cost        one search of the text each, which begins with a word that is rare in it
@@ -27,7 +27,7 @@ def globals_named(text: str, prefix: str) -> list[str]:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """Every function and global variable named in the text, as often as it is."""
+    """The name of every function and global variable in the text, once per occurrence."""
     for quoted, plain in _NAMED.findall(text):
         yield quoted or plain
 
@@ -71,7 +71,7 @@ def with_definitions(text: str, definitions: Mapping[str, str], needed: Mapping[
 
 
 def with_parameters(text: str, positions: Mapping[str, Collection[int]], attributes: str) -> str:
-    """`text` with attributes for pointer parameters of declared functions: per name, which."""
+    """`text` with attributes for pointer parameters of declared functions, given by position."""
 
     def declare(match: re.Match[str]) -> str:
         head, name, parameters, tail = match.groups()

@@ -1,6 +1,6 @@
-"""What every derivative may call, as one text of LLVM IR: `TEXT`.
+"""The functions that any derivative may call, as one text of LLVM IR: `TEXT`.
 
-Loaded where the first derivative is linked: its parts come with Numba's implementations of NumPy.
+Loaded when the first derivative is linked: its parts come with Numba's implementations of NumPy.
 """
 
 from activerules.ir.tape.runtime import STACK_TEXT

@@ -79,7 +79,7 @@ RELOADS = _NUMBA >= (0, 63)
 """Whether code that Numba caches can say what must be loaded before it runs (`_reload_init`)."""
 
 NOT_CAPTURED = frozenset({b"captures(none)", b"nocapture"})
-"""How LLVM 22 and 20 write that a function keeps no copy of a pointer; both read the second."""
+"""How LLVM 22 and 20 write that a function does not capture a pointer; both read the second."""
 
 _POINTER_ADD = re.compile(
     r"(?P<kept> (?P<start>%\S+) = ptrtoint ptr (?P<pointer>\S+) to i64(?:, !dbg !\d+)?\n"
@@ -91,8 +91,8 @@ _POINTER_ADD = re.compile(
 def with_pointers(text: str) -> str:
     """A module as lowered, with addresses computed from pointers.
 
-    Numba before 0.67 makes integers of them in `cgutils.pointer_add`, which says as little of the
-    memory as any integer; later it emits the `getelementptr` that is put here.
+    Before 0.67, Numba's `cgutils.pointer_add` goes through integers, from which no memory can be
+    inferred; since then it emits the `getelementptr` that is inserted here.
     """
     if _NUMBA >= (0, 67):
         return text

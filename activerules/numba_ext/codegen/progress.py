@@ -1,8 +1,8 @@
-"""What a long compile is doing, on the last line of a terminal.
+"""The progress of a long compilation, on the last line of a terminal.
 
-After two seconds a line on stderr names the function and the stage; it is removed in the end.
-Nothing is printed if stderr is no terminal, or `ACTIVERULES_PROGRESS=0` is set. What comes after
-the stages of a derivative, while Numba still compiles the function that calls it, is LLVM's work.
+After two seconds a line on stderr names the function and the stage; it is removed at the end.
+Nothing is printed if stderr is not a terminal, or if `ACTIVERULES_PROGRESS=0` is set. After the
+stages of a derivative, while Numba still compiles the function that calls it, LLVM is at work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOCK = "numba:compiler_lock"
 
 
 class Progress(Listener):
-    """Says what is done since more than `after` seconds, anew every `every` seconds."""
+    """Prints what has taken longer than `after` seconds, and again every `every` seconds."""
 
     def __init__(self, after: float = 2.0, every: float = 0.25) -> None:
         self._after, self._every = after, every
@@ -39,7 +39,7 @@ class Progress(Listener):
 
     @contextmanager
     def stage(self, function: str, name: str) -> Generator[None]:
-        """While a stage of the derivative of a function runs."""
+        """A context for a stage in the derivation of a function."""
         if not _wanted():
             yield
             return
@@ -59,10 +59,10 @@ class Progress(Listener):
                 self._clear_if_over()
 
     def on_start(self, event: Any) -> None:
-        """Nothing is told of a thread that waits for Numba's lock."""
+        """Do nothing: the thread may only be waiting for Numba's lock."""
 
     def on_end(self, event: Any) -> None:
-        """End with the compile, when its thread gives Numba's lock back."""
+        """Stop when the compiling thread releases Numba's lock."""
         if self._enclosed and not global_compiler_lock.is_locked():
             with self._guard:
                 self._enclosed = False
@@ -92,7 +92,7 @@ class Progress(Listener):
             self._shown = False
 
     def _now(self) -> str:
-        """The innermost stage; whose, if a rule or another function is compiled for it."""
+        """The innermost stage, and the function if it is another one, such as a rule."""
         if not self._doing:
             return "LLVM"
         function, name = self._doing[-1]
