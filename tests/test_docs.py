@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = (ROOT / "docs", ROOT / "docs" / "howto", ROOT / "docs" / "reference")
+PAGES = [ROOT / "README.md", *(p for folder in FOLDERS for p in sorted(folder.glob("*.md")))]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 

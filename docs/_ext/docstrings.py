@@ -1,0 +1,99 @@
+"""Docstrings of activerules as reStructuredText.
+
+A docstring is plain text for `help()`: names in backticks, and sections that are a word (Arguments,
+Returns, Raises, Cost, Source) and an indented block, with entries in columns:
+
+    Arguments
+        function  an `@njit` function or a plain one; a second line
+                  stands under the first.
+"""
+
+import re
+import textwrap
+
+SECTION = re.compile(r"^(Arguments|Returns|Raises|Cost|Source|Fields)\b(?:  +(.*))?\.?$")
+ENTRY = re.compile(r"^(\S(?:[^ ]| (?! ))*?)  +(\S.*)$")
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def process(app, what, name, obj, options, lines):
+    """Rewrite the lines of a docstring in place, before Sphinx reads them."""
+    lines[:] = rewritten(lines)
+
+
+def rewritten(lines):
+    """The lines in reStructuredText, section by section and paragraph by paragraph."""
+    out, k = [], 0
+    while k < len(lines):
+        section = SECTION.match(lines[k])
+        if section:
+            block, k = _indented(lines, k + 1)
+            title, rest = section.groups()
+            if rest:
+                block = [rest, *block]
+            out += ["", f".. rubric:: {title}", "", *_block(block), ""]
+        elif lines[k].startswith("    ") and not _in_doctest(out):
+            block, k = _indented(lines, k)
+            out += ["", *_block(block), ""]
+        else:
+            out.append(lines[k] if lines[k].startswith(">>>") else _inline(lines[k]))
+            k += 1
+    return out
+
+
+def _in_doctest(out):
+    """Whether the last paragraph is an example, whose output may be indented."""
+    for line in reversed(out):
+        if not line.strip():
+            return False
+        if line.startswith(">>>"):
+            return True
+    return False
+
+
+def _indented(lines, k):
+    """The indented lines from k on, without their indent, and where they end."""
+    start = k
+    while k < len(lines) and (not lines[k].strip() or lines[k].startswith("    ")):
+        k += 1
+    block = textwrap.dedent("\n".join(lines[start:k])).strip("\n").splitlines()
+    return block, k
+
+
+def _block(block):
+    """Entries in columns become a definition list; anything else is paragraphs."""
+    out, column = [], None
+    for line in block:
+        entry = ENTRY.match(line)
+        if entry and (column is None or line[column - 1] == " "):
+            column = entry.start(2)
+            out += ["", _term(entry[1]), "   " + _inline(entry[2])]
+        elif column is not None and line.startswith(" ") and line.strip():
+            out.append("   " + _inline(line.strip()))
+        else:
+            column = None
+            out.append(_inline(line.strip()))
+    return out
+
+
+def _term(text):
+    """The name of an entry, as code."""
+    return f"``{text.strip('`')}``"
+
+
+def _inline(line):
+    """Code in single backticks is code; signs that mean something to Sphinx mean themselves."""
+    parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
+    return "".join(
+        f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([*|\\])(?=\S)|_\b", _escaped, part)
+        for part in parts
+    )
+
+
+def _escaped(match):
+    return "\\" + match[0]
