@@ -19,8 +19,8 @@ help:
 	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
 	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"
-	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
-	@echo "make docs     build the documentation, warnings are errors"
+	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and docs/performance.md"
+	@echo "make docs     run the examples, build the documentation into build/docs; warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
 	@echo "make values   ask of every kind of value what can be asked of it, write docs/values.md (ARGS='list')"
@@ -65,10 +65,13 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.rule_calls --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.long_function --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.compile_arrays --results benchmarks/results.json
-	$(BIN)/python -m benchmarks.readme_table benchmarks/results.json README.md
+	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md
 
+# Blocks of the pages and of docstrings are run first; the build itself runs the gallery.
 docs: $(VENV)/.installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -n -b html docs build/docs
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_docstrings.py -k 'blocks or docstrings'
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
+	@echo "The documentation is at file://$(CURDIR)/build/docs/index.html"
 
 generate: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_errors.py
@@ -83,4 +86,4 @@ values: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_values.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/gallery docs/reference/generated .pytest_cache .ruff_cache .hypothesis

@@ -40,6 +40,12 @@ if os.environ.get("ACTIVERULES_DOCS_ONLINE"):
         "numba": ("https://numba.readthedocs.io/en/stable", None),
     }
 
+# Annotations name what is documented elsewhere, or is no part of the interface.
+nitpick_ignore_regex = [
+    ("py:class", r"(collections|numpy|numba|typing|types)\..*"),
+    ("py:class", r"[A-Z]|activerules\.\w+\..*"),
+]
+
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -62,8 +68,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1e9,
-    "image_scrapers": ("matplotlib",),
-    "matplotlib_animations": False,
+    "capture_repr": (),
+    "thumbnail_size": (480, 320),
     "write_computation_times": False,
 }
 

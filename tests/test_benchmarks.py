@@ -1,4 +1,4 @@
-"""The hand-written gradients are right, stages are timed, the tables of the README are written."""
+"""The hand-written gradients are right, stages are timed, the tables of figures are written."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from activerules.testing import gradient_fd
-from benchmarks import compile_arrays, handwritten, readme_table
+from benchmarks import compile_arrays, handwritten, speed_table
 from benchmarks.array_programs import Program, programs
 from benchmarks.stage_times import NAMES
 from programs import learning, reductions
@@ -85,8 +85,8 @@ def test_the_table_goes_between_its_marks():
             ],
         },
     }
-    page = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
-    new = readme_table.replace_table(page, results)
+    page = f"before\n{speed_table.BEGIN}\nold\n{speed_table.END}\nafter\n"
+    new = speed_table.replace_table(page, results)
     assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
     assert "hand-written: a number 1.10 ± 0.05, +1.0 ns per call." in new
     assert "A function of 500 lines: its gradient compiles in 1.50 ± 0.05 times what" in new
@@ -95,11 +95,11 @@ def test_the_table_goes_between_its_marks():
     assert "Geometric mean 1.20, largest 2.00. Medians of 5 rounds" in new
     assert "noise at most 9 %; of all seconds: LLVM 60 %, rest 40 %." in new
     assert "old" not in new
-    assert readme_table.replace_table(new, results) == new
+    assert speed_table.replace_table(new, results) == new
     assert new.startswith("before\n")
     assert new.endswith("\nafter\n")
     with pytest.raises(ValueError, match="must hold the lines"):
-        readme_table.replace_table("nothing", results)
+        speed_table.replace_table("nothing", results)
 
 
 def _scaled(x, factor):

@@ -384,7 +384,7 @@ def central_fdm(
     `scheme(f, x)` is the derivative, `scheme.estimate(f, x)` the derivative and its error. Raises
     `ValueError` if there are too few points for the derivative, or `max_range` is not positive.
 
-    >>> round(central_fdm(5)(math.exp, 0.0), 9)
+    >>> print(round(central_fdm(5)(math.exp, 0.0), 9))
     1.0
     """
     return _scheme(_central_points(order), derivative, max_range)
@@ -395,7 +395,7 @@ def forward_fdm(
 ) -> FiniteDifference:
     """Like `central_fdm`, from the point upwards: for functions that are not defined below it.
 
-    >>> round(forward_fdm(5)(math.sqrt, 1.0), 9)
+    >>> print(round(forward_fdm(5)(math.sqrt, 1.0), 9))
     0.5
     """
     return _scheme(list(range(order)), derivative, max_range)
@@ -406,7 +406,7 @@ def backward_fdm(
 ) -> FiniteDifference:
     """Like `central_fdm`, from the point downwards.
 
-    >>> round(backward_fdm(5)(math.sqrt, 1.0), 9)
+    >>> print(round(backward_fdm(5)(math.sqrt, 1.0), 9))
     0.5
     """
     return _scheme(list(range(1 - order, 1)), derivative, max_range)
@@ -418,7 +418,7 @@ def extrapolate_fdm(
     """The limit of a scheme for steps from `initial_step` down to zero, as (value, error estimate).
 
     >>> value, error = extrapolate_fdm(central_fdm(2), math.sin, 0.0)
-    >>> abs(value - 1.0) <= error < 1e-10
+    >>> print(abs(value - 1.0) <= error < 1e-10)
     True
     """
     return scheme.estimate(f, x, step=initial_step / max(1.0, abs(x)))

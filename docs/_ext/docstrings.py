@@ -29,6 +29,7 @@ def process(app, what, name, obj, options, lines):
 def rewritten(lines):
     """The lines in reStructuredText, section by section and paragraph by paragraph."""
     out, k = [], 0
+    lines = _whole_names(lines)
     while k < len(lines):
         section = SECTION.match(lines[k])
         if section:
@@ -43,6 +44,17 @@ def rewritten(lines):
         else:
             out.append(lines[k] if lines[k].startswith(">>>") else _inline(lines[k]))
             k += 1
+    return out
+
+
+def _whole_names(lines):
+    """The lines, with one that ends inside of backticks joined to the next."""
+    out = []
+    for line in lines:
+        if out and out[-1].count("`") % 2:
+            out[-1] += " " + line.strip()
+        else:
+            out.append(line)
     return out
 
 
@@ -76,6 +88,7 @@ def _block(block):
         elif column is not None and line.startswith(" ") and line.strip():
             out.append("   " + _inline(line.strip()))
         else:
+            out += [""] if column is not None else []
             column = None
             out.append(_inline(line.strip()))
     return out
@@ -88,11 +101,13 @@ def _term(text):
 
 def _inline(line):
     """Code in single backticks is code; signs that mean something to Sphinx mean themselves."""
-    parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
-    return "".join(
-        f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([*|\\])(?=\S)|_\b", _escaped, part)
-        for part in parts
-    )
+    parts = re.split(r"(``[^`]+``|`[^`]+`|(?<!\w)\*[a-z][a-z ]*\*)", line)
+    for k, part in enumerate(parts):
+        if part.startswith("`"):
+            parts[k] = f"``{part.strip('`')}``" + "\\ " * parts[k + 1][:1].isalpha()
+        elif k % 2 == 0:
+            parts[k] = re.sub(r"[*|\\](?=\S)|_\b", _escaped, part)
+    return "".join(parts)
 
 
 def _escaped(match):

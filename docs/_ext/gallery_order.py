@@ -12,4 +12,5 @@ class InOrder:
         self.src_dir = src_dir
 
     def __call__(self, name):
+        """The place of a file."""
         return ORDER.index(name.removesuffix(".py"))

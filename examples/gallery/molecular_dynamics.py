@@ -67,7 +67,7 @@ for values, name in (
     plt.plot(dt * np.arange(2000), values, label=name)
 plt.xlabel("time")
 plt.ylabel("energy")
-plt.legend()
+plt.legend(loc=(0.75, 0.55))
 drift = np.ptp(potential + kinetic) / np.ptp(potential)
 print(f"total energy varies by {drift:.2%} of what the potential energy varies by")
 

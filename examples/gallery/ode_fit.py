@@ -71,7 +71,8 @@ for parameters, style, name in ((start, "k:", "start"), (fit.x, "k-", "fit")):
 plt.plot(times, data[:, 0], "o", ms=4, color="tab:orange", label="measured")
 plt.xlabel("time")
 plt.ylabel("membrane potential")
-plt.legend(loc="upper right")
+plt.ylim(-2.5, 3.0)
+plt.legend(loc="upper center", ncols=3)
 
 # %%
 # Checks: the gradient against finite differences, the solver against SciPy's, and the truth lies

@@ -72,6 +72,7 @@ y = np.array([[0.0], [-LENGTH]]) * np.cos(path[:, 1])
 axes[1].plot(x, y, color="lightgrey")
 axes[1].plot(x[1], y[1])
 axes[1].set(title="cart and pendulum", aspect="equal")
+figure.tight_layout()
 
 # %%
 # Checks: SciPy's solver with these forces ends upright, too; and at the optimum the gradient of the

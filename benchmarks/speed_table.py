@@ -1,6 +1,6 @@
-"""Write the speed table of the README from a results file.
+"""Write the speed table of the performance page from a results file.
 
-python -m benchmarks.readme_table benchmarks/results.json README.md
+python -m benchmarks.speed_table benchmarks/results.json docs/performance.md
 """
 
 import json
