@@ -249,7 +249,7 @@ def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
     if given and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in given):
         name = getattr(function, "__name__", "f")
         raise ArityError(
-            f"{kind}({name}) returns a function, and is given what that is to be called with",
+            f"{kind}({name}) returns a function, and is passed the arguments of that function",
             why=f"the second argument of {kind} is argnums: which arguments to differentiate "
             "with respect to",
             instead=[f"{kind}({name})(x)"],

@@ -114,7 +114,7 @@ def require_copyable(name: str, found: Any) -> None:
         if layout_of(leaf).is_container:
             raise NotYetSupported(
                 f"`{name}` is {type_name(found)}, which the function writes into",
-                why="a Jacobian takes several runs of it, each with what was there before",
+                why="a Jacobian takes several runs of it, each with the original contents",
                 instead=["arrays, and tuples of them", "jvp or vjp, which run it once"],
             )
 

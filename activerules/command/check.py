@@ -118,7 +118,7 @@ def _require_jitted(function: Any) -> Any:
         raise NotCompilable(
             f"`{function.__name__}` is not an @njit function",
             where=[("defined", f"def {function.__name__}", location_of(function))] if code else [],
-            why="derivatives are made of what Numba compiles, and that is what is checked",
+            why="derivatives are made from the code that Numba compiles, and are checked for it",
             instead=["@numba.njit above its definition"],
         )
     return function

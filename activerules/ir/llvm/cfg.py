@@ -176,7 +176,7 @@ def _loops(function: Function, facts: ControlFlow) -> list[Loop]:
                 raise UnsupportedIR(
                     what=f"N7: the control flow of {function.name} is irreducible",
                     why=f"the cycle through blocks {target.name} and {block.name} is entered "
-                    "at more than one place",
+                    "in more than one block",
                     instead=["write the loop with `while` or `for`, without jumps into its middle"],
                 )
             loop = loops.setdefault(target, Loop(target, {target}))

@@ -118,7 +118,7 @@ def _refuse_frame(i: Instruction) -> None:
     if name.startswith(_OF_ONE_FRAME):
         raise refusal(
             i,
-            f"N2: {name} is about the function it stands in",
+            f"N2: {name} is about the function that contains it",
             "the derivative is another function, with other parameters and another frame",
             ["call a function that does this from one that does not, and give it a rule"],
         )
@@ -131,7 +131,7 @@ def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
         raise refusal(
             i,
             "N7: stack memory whose size is not fixed, or that is made inside a loop or branch",
-            "the reverse sweep needs it again, when it is long gone",
+            "the reverse sweep needs it after it was freed",
             ["use a fixed size in the entry block, or memory from malloc"],
         )
 

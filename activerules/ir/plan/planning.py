@@ -461,7 +461,7 @@ class _Planner:
                 raise refusal(
                     i,
                     "the address of an item of a list is kept while the list may grow",
-                    "its shadow may have moved when the reverse sweep comes by",
+                    "its shadow may have moved when the reverse sweep runs",
                     ["use an array of fixed size"],
                 )
 

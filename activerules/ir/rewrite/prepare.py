@@ -53,7 +53,7 @@ class AnalysesOnDemand(Protocol):
         ...
 
     def renew(self, name: Literal["integers", "memory", "types"], /) -> None:
-        """Make this anew, when it is next asked for."""
+        """Discard this; it is computed again when next asked for."""
         ...
 
     def drop_changed_pointees(self) -> None:

@@ -161,7 +161,7 @@ def _check_defined(module: Any, function: str) -> None:
         raise UnsupportedIR(
             what=f"the module defines no function {function}",
             why="functions it defines: " + (", ".join(defined[:10]) or "none"),
-            instead=["give the name as it stands behind `define … @`"],
+            instead=["give the name as it is written after `define … @`"],
         )
 
 

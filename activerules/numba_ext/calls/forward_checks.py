@@ -79,7 +79,7 @@ def read_forward_arguments(names: Sequence[str], found: Sequence[Any]) -> Forwar
         raise BatchWidthMismatch(
             "the arguments of one call have tangents for different widths: "
             + ", ".join(f"`{name}` {width}" for name, width in widths.items()),
-            why="all tangents are carried along together",
+            why="all tangents are computed in one sweep",
             instead=["give every argument the same number of tangents, zeros where it has none"],
         )
     arguments, shadows = zip(*read, strict=True) if read else ((), ())
@@ -97,7 +97,7 @@ def _read(name: str, found: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
     if found.kind is Active:
         raise ActivityError(
             f"`{name}` is marked Active, which is for reverse mode",
-            why="forward mode carries a tangent along with each value: it has to be given",
+            why="in forward mode each active argument needs a tangent",
             instead=[f"Duplicated({name}, tangent)", f"Const({name})"],
         )
     if found.kind not in _DUPLICATED:

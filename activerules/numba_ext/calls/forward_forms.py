@@ -80,7 +80,7 @@ def _is_wanted(marker: Any) -> bool:
     if marker in (Active, MixedDuplicated):
         raise ActivityError(
             f"a return marked {marker.__name__} is for reverse mode",
-            why="forward mode gives the tangent of the return value: it is Duplicated or Const",
+            why="forward mode computes the tangent of the return value: it is Duplicated or Const",
             instead=["Duplicated, or leave the activity of the return out"],
         )
     return marker is not Const

@@ -163,5 +163,5 @@ def require_float_primal(name: str, found: Any) -> None:
         raise NotYetSupported(
             f"the value of {name}, {type_name(found)}, together with its gradient, inside a "
             "function that is differentiated",
-            instead=["the mode without primal, and a call of the function by itself"],
+            instead=["the mode without primal, and a separate call of the function"],
         )

@@ -42,7 +42,7 @@ def of_count(dispatcher: Any, count: int) -> inspect.Signature:
     *fixed, last = signature.parameters.values()
     if last.kind is not last.VAR_POSITIONAL:
         raise NotYetSupported(
-            f"{plain.__name__} takes parameters behind a variable number of arguments",
+            f"{plain.__name__} takes parameters after a variable number of arguments",
             instead=[f"`{last.name}` before them"],
         )
     if count <= len(fixed):

@@ -65,7 +65,7 @@ def _keep_alive_reverse(config, dret: Annotation, tape, arrays: Duplicated, othe
 
 @register_jitable
 def is_another(first, last):
-    """Tell whether two arrays differ in their memory, shape or strides."""
+    """Whether two arrays differ in their memory, shape or strides."""
     return (
         first.ctypes.data != last.ctypes.data
         or first.shape != last.shape
@@ -75,7 +75,7 @@ def is_another(first, last):
 
 @register_jitable
 def has_no_target(shadow, first, last):
-    """Tell whether a nonzero cotangent would be lost."""
+    """Whether a nonzero cotangent would be lost."""
     if is_another(first, last) and shadow.shape != last.shape:
         return np.any(shadow != 0)
     return False
@@ -198,7 +198,7 @@ def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
 
 @register_jitable
 def moves(first, last):
-    """Tell whether a cotangent is moved."""
+    """Whether a cotangent is moved."""
     return is_another(first, last) and first.shape == last.shape
 
 

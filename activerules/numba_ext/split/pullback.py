@@ -180,9 +180,9 @@ def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
         if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
             raise NotYetSupported(
                 f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",
-                why="Numba takes values of this type from Python, and gives none back",
+                why="Numba takes values of this type from Python, but does not return any",
                 instead=[
-                    "pass the numbers it is made of",
+                    "pass the numbers in it",
                     "call vjp in an @njit function, or autodiff",
                 ],
             )

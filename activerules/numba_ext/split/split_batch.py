@@ -136,7 +136,7 @@ def _read_one_lane(
     if asked.result not in (Active, Const):
         raise NotYetSupported(
             f"a return marked {asked.result.__name__}, with several shadows per argument",
-            why="a rule in it wants a primal sweep for every lane",
+            why="a rule in it needs a primal sweep for every lane",
             instead=["vjp, whose pullback is called once per cotangent"],
         )
     checks.refuse_runtime_activity(asked.options, "with several shadows per argument")

@@ -363,7 +363,7 @@ def _pushed(y, dy):
 
     def in_shape(y, dy):
         if y.shape != dy.shape:
-            raise RuleReturnError("the tangent a rule gives has another shape than its result")
+            raise RuleReturnError("the tangent a rule returns has another shape than its result")
         return dy
 
     return in_shape

@@ -42,7 +42,7 @@ def dispatcher_of(function: Any) -> Any:
     if _settings.DISABLE_JIT:
         raise NotCompilable(
             what="Numba's compiler is turned off: NUMBA_DISABLE_JIT is set",
-            why="derivatives are made of the code it compiles; `njit` gives plain functions now",
+            why="derivatives are made from compiled code; `njit` now returns plain functions",
             instead=["unset it, and numba.config.DISABLE_JIT, where derivatives are taken"],
         )
     if not callable(function):  # of None and of a string `njit` would make a decorator

@@ -470,7 +470,7 @@ class Session:
         if isinstance(original, dispatcher.LiftedCode):
             raise NotYetSupported(
                 "a function with an objmode block has no derivative",
-                why="the code of the block runs in the interpreter, where nothing sees it",
+                why="the code of the block runs in the interpreter and cannot be differentiated",
                 instead=["put the block into a function of its own and give that a rule"],
             )
         options = explicit_options(original.targetoptions, checked=self._checked)
