@@ -23,7 +23,7 @@ help:
 	@echo "make docs     run the examples, build the documentation into build/docs; warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
-	@echo "make values   ask of every kind of value what can be asked of it, write docs/values.md (ARGS='list')"
+	@echo "make values   run a program per kind of value and operation, write docs/values.md (ARGS='list')"
 	@echo "make clean    remove the virtual environment and build products"
 
 $(BIN)/python:

@@ -1,4 +1,4 @@
-"""Ask of every kind of value what can be asked of it, and write docs/values.md. `make values`.
+"""Run a program for each kind of value and each operation, and write docs/values.md. `make values`.
 
     python docs/generate_values.py [KIND… | -]
 

@@ -25,7 +25,7 @@ def traces():
 
 
 def way_back(plan, trace):
-    """Where the reverse sweep comes by, and what it passes over, as numbers into the trace."""
+    """The blocks that the reverse sweep visits, and those it passes over, by index in the trace."""
     at = len(trace) - 1
     visited, passed = [at], []
     while at:
