@@ -17,6 +17,15 @@ def test_version():
     assert ar.__version__ == PROJECT["version"]
 
 
+def test_what_is_published_elsewhere_has_the_same_version_and_pins():
+    citation = (ROOT / "CITATION.cff").read_text()
+    recipe = (ROOT / ".ci/conda-forge/recipe.yaml").read_text()
+    assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [PROJECT["version"]]
+    assert re.findall(r'^  version: "(.*)"$', recipe, re.MULTILINE) == [PROJECT["version"]]
+    for needed in [*PROJECT["dependencies"], "python" + PROJECT["requires-python"]]:
+        assert f"    - {re.sub('(?=>=)', ' ', needed)}\n" in recipe
+
+
 def test_pins_are_the_tested_releases():
     """What pip installs is what the package accepts at import."""
     pins = {
