@@ -17,7 +17,6 @@ Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from llvmlite import ir
@@ -524,15 +523,10 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
 }}
 """
 
-_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
 
 def link_into(context: Context) -> Any:
     """Link the functions into the one that is being lowered; their library."""
-    if context not in _libraries:
-        _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
-    context.add_linking_libs([_libraries[context]])
-    return _libraries[context]
+    return link.link_support(context, f"{PREFIX}support", lambda _: DEFINITIONS)
 
 
 def call(context: Context, builder: Builder, name: str, result: Any, *data: Any) -> Any:

@@ -41,8 +41,6 @@ _PAYLOAD = ir.LiteralStructType([excinfo_ptr_t, _POINTER])
 
 _RECORD = ir.LiteralStructType([excinfo_t, _PAYLOAD])
 
-_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
 
 class _Waiting(threading.local):
     """Exceptions of a thread whose pickles are still to be read, the latest last."""
@@ -56,12 +54,13 @@ _waiting = _Waiting()
 
 def link_into(context: Context) -> Any:
     """Link the function that adds a site into the function being lowered; return its library."""
-    if context not in _libraries:
-        module = context.codegen().create_library(FAILED_AT).create_ir_module(FAILED_AT)
-        _define(context, module, _define_maker(context, module))
-        _libraries[context] = link.make_library(context, FAILED_AT, str(module))
-    context.add_linking_libs([_libraries[context]])
-    return _libraries[context]
+    return link.link_support(context, FAILED_AT, _text)
+
+
+def _text(context: Context) -> str:
+    module = context.codegen().create_library(FAILED_AT).create_ir_module(FAILED_AT)
+    _define(context, module, _define_maker(context, module))
+    return str(module)
 
 
 def _define(context: Context, module: Any, maker: Any) -> None:

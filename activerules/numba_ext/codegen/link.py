@@ -20,7 +20,7 @@ from __future__ import annotations
 import ctypes
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -39,6 +39,7 @@ _UNWRAPS = "__excinfo_unwrap_args"
 _ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
 _defined: list[Any] = []
 _functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
+_support: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 @global_compiler_lock
@@ -61,6 +62,18 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
         library.add_linking_library(other)
     library.finalize()
     return library
+
+
+def link_support(target_context: Any, name: str, text: Callable[[Any], str]) -> Any:
+    """Link functions into the one being lowered; their library, made once per context.
+
+    text   from a context to the IR of the functions
+    """
+    known = _support.setdefault(target_context, {})
+    if name not in known:
+        known[name] = make_library(target_context, name, text(target_context))
+    target_context.add_linking_libs([known[name]])
+    return known[name]
 
 
 def leave_to_caller(library: Any) -> None:

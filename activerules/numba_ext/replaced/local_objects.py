@@ -24,7 +24,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import field_values, memory_of, parts_of
 from activerules.values.extents import extent_of
-from activerules.values.kinds import is_instance, is_number_array, items_of
+from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import declared_of, fields_of, struct_type
 from activerules.values.walk import new_object
@@ -53,25 +53,20 @@ _REPLACED = (
 
 def objects_of(found: Any) -> Iterator[Any]:
     """The types of the objects in a value, including objects in their fields."""
-    if isinstance(found, types.BaseTuple):
-        for item in items_of(found):
-            yield from objects_of(item)
-    elif is_instance(found):
-        yield found
-        for field in fields_of(found):
-            yield from objects_of(field.numba_type)
+    return filter(is_instance, _types_in(found))
 
 
 def arrays_of(found: Any) -> Iterator[types.Array]:
     """The types of the arrays in a value, also in objects, in the order of `arrays_in`."""
-    if isinstance(found, types.BaseTuple):
-        for item in items_of(found):
-            yield from arrays_of(item)
-    elif is_instance(found):
-        for field in fields_of(found):
-            yield from arrays_of(field.numba_type)
-    elif isinstance(found, types.Array):
-        yield found
+    return (part for part in _types_in(found) if isinstance(part, types.Array))
+
+
+def _types_in(found: Any) -> Iterator[Any]:
+    """The types of what tuples and objects in a value lead to, in the order of `_values_in`."""
+    for leaf in leaves_of(found):
+        yield leaf
+        for field in fields_of(leaf) if is_instance(leaf) else ():
+            yield from _types_in(field.numba_type)
 
 
 # --- values ---
@@ -81,27 +76,27 @@ def _objects(
     context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The objects in a value, each with its type, as borrowed references."""
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, value):
-            yield from _objects(context, builder, item, part)
-    elif is_instance(found):
-        yield found, value
-        for field, part in _fields(context, builder, found, value):
-            yield from _objects(context, builder, field, part)
+    return (part for part in _values_in(context, builder, found, value) if is_instance(part[0]))
 
 
 def arrays_in_value(
     context: Context, builder: Builder, found: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The arrays in a value, also in objects, each with its type, as borrowed references."""
+    parts = _values_in(context, builder, found, value)
+    return (part for part in parts if isinstance(part[0], types.Array))
+
+
+def _values_in(
+    context: Context, builder: Builder, found: Any, value: Value
+) -> Iterator[tuple[Any, Any]]:
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
-            yield from arrays_in_value(context, builder, item, part)
-    elif is_instance(found):
-        for field, part in _fields(context, builder, found, value):
-            yield from arrays_in_value(context, builder, field, part)
-    elif isinstance(found, types.Array):
-        yield found, value
+            yield from _values_in(context, builder, item, part)
+        return
+    yield found, value
+    for field, part in _fields(context, builder, found, value) if is_instance(found) else ():
+        yield from _values_in(context, builder, field, part)
 
 
 def _fields(

@@ -29,6 +29,8 @@ from activerules.numba_ext.rules.compiled import (
 from activerules.numba_ext.rules.parts import leaves_in, put_together
 from activerules.numba_ext.rules.results import arrays_in
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.values.layout import Array, Node, layout_of
+from activerules.values.walk import Emit, rebuild
 
 I32 = ir.IntType(32)
 POINTER = ir.IntType(8).as_pointer()
@@ -151,18 +153,14 @@ class RuleCaller:
         """The value of an argument, as passed to the rule."""
         return value
 
+    @property
+    def emit(self) -> Emit:
+        """Where code is emitted now."""
+        return Emit(self.context, self.builder)
+
     def without_owner(self, value_type: types.Type, value: Value) -> Value:
         """The value with arrays that own nothing, for memory that outlives the call (W4)."""
-        if isinstance(value_type, types.BaseTuple):
-            for i, item in enumerate(types_of(value_type)):
-                part = self.without_owner(item, self.builder.extract_value(value, i))
-                value = self.builder.insert_value(value, part, i)
-            return value
-        if not isinstance(value_type, types.Array):
-            return value
-        array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
-        array.meminfo = array.meminfo.type(None)
-        return array._getvalue()
+        return rebuild(self.emit, layout_of(value_type), (value,), _without_owner)
 
     def annotate(self, annotation: AnnotationType, *fields: Any) -> Value:
         """An annotation struct, which borrows its fields."""
@@ -325,3 +323,11 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
+
+
+def _without_owner(em: Emit, node: Node, value: Value) -> Value:
+    if not isinstance(node, Array):
+        return value
+    array = cgutils.create_struct_proxy(node.numba_type)(em.context, em.builder, value)
+    array.meminfo = array.meminfo.type(None)
+    return array._getvalue()

@@ -20,8 +20,8 @@ from numba.core import types
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, is_of_library, location_of
-from activerules.values.kinds import is_object, items_of, leaves_of
-from activerules.values.layout import layout_of
+from activerules.values.kinds import is_object, leaves_of
+from activerules.values.layout import Node, layout_of, map_type
 
 Others = Mapping[int, types.Type]
 
@@ -33,10 +33,12 @@ def of_result(k: int) -> int:
 
 def frozen(tape: Any) -> Any:
     """The type of a tape with read-only arrays."""
-    if isinstance(tape, types.BaseTuple):
-        entries = tuple(map(frozen, items_of(tape)))
-        return types.BaseTuple.from_types(entries, getattr(tape, "instance_class", None))
-    return tape.copy(readonly=True) if isinstance(tape, types.Array) else tape
+    return map_type(layout_of(tape), _frozen_leaf)
+
+
+def _frozen_leaf(leaf: Node) -> Any:
+    found = leaf.numba_type
+    return found.copy(readonly=True) if isinstance(found, types.Array) else found
 
 
 def lists_of(tape: types.Type) -> tuple[Any, ...]:

@@ -42,6 +42,8 @@ from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.tapes import of_result
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import anonymous, derivative_type
+from activerules.values.layout import Node, layout_of
+from activerules.values.walk import Emit, rebuild
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
@@ -200,31 +202,22 @@ class _Augmented(_Half):
         for k, (_, leaf) in enumerate(leaves_in(self.builder, self.return_type, primal)):
             others[of_result(k)] = leaf
         replaced: list[tuple[types.Type, Any]] = []
-        tape = self._detached(tape, tape_type, others, replaced)
+
+        def detached(em: Emit, leaf: Node, value: Value) -> Value:
+            found = leaf.numba_type
+            for (array, position), detacher in self.rule.detachers.items():
+                if array == found:
+                    new = self.call(detacher, [value, others[position]])
+                    new = em.context.cast(em.builder, new, detacher.signature.return_type, found)
+                    self.pending.append((found, new))
+                    replaced.append((found, value))
+                    value = new
+            return value
+
+        if self.rule.detachers:
+            tape = rebuild(self.emit, layout_of(tape_type), (tape,), detached)
         self._release(*replaced)
         return tape
-
-    def _detached(
-        self,
-        value: Value,
-        found: types.Type,
-        others: dict[int, Any],
-        replaced: list[tuple[types.Type, Any]],
-    ) -> Value:
-        if isinstance(found, types.BaseTuple):
-            for i, item in enumerate(types_of(found)):
-                part = self.builder.extract_value(value, i)
-                new = self._detached(part, item, others, replaced)
-                value = value if new is part else self.builder.insert_value(value, new, i)
-            return value
-        for (array, position), detacher in self.rule.detachers.items():
-            if array == found:
-                new = self.call(detacher, [value, others[position]])
-                new = self.context.cast(self.builder, new, detacher.signature.return_type, found)
-                self.pending.append((found, new))
-                replaced.append((found, value))
-                value = new
-        return value
 
     def _carried(self, result: Any, shadow: Value) -> tuple[list[Any], types.Type]:
         """The fields of `dret`, now owned by the tape, and the type of the shadow that remains to
@@ -300,17 +293,20 @@ class _ReverseHalf(_Half):
 
     def _copied(self, value: Value, found: types.Type, shadows: Value) -> Any:
         """The tape, with copies of those arrays that the reverse may write into."""
-        if isinstance(found, types.BaseTuple) and self.rule.copiers:
-            for i, item in enumerate(types_of(found)):
-                part = self._copied(self.builder.extract_value(value, i), item, shadows)
-                value = self.builder.insert_value(value, part, i)
-        if found not in self.rule.copiers:
+
+        def copied(em: Emit, leaf: Node, value: Value) -> Value:
+            found = leaf.numba_type
+            if found not in self.rule.copiers:
+                return value
+            copier = self.rule.copiers[found]
+            made = self.call(copier, [value, shadows])
+            made = em.context.cast(em.builder, made, copier.signature.return_type, found)
+            self.scratch.append((found, made))
+            return made
+
+        if not self.rule.copiers:
             return value
-        copier = self.rule.copiers[found]
-        made = self.call(copier, [value, shadows])
-        made = self.context.cast(self.builder, made, copier.signature.return_type, found)
-        self.scratch.append((found, made))
-        return made
+        return rebuild(self.emit, layout_of(found), (value,), copied)
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
         """The rule's own tape, `dret`, and the rest of the stored tape, see

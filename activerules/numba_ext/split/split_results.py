@@ -24,8 +24,18 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.rules.pattern import type_name
-from activerules.values.kinds import items_of, optional_leaf, returned_type
-from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
+from activerules.values.kinds import leaves_of, optional_leaf
+from activerules.values.layout import (
+    Array,
+    Node,
+    Number,
+    Optional,
+    has_items_of,
+    layout_of,
+    map_type,
+    pairs,
+    shadow_of_leaf,
+)
 
 
 def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
@@ -85,19 +95,16 @@ def _fitting(name: str, found: Any) -> type[Annotation]:
 
 def _kinds(found: Any) -> Iterator[str]:
     """The kinds of the parts of a result: float, array, nothing (integers, None) or other."""
-    if isinstance(found, types.BaseTuple):
-        for item in items_of(found):
-            yield from _kinds(item)
-    elif isinstance(found, types.Array):
-        numbers = types.Float | types.Complex | types.Integer | types.Boolean
-        yield "array" if isinstance(found.dtype, numbers) else "other"
-    elif isinstance(found, types.Float | types.Complex):
-        yield "float"
-    elif (inner := optional_leaf(found)) is not None:
-        yield from _kinds(inner)
-    else:
-        plain = types.Integer | types.Boolean | types.NoneType
-        yield "nothing" if isinstance(found, plain) else "other"
+    plain = types.Integer | types.Boolean
+    for leaf in leaves_of(found):
+        one = optional_leaf(leaf) or leaf
+        if isinstance(one, types.Array):
+            is_known = isinstance(one.dtype, types.Float | types.Complex | plain)
+            yield "array" if is_known else "other"
+        elif isinstance(one, types.Float | types.Complex):
+            yield "float"
+        else:
+            yield "nothing" if isinstance(one, plain | types.NoneType) else "other"
 
 
 def has_shadow(result: type[Annotation]) -> bool:
@@ -120,24 +127,20 @@ def require_cotangent(typing_context: TypingContext, asked: Any, result: Any, dr
     """Raise `ActivityError` unless a cotangent has the type of its result."""
     if asked not in (Active, MixedDuplicated):
         return
-    if not _fits(typing_context, dret, result):
+    found = pairs(layout_of(result), layout_of(dret))
+    if not all(_fits(typing_context, node, other) for _, node, other in found):
         raise ActivityError(
             f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
             why="it has the type of the result",
         )
 
 
-def _fits(typing_context: TypingContext, dret: Any, result: Any) -> bool:
-    inner = optional_leaf(result)
-    if inner is not None:
-        return dret == types.none or _fits(typing_context, returned_type(dret), inner)
-    if isinstance(result, types.BaseTuple):
-        if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
-            return False
-        pairs = zip(items_of(dret), items_of(result), strict=True)
-        return all(_fits(typing_context, one, other) for one, other in pairs)
-    if isinstance(result, types.Float | types.Complex):
+def _fits(typing_context: TypingContext, node: Node, other: Node) -> bool:
+    result, dret = node.numba_type, other.numba_type
+    if node.is_tuple:
+        return has_items_of(node, other)
+    if isinstance(node, Number):
         return typing_context.can_convert(dret, result) is not None
-    if isinstance(result, types.Array):
+    if isinstance(node, Array):
         return isinstance(dret, types.Array) and dret.dtype == result.dtype
     return True

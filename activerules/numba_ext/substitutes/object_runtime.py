@@ -10,7 +10,6 @@ Invariants  O1  they are called after the last read from the object, by the func
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from llvmlite import ir
@@ -205,15 +204,10 @@ done:
 }}
 """
 
-_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
 
 def link_into(context: Context) -> Any:
     """Link the functions into the one being lowered; returns their library."""
-    if context not in _libraries:
-        _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
-    context.add_linking_libs([_libraries[context]])
-    return _libraries[context]
+    return link.link_support(context, f"{PREFIX}support", lambda _: DEFINITIONS)
 
 
 def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Value:

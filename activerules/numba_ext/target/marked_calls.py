@@ -53,7 +53,7 @@ from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
-from activerules.values.kinds import is_list_of_numbers
+from activerules.values.kinds import is_list_of_numbers, leaves_of
 from activerules.values.layout import layout_of
 
 SYMBOL_PREFIX = "activerules.rule."
@@ -443,15 +443,11 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
 
 
 def _is_reflected(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_is_reflected, found.types))  # pyright: ignore[reportAttributeAccessIssue]
-    return isinstance(found, types.List | types.Set)
+    return any(isinstance(leaf, types.List | types.Set) for leaf in leaves_of(found))
 
 
 def _is_memory(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_is_memory, found.types))  # pyright: ignore[reportAttributeAccessIssue]
-    return not isinstance(found, types.Number)
+    return not all(isinstance(leaf, types.Number) for leaf in leaves_of(found))
 
 
 def plain_type(found: types.Type) -> types.Type:
