@@ -97,11 +97,31 @@ def test_links_to_files_exist(page):
         assert path.exists(), target
 
 
-def test_every_module_of_the_glossary_exists():
-    text = (ROOT / "docs" / "glossary.md").read_text()
-    folders = "annotations|api|ir|nested|numba_ext|pipeline|rules|testing|values"
-    for name in re.findall(rf"`((?:{folders})/[a-z_/]*(?:\.py)?)`", text):
+def modules_named_in(text):
+    """Modules and folders of the package, as they are named in the pages: `ir/plan/plan.py`."""
+    folders = "|".join(sorted(p.name for p in (ROOT / "activerules").iterdir() if p.is_dir()))
+    return re.findall(rf"`(?:activerules/)?((?:{folders})/[a-z_/]*(?:\.py)?)`", text)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "docs" / "glossary.md",
+        ROOT / "docs" / "design.md",
+        *DECISIONS,
+    ],
+    ids=lambda page: page.name,
+)
+def test_modules_named_in_pages_exist(page):
+    for name in modules_named_in(page.read_text()):
         assert (ROOT / "activerules" / name).exists(), name
+
+
+def test_the_map_names_every_folder():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for init in (ROOT / "activerules").rglob("__init__.py"):
+        assert f"{init.parent.name}/" in text, init.parent
 
 
 def test_the_demo_runs_and_draws(tmp_path):
