@@ -4,6 +4,7 @@ Needs       a dispatcher, and how many arguments a call has
 Gives       `takes_any_number`: whether there is an `*args`
             `of_count`: the signature for a number of arguments; `*args` becomes `args_0` …
             `first_names`: the names of that many arguments
+            `folded`: the types of all arguments, where the last ones may be left out
 Invariants  V1  the names in one signature are distinct
 
 A derivative is compiled for a fixed number of arguments, as it contains one call of the function.
@@ -14,6 +15,8 @@ from __future__ import annotations
 import inspect
 import itertools
 from typing import Any
+
+from numba.core import types
 
 from activerules.errors import NotYetSupported
 
@@ -58,3 +61,21 @@ def of_count(dispatcher: Any, count: int) -> inspect.Signature:
 def first_names(dispatcher: Any, count: int) -> list[str]:
     """The names of the first `count` parameters of a dispatcher."""
     return list(of_count(dispatcher, count).parameters)[:count]
+
+
+def folded(dispatcher: Any, argtypes: tuple[Any, ...]) -> tuple[inspect.Signature, tuple[Any, ...]]:
+    """The signature of a dispatcher, and the types of all its arguments in order; those left out
+    have their defaults.
+
+    Raises `TypeError` if an argument without a default is left out.
+    """
+    signature = of_count(dispatcher, len(argtypes))
+    parameters = list(signature.parameters.values())
+    if all(p.kind is not p.KEYWORD_ONLY for p in parameters):
+        return dispatcher.fold_argument_types(argtypes, {})
+    # Numba before 0.67 takes others for the arguments by keyword only
+    left_out = parameters[len(argtypes) :]
+    for parameter in left_out:
+        if parameter.default is parameter.empty:
+            raise TypeError(f"missing a required argument: {parameter.name!r}")
+    return signature, (*argtypes, *(types.Omitted(p.default) for p in left_out))

@@ -11,7 +11,9 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
 from activerules.errors import UnsupportedVersion
 
@@ -86,6 +88,11 @@ _POINTER_ADD = re.compile(
     r" +(?P<sum>%\S+) = add i64 (?P=start), (?P<offset>[^,\s]+)(?:, !dbg !\d+)?\n"
     r" +%\S+ = )inttoptr i64 (?P=sum) to ptr"
 )
+
+
+def in_slice_error(shapes: Sequence[Any]) -> Sequence[Any]:
+    """The shapes of a source and a target as Numba names them: before 0.66, in exchange."""
+    return shapes if _NUMBA >= (0, 66) else shapes[::-1]
 
 
 def with_pointers(text: str) -> str:

@@ -17,6 +17,7 @@ from numba import types
 from numba.extending import overload
 from numba.np.arrayobj import raise_with_shape_context
 
+from activerules.numba_ext.codegen.numba_versions import in_slice_error
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 
 
@@ -25,7 +26,7 @@ class SliceMismatch(ValueError):
 
     def __new__(cls, *shapes: object) -> Any:
         """The exception for two shapes: of the source, and of the target."""
-        source, target = shapes
+        source, target = in_slice_error(shapes)
         return ValueError(f"cannot assign slice of shape {target} from input of shape {source}")
 
 

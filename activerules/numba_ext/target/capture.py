@@ -35,7 +35,7 @@ from activerules.ir.text.symbols import (
     with_results,
     with_statuses,
 )
-from activerules.numba_ext.codegen.arity import of_count, takes_any_number
+from activerules.numba_ext.codegen.arity import folded, of_count, takes_any_number
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.codegen.numba_versions import with_pointers
@@ -129,8 +129,8 @@ def capture(
         session = _session(rules)
         try:
             entry = _function_to_capture(dispatcher, rules, argtypes)
-            pysig, folded = entry.fold_argument_types(tuple(argtypes), {})
-            result = session.compile(entry, tuple(folded))
+            pysig, given = folded(entry, tuple(argtypes))
+            result = session.compile(entry, tuple(given))
         except ActiverulesError:
             raise
         except (*NUMBA_REFUSES, TypeError, NotImplementedError) as error:

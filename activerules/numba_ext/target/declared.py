@@ -21,6 +21,7 @@ from numba.core import types
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
 
+from activerules.numba_ext.codegen.arity import folded
 from activerules.numba_ext.target.marked_calls import on_cpu
 
 
@@ -44,9 +45,9 @@ def declared_signature(original: Any, args: Sequence[Any]) -> Any:
 
 def converts(original: Any, args: tuple[Any, ...]) -> bool:
     """Whether a call converts arguments of these types; trailing defaults may be left out."""
-    _, folded = original.fold_argument_types(args, {})
-    declared = declared_signature(original, folded)
-    return declared is not None and declared.args != tuple(folded)
+    _, given = folded(original, args)
+    declared = declared_signature(original, given)
+    return declared is not None and declared.args != tuple(given)
 
 
 def _converted(arg: Any, declared: Any) -> Any:

@@ -41,7 +41,12 @@ def compiled():
         made.compile("(float64[::1],)")
         (text,) = made.inspect_llvm().values()
         # numbers and addresses in names, which differ from compile to compile
-        texts[function.__name__] = re.sub(r"(?<=v)\\d+(?=B)|(?<=_expr_)0x[0-9a-f]+", "", text)
+        texts[function.__name__] = re.sub(
+            r"\\d+v\\d+(?=B)|\\d+(?= x i8\\] c.missing )|((?<=_expr_)|(?<= at ))0x[0-9a-f]+"
+            r"|(?<=\\.pickle)(data|buf)\\.\\d+",
+            "",
+            text,
+        )
     return texts
 
 
