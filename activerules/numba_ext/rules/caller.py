@@ -29,6 +29,7 @@ from activerules.numba_ext.rules.compiled import (
 from activerules.numba_ext.rules.parts import leaves_in, put_together
 from activerules.numba_ext.rules.results import arrays_in
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.values.extents import extent_of
 from activerules.values.layout import Array, Node, layout_of
 from activerules.values.walk import Emit, rebuild
 
@@ -270,7 +271,25 @@ class RuleCaller:
             for other, other_type in (*behind, *parts):
                 check = checks.get((found, other_type))
                 if check is not None:
-                    self.call(check, [value, other])
+                    may_meet = self.may_meet((found, value), (other_type, other))
+                    with self.builder.if_then(may_meet, likely=False):
+                        self.call(check, [value, other])
+
+    def may_meet(self, one: tuple[types.Type, Value], other: tuple[types.Type, Value]) -> Value:
+        """Whether two values may share memory, by the extents of two arrays: most calls of a rule
+        then need no compiled check, which costs as much as the product of two short rows.
+        """
+        if not all(isinstance(found, types.Array) for found, _ in (one, other)):
+            return cgutils.true_bit
+        mine, its = (
+            extent_of(
+                self.builder,
+                found,
+                self.context.make_array(found)(self.context, self.builder, value),
+            )
+            for found, value in (one, other)
+        )
+        return mine.meets(its, self.builder)
 
     def _arrays_of(self, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
         """The arrays of a result, or of its shadow, with the types of the result."""

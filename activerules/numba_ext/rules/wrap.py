@@ -19,6 +19,7 @@ takes it, it is stored with the tape.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -198,26 +199,38 @@ class _Augmented(_Half):
         self, tape: Value, tape_type: types.Type, primal: Value, values: Sequence[Value]
     ) -> Value:
         """The tape, with a copy of each array in it that the program may write to."""
-        others = dict(enumerate(values))
-        for k, (_, leaf) in enumerate(leaves_in(self.builder, self.return_type, primal)):
+        if not self.rule.detachers:
+            return tape
+        types_of_others = [argument.value_type for argument in self.arguments]
+        others = dict(enumerate(zip(types_of_others, values, strict=True)))
+        for k, leaf in enumerate(leaves_in(self.builder, self.return_type, primal)):
             others[of_result(k)] = leaf
+        tested = [
+            self.may_meet((found, value), others[position])
+            for found, value in leaves_in(self.builder, tape_type, tape)
+            for array, position in self.rule.detachers
+            if array == found
+        ]
+        pending, slot = list(self.pending), cgutils.alloca_once_value(self.builder, tape)
         replaced: list[tuple[types.Type, Any]] = []
 
         def detached(em: Emit, leaf: Node, value: Value) -> Value:
             found = leaf.numba_type
             for (array, position), detacher in self.rule.detachers.items():
                 if array == found:
-                    new = self.call(detacher, [value, others[position]])
+                    new = self.call(detacher, [value, others[position][1]])
                     new = em.context.cast(em.builder, new, detacher.signature.return_type, found)
                     self.pending.append((found, new))
                     replaced.append((found, value))
                     value = new
             return value
 
-        if self.rule.detachers:
-            tape = rebuild(self.emit, layout_of(tape_type), (tape,), detached)
-        self._release(*replaced)
-        return tape
+        with self.builder.if_then(reduce(self.builder.or_, tested), likely=False):
+            own = rebuild(self.emit, layout_of(tape_type), (tape,), detached)
+            self.builder.store(own, slot)
+            self._release(*replaced)
+        self.pending[:] = pending  # nothing fails from here on
+        return self.builder.load(slot)
 
     def _carried(self, result: Any, shadow: Value) -> tuple[list[Any], types.Type]:
         """The fields of `dret`, now owned by the tape, and the type of the shadow that remains to
