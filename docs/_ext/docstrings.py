@@ -82,9 +82,11 @@ def _block(block):
     out, column = [], None
     for line in block:
         entry = ENTRY.match(line)
-        if entry and (column is None or line[column - 1] == " "):
-            column = entry.start(2)
+        if entry and (column is None or line[column - 1] == " " or " " not in entry[1]):
+            column = column or entry.start(2)
             out += ["", _term(entry[1]), "   " + _inline(entry[2])]
+        elif column and re.match(rf"\S{{{column - 1}}} \S", line):  # a name as long as the column
+            out += ["", _term(line[: column - 1]), "   " + _inline(line[column:])]
         elif column is not None and line.startswith(" ") and line.strip():
             out.append("   " + _inline(line.strip()))
         else:
