@@ -68,8 +68,8 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
         )
     raise ActivityError(
         f"`{name}` is {type_name(found)}: no Jacobian with respect to it",
-        why=f"argnums names the arguments to differentiate with respect to: {floats}, arrays "
-        "and tuples of them",
+        why=f"the last axes of a Jacobian are those of the argument, which {floats}, arrays and "
+        "tuples of them have",
         instead=[*instead, "vjp or jvp, which take what autodiff takes"],
     )
 

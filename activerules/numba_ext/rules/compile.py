@@ -182,8 +182,9 @@ class NumbaRuleCompiler:
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
                 where=[("at the call", marked.name, marked.location)],
-                why="a function with a rule returns numbers, arrays of numbers, tuples of these "
-                "(all arrays with floats of one precision), or nothing",
+                why="the memory that a rule returns is one to the analyses: arrays with floats of "
+                "one precision, in tuples or not; a list, dictionary or object leads to memory of "
+                "several kinds, and a record has no owner",
                 instead=["return the parts from functions of their own"],
             )
         context = cpu_context()

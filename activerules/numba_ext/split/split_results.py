@@ -55,9 +55,9 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
     if "other" in kinds:
         raise NotYetSupported(
             f"{name} returns {type_name(found)}, and is asked for its derivative",
-            why="cotangents go to floats, arrays of numbers and tuples of these; lists, "
-            "dictionaries, objects, and tuples that may be None inside of tuples have none where "
-            "they are returned",
+            why="the shadow of a list, dictionary or object that a function makes refers to memory "
+            "that is released with the tape, and a record has no owner: neither can be returned; "
+            "nor has a tuple inside a tuple that may be None a cotangent",
             instead=[
                 "the gradient of a function that calls it, and returns a number made of the result",
                 "a function that returns arrays and floats",
