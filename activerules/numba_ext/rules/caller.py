@@ -8,7 +8,7 @@ Invariants  W2 and W3 of `wrap`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -342,6 +342,22 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
+
+
+def link_helpers(
+    library: Any,
+    results: Iterable[Any],
+    helpers: Iterable[Mapping[Any, Any]],
+    shared: Iterable[SharedCheck],
+    objects: Iterable[ObjectCheck],
+) -> None:
+    """Link the code of a rule's functions, of its helpers and of its checks into a library."""
+    helping = (result for each in helpers for result in each.values())
+    checking = (result for check in objects for result in check.results)
+    for result in (*results, *helping, *checking):
+        library.add_linking_library(result.library)
+    for checked in (each for check in shared for each in check.libraries):
+        library.add_linking_library(checked)
 
 
 def _without_owner(em: Emit, node: Node, value: Value) -> Value:

@@ -302,16 +302,9 @@ class NumbaRuleCompiler:
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
         def make(stem: str | None) -> tuple[str, Any, list[str]]:
-            compiling = partial(
-                compile_forward_rule,
-                marked,
-                request=request,
-                written=written,
-                noalias=self._is_new_memory(marked),
+            rule = self._checked_rule(
+                compile_forward_rule, checked_forward, marked, chosen, request, written
             )
-            rule = compiling(chosen=chosen)
-            if self._registry.debug is not None:
-                rule = compiling(chosen=checked_forward(marked, chosen, self._registry.debug, rule))
             symbol = _symbol(marked, (rule.compiled,), request, stem) + ".forward"
             return symbol, build_forward(rule, symbol, written), [symbol]
 
@@ -363,16 +356,7 @@ class NumbaRuleCompiler:
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
         def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
-            compiling = partial(
-                compile_rule,
-                marked,
-                request=request,
-                written=written,
-                noalias=self._is_new_memory(marked),
-            )
-            rule = compiling(pair=pair)
-            if self._registry.debug is not None:
-                rule = compiling(pair=checked_pair(marked, pair, self._registry.debug, rule))
+            rule = self._checked_rule(compile_rule, checked_pair, marked, pair, request, written)
             halves = (rule.augmented, rule.reverse)
             symbols = Symbols.beginning(_symbol(marked, halves, request, stem))
             code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
@@ -384,6 +368,23 @@ class NumbaRuleCompiler:
         return replace(
             stored.told, description=_rule_description(pair, marked), borrows=is_trusted(pair)
         )
+
+    def _checked_rule(
+        self,
+        compile_one: Callable[..., Any],
+        with_checks: Callable[..., Any],
+        marked: MarkedCall,
+        chosen: RulePair | ForwardRule,
+        request: RuleRequest | ForwardRuleRequest,
+        written: tuple[bool, ...],
+    ) -> Any:
+        """The compiled rule; in debug mode, compiled again with checks around it."""
+        noalias, debug = self._is_new_memory(marked), self._registry.debug
+        rule = compile_one(marked, chosen, request, written, noalias=noalias)
+        if debug is None:
+            return rule
+        checked = with_checks(marked, chosen, debug, rule)
+        return compile_one(marked, checked, request, written, noalias=noalias)
 
     def _stored(
         self,

@@ -28,7 +28,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import cpu_context, uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.caller import RuleCaller, link_helpers
 from activerules.numba_ext.rules.checks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
@@ -218,12 +218,7 @@ def _filled(
     _Forward(context, module, rule, symbol, written).build()
     library.add_ir_module(module)
     helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart, rule.alike)
-    for result in (rule.compiled, *(each for found in helpers for each in found.values())):
-        library.add_linking_library(result.library)
-    for library_of_check in (each for check in rule.shared for each in check.libraries):
-        library.add_linking_library(library_of_check)
-    for result in (each for check in rule.objects for each in check.results):
-        library.add_linking_library(result.library)
+    link_helpers(library, (rule.compiled,), helpers, rule.shared, rule.objects)
     library.finalize()
     return library
 

@@ -29,7 +29,7 @@ from activerules.annotations.activity import Active, Const
 from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.rules.caller import POINTER, RuleCaller
+from activerules.numba_ext.rules.caller import POINTER, RuleCaller, link_helpers
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
     RuleArgument,
@@ -67,12 +67,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         *(rule.zero_makers, rule.savers, rule.handed, rule.apart, rule.alike),
         *(rule.detachers, rule.copiers),
     )
-    for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
-        library.add_linking_library(result.library)
-    for library_of_check in (each for check in rule.shared for each in check.libraries):
-        library.add_linking_library(library_of_check)
-    for result in (each for check in rule.objects for each in check.results):
-        library.add_linking_library(result.library)
+    link_helpers(library, (rule.augmented, rule.reverse), helpers, rule.shared, rule.objects)
     library.finalize()
     return library
 
