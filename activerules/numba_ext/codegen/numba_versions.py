@@ -80,6 +80,9 @@ _NUMBA = _release(version("numba"))
 RELOADS = _NUMBA >= (0, 63)
 """Whether code that Numba caches can say what must be loaded before it runs (`_reload_init`)."""
 
+SUMS_BY_NDITER = _NUMBA < (0, 67)
+"""Whether `np.sum` is a loop over `np.nditer`."""
+
 NOT_CAPTURED = frozenset({b"captures(none)", b"nocapture"})
 """How LLVM 22 and 20 write that a function does not capture a pointer; both read the second."""
 

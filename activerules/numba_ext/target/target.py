@@ -74,6 +74,7 @@ from activerules.numba_ext.substitutes import (
     integer_powers,  # noqa: F401
     list_moves,  # noqa: F401
     single_points,
+    sums,  # noqa: F401
 )
 from activerules.numba_ext.substitutes.dynamic_raises import CallConv
 from activerules.numba_ext.substitutes.inactive_values import InactiveValues
