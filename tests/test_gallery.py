@@ -6,7 +6,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "gallery").glob("*.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("*.py"))
+
+
+def test_every_example_has_its_place_in_the_gallery():
+    order = runpy.run_path(str(ROOT / "docs" / "_ext" / "gallery_order.py"))["ORDER"]
+    assert sorted(order) == [example.stem for example in EXAMPLES]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)

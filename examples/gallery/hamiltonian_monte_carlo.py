@@ -1,6 +1,6 @@
 """
-Sample the posterior of that model
-==================================
+Hamiltonian Monte Carlo: the posterior of that model
+====================================================
 
 The parameters of the FitzHugh-Nagumo model again, but now their whole distribution, by Hamiltonian
 Monte Carlo. The sampler is one compiled function: ``ar.value_and_grad(log_density)`` is called

@@ -2,10 +2,10 @@
 Kalman filter: the variances of the Nile
 ========================================
 
-The yearly flow of the Nile is modelled as a level that drifts, seen with an error. The two
-variances maximise the likelihood, which the Kalman filter computes. The filter is written with
-matrices, for any linear Gaussian model with one measurement at a time, and
-differentiated with respect to all of them.
+The yearly flow of the Nile is modelled as a level that drifts, measured with an error. The two
+variances maximise the likelihood, which the Kalman filter computes. The filter is written for any
+linear Gaussian model with one measurement at a time, and can be differentiated with respect to each
+of its matrices.
 """
 
 import matplotlib.pyplot as plt
@@ -46,19 +46,24 @@ def log_likelihood(F, H, Q, R, m, P, y):
     return kalman(F, H, Q, R, m, P, y)[0]
 
 
-@njit
-def nile(logs, y):
-    """Minus the log-likelihood of a drifting level with the variances exp(logs)."""
-    Q, R, one = np.full((1, 1), np.exp(logs[0])), np.exp(logs[1]), np.ones((1, 1))
-    return -log_likelihood(one, np.ones(1), Q, R, np.zeros(1), 1e7 * one, y)
+value_and_gradient = ar.value_and_grad(log_likelihood, argnums=("F", "H", "Q", "R", "m", "P"))
+one = np.eye(1)
 
 
-fit = minimize(ar.value_and_grad(nile), np.log([1e4, 1e4]), args=(FLOW,), jac=True, method="BFGS")
+def nile(logs):
+    """Minus the log-likelihood of a drifting level with variances exp(logs), and its gradient."""
+    Q, R = np.exp(logs)
+    model = one, np.ones(1), Q * one, R, np.zeros(1), 1e7 * one
+    value, (_, _, Q_bar, R_bar, _, _) = value_and_gradient(*model, FLOW)
+    return -value, np.array([-Q * Q_bar[0, 0], -R * R_bar])
+
+
+fit = minimize(nile, np.log([1e4, 1e4]), jac=True, method="BFGS")
 print(f"variance of the drift {np.exp(fit.x[0]):.1f}, of the error {np.exp(fit.x[1]):.0f}")
 print(f"log-likelihood {-fit.fun:.2f}, {fit.nfev} values and gradients")
 
 Q, R = np.exp(fit.x)
-level = kalman(np.eye(1), np.ones(1), Q * np.eye(1), R, np.zeros(1), 1e7 * np.eye(1), FLOW)[1]
+level = kalman(one, np.ones(1), Q * one, R, np.zeros(1), 1e7 * one, FLOW)[1]
 years = np.arange(1871, 1971)
 plt.plot(years, FLOW, "o", ms=4, alpha=0.6, label="flow, 10⁸ m³")
 plt.plot(years, level, label="filtered level")
@@ -71,5 +76,5 @@ plt.legend()
 np.testing.assert_allclose(np.exp(fit.x), [1469.1, 15099.0], rtol=2e-3)
 F, H = np.array([[1.0, 1.0], [0.0, 0.9]]), np.array([1.0, 0.5])
 model = F, H, np.diag([0.3, 0.1]), 0.5, np.zeros(2), np.eye(2), FLOW[:20] / 1000.0
-for k, gradient in enumerate(ar.grad(log_likelihood, argnums=(0, 1, 2, 3, 4, 5))(*model)):
+for k, gradient in enumerate(value_and_gradient(*model)[1]):
     np.testing.assert_allclose(gradient, gradient_fd(log_likelihood, model, k), atol=1e-6)

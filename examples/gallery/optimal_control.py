@@ -57,7 +57,8 @@ def effort(forces):
     return np.sum(forces**2) * SECONDS / len(forces)
 
 
-end = {"type": "eq", "fun": miss, "jac": ar.jacrev(miss)}
+jacobian = ar.jacrev(miss)
+end = {"type": "eq", "fun": miss, "jac": jacobian}
 start = 5.0 * np.sin(2.0 * np.pi * np.linspace(0.0, 1.0, STEPS))
 slope = ar.grad(effort)
 fit = minimize(effort, start, jac=slope, constraints=end, method="SLSQP", options={"maxiter": 300})
@@ -81,7 +82,7 @@ s = np.zeros(4)
 for force in fit.x:
     s = solve_ivp(lambda t, s, f=force: rates(s, f), (0, SECONDS / STEPS), s, rtol=1e-9).y[:, -1]
 np.testing.assert_allclose(s, [1.0, np.pi, 0.0, 0.0], atol=2e-2)
-constraints, slopes = ar.jacrev(miss)(fit.x), slope(fit.x)
+constraints, slopes = jacobian(fit.x), slope(fit.x)
 multipliers = np.linalg.lstsq(constraints.T, slopes)[0]
 assert fit.success
 assert np.abs(constraints.T @ multipliers - slopes).max() < 1e-2 * np.abs(slopes).max()
