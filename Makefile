@@ -43,7 +43,7 @@ test: $(VENV)/.installed-tests
 # What differs between releases shows here first; noxfile.py runs all tests with each.
 test-numba:
 	$(MAKE) test NUMBA=$(or $(NUMBA),0.62.*) VENV=.venv-numba-$(subst *,x,$(or $(NUMBA),0.62.*)) \
-	  ARGS="$(or $(ARGS),tests/numba_ext/codegen tests/programs/test_library.py tests/numba_ext/rules/test_stored.py)"
+	  ARGS="$(or $(ARGS),tests/numba_ext/codegen tests/numba_ext/substitutes tests/programs/test_library.py tests/numba_ext/rules/test_stored.py)"
 
 fuzz: $(VENV)/.installed-tests
 	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)

@@ -17,14 +17,15 @@ from numba.core import types
 from numba.np.arraymath import array_sum
 
 from activerules.numba_ext.codegen.numba_versions import SUMS_BY_NDITER
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 
-def _sum(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
+def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     found = sig.args[0]
     if not _is_in_one_row(found):
-        return array_sum(context, builder, sig, args)
+        by_nditer: Any = array_sum
+        return by_nditer(context, builder, sig, args)
     zero, is_line, is_turned = sig.return_type(0), found.ndim == 1, found.layout == "F"
 
     def of_line(a):
