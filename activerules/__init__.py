@@ -64,7 +64,7 @@ class _Package(ModuleType):
         return sorted({*special, *self.__all__, *_PUBLIC_MODULES})
 
 
-_PUBLIC_MODULES = ("annotations", "chainrules", "errors", "ir", "rules", "testing")
+_PUBLIC_MODULES = ("annotations", "chainrules", "errors", "interop", "ir", "rules", "testing")
 
 # Packages that have the same name as a public function.
 _CALLABLE_MODULES = frozenset({"explain"})

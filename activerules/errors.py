@@ -349,6 +349,25 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
         )
 
 
+# --- bridges to other packages ---
+
+
+class MissingExtra(ActiverulesError, ImportError):
+    """A bridge of `activerules.interop` needs a package that is not installed.
+
+    Each bridge has an extra of its name: `pip install "activerules[jax]"`.
+    """
+
+
+class ForeignArrayError(ActiverulesError, TypeError):
+    """An array of another package that compiled code cannot compute with.
+
+    It lies on a GPU, has a layout other than strided, or is not in double precision. The bridges do
+    not convert: a copy from a device, or another precision, is for the program to choose. Integers
+    and booleans are constant arguments.
+    """
+
+
 # --- testing ---
 
 

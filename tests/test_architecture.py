@@ -54,7 +54,7 @@ nested
 chainrules
 explain
 interface
-testing
+interop   testing
 command
 __main__
 """

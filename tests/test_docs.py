@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = (ROOT / "docs", ROOT / "docs" / "howto", ROOT / "docs" / "reference")
 PAGES = [ROOT / "README.md", *(p for folder in FOLDERS for p in sorted(folder.glob("*.md")))]
+OPTIONAL = {"jax": "jax", "pymc": "pytensor", "torch": "torch"}
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 
@@ -31,6 +32,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path):
     """The blocks of a page are one program; each is followed by a mark in the output."""
+    if page.parent.name == "howto" and page.stem in OPTIONAL:
+        pytest.importorskip(OPTIONAL[page.stem])
     mark = "---- end of block ----"
     found = blocks(page)
     program = tmp_path / f"{page.stem.lower()}_blocks.py"

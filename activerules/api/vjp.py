@@ -160,7 +160,11 @@ def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None
     argnums   the arguments to differentiate with respect to; by default all that can carry a
               derivative.
     """
-    spec = spec_of(target, argtypes, argnums)
+    return stub_of(target, spec_of(target, argtypes, argnums))
+
+
+def stub_of(target: Any, spec: SplitSpec) -> Any:
+    """The compiled function that returns `(out, pullback)` for a split derivative."""
     return COMPILED.get(target, ("vjp", spec), lambda: _make_stub(target, spec))
 
 

@@ -1,0 +1,28 @@
+"""Bridges to other packages: functions with derivatives as those packages expect them.
+
+Each needs the extra of its name, `pip install "activerules[torch]"`, and is loaded on first use:
+`from activerules.interop import torch`. Without it, `MissingExtra`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import activerules
+
+dir(activerules)  # loads the interface, and the rules of other packages
+
+_BRIDGES = ("jax", "pytensor", "scipy", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    """Load a bridge."""
+    if name not in _BRIDGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    """The bridges."""
+    return sorted(_BRIDGES)

@@ -1,0 +1,490 @@
+"""A compiled function of arrays, and the functions that its derivatives are: what the bridges to
+JAX, PyTorch and PyTensor have in common.
+
+An `ArrayFunction` is for arguments of fixed dtypes and numbers of dimensions. It takes and returns
+NumPy arrays, those without dimensions for numbers. `pushforward` and `pullback` are array functions
+again, each linear in its last arguments and the transpose of the other, so that derivatives of any
+order exist, as far as the engine has them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, njit, types
+
+from activerules.annotations.signature import SplitSpec
+from activerules.api.autodiff import run_compiled
+from activerules.api.jvp import jvp
+from activerules.api.vjp import spec_of, stub_of, vjp
+from activerules.errors import ForeignArrayError, NotAFloatReturn, ShadowMismatch
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.rules.pattern import type_name
+from activerules.rules.rule import location_of
+from activerules.rules.written import function_from
+
+Kind = tuple[np.dtype[Any], int]
+"""The dtype and the number of dimensions of an array."""
+
+_DIFFERENTIABLE = frozenset({"float64", "complex128"})
+_CONSTANT = re.compile(r"bool|u?int(8|16|32|64)")
+
+
+def kind_of(name: str, dtype: str, ndim: int) -> Kind:
+    """The kind of an argument; `ForeignArrayError` if it is in another precision than double.
+
+    dtype   its name, which is none of NumPy's for some
+    """
+    if dtype in _DIFFERENTIABLE or _CONSTANT.fullmatch(dtype):
+        return np.dtype(dtype), ndim
+    raise ForeignArrayError(
+        f"`{name}` is an array of {dtype}",
+        why="derivatives across the bridge are in double precision",
+        instead=["an array of float64, or complex128", "integers or booleans: they are constant"],
+    )
+
+
+def carries(kind: Kind) -> bool:
+    """Whether an array of this kind has a derivative."""
+    return kind[0].kind in "fc"
+
+
+class Specialised:
+    """A user's function, and the array function of it for each signature.
+
+    conjugated   a pullback is the transpose of the pushforward, as in JAX, and not its adjoint, as
+                 here and in PyTorch: the conjugate of the cotangents for the conjugate of theirs
+    """
+
+    def __init__(self, function: Any, *, conjugated: bool = False) -> None:
+        self.target = dispatcher_of(function)
+        self._conjugated = conjugated
+        self._signature = inspect.signature(self.target.py_func)
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._known: dict[tuple[Kind, ...], ArrayFunction] = {}
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name; `ArityError` if they do not fit."""
+        if kwargs:
+            checks.require_call(self.target, args, kwargs)
+            given = self._signature.bind(*args, **kwargs)
+            given.apply_defaults()  # one before a keyword argument, too
+            args = given.args
+        names = self._names.get(len(args))
+        if names is None:
+            checks.require_call(self.target, args, {})
+            names = self._names[len(args)] = checks.read_arity(self.target, len(args))
+        return dict(zip(names, args, strict=True))
+
+    def of(self, kinds: Sequence[Kind]) -> ArrayFunction:
+        """The function for arguments of these kinds; always the same object."""
+        key = tuple(kinds)
+        found = self._known.get(key)
+        if found is None:
+            found = ArrayFunction(self.target, key, self._conjugated)
+            assert found.results  # raises for what is none
+            self._known[key] = found
+        return found
+
+
+class ArrayFunction:
+    """An `@njit` function for arguments of some kinds.
+
+    kinds     of the arguments; `results` those of the results, `single` if there is one, not in a
+              tuple
+    linear    the number of last arguments that it is linear in
+    written   which arguments it writes into: they are copied
+    """
+
+    linear = 0
+    _target: Any
+
+    def __init__(self, target: Any, kinds: Sequence[Kind], conjugated: bool) -> None:
+        self._target, self.conjugated = target, conjugated
+        self.kinds = tuple(kinds)
+        checks.read_arity(self._target, len(self.kinds))
+        self._derivatives: dict[Any, ArrayFunction] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the function that was wrapped."""
+        return self._target.py_func.__name__
+
+    @property
+    def location(self) -> str:
+        """Where that function is defined."""
+        return location_of(self._target)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The `@njit` function of numbers and arrays."""
+        return self._target
+
+    @cached_property
+    def _specs(self) -> dict[tuple[int, ...], SplitSpec]:
+        return {}
+
+    @cached_property
+    def _argument_types(self) -> tuple[Any, ...]:
+        return tuple(map(_type_of, self.kinds))
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compiled_call(self._target, self._argument_types)
+
+    @property
+    def _result_type(self) -> Any:
+        return self._compiled.signature.return_type
+
+    @property
+    def single(self) -> bool:
+        """Whether it returns one number or array, and no tuple."""
+        return not isinstance(self._result_type, types.BaseTuple)
+
+    @cached_property
+    def results(self) -> tuple[Kind, ...]:
+        """The kinds of the results; `NotAFloatReturn` if there are others than arrays."""
+        found = self._result_type
+        kinds = [_result_kind(one) for one in ([found] if self.single else found)]
+        if not kinds or None in kinds:
+            raise NotAFloatReturn(
+                f"{self.name} returns {type_name(found)}",
+                where=[("in the function", self.name, self.location)],
+                why="the other package knows numbers and arrays of them",
+                instead=["return a number, an array of numbers, or a tuple of these"],
+            )
+        return tuple(kind for kind in kinds if kind is not None)
+
+    @cached_property
+    def written(self) -> tuple[bool, ...]:
+        """Which arguments it may write into."""
+        return tuple(
+            ndim > 0 and not only_reads_arrays(self._compiled, k)
+            for k, (_, ndim) in enumerate(self.kinds)
+        )
+
+    @cached_property
+    def varied(self) -> tuple[int, ...]:
+        """The arguments that carry derivatives."""
+        return tuple(k for k, kind in enumerate(self.kinds) if carries(kind))
+
+    @cached_property
+    def useful(self) -> tuple[int, ...]:
+        """The results that carry derivatives."""
+        return tuple(k for k, kind in enumerate(self.results) if carries(kind))
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The results, in memory that no argument has."""
+        return self._apart(self._run(self._prepared(arrays)), arrays)
+
+    def _run(self, args: Sequence[Any]) -> Any:
+        out = run_compiled(self._target, *args)
+        return (out,) if self.single else out
+
+    def run_with_pullback(
+        self, arrays: Sequence[Any], wrt: tuple[int, ...]
+    ) -> tuple[list[np.ndarray[Any, Any]], Callable[[Sequence[Any]], list[np.ndarray[Any, Any]]]]:
+        """The results, and a function from cotangents of the useful ones to those of `wrt`."""
+        args = self._prepared(arrays)
+        out, pull = self._record(args, wrt)
+        results = self._apart((out,) if self.single else out, arrays)
+
+        def pulled(cotangents: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+            bars = pull(self._seed(_arguments(cotangents)))
+            return [np.asarray(bars[k]) for k in wrt]
+
+        return results, pulled
+
+    def _record(self, args: Sequence[Any], wrt: tuple[int, ...]) -> tuple[Any, Any]:
+        spec = self._specs.get(wrt)
+        if spec is None:
+            spec = self._specs[wrt] = spec_of(self.dispatcher, self._argument_types, wrt)
+        return run_compiled(stub_of(self.dispatcher, spec), *args)
+
+    def _seed(self, cotangents: Sequence[Any]) -> Any:
+        """Cotangents of the useful results as the cotangent of what the function returns."""
+        seeds: list[Any] = [None] * len(self.results)
+        for k, cotangent in zip(self.useful, cotangents, strict=True):
+            seeds[k] = cotangent
+        return seeds[0] if self.single else tuple(seeds)
+
+    def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
+        """Arguments for compiled code: the arrays themselves, unless they have to be copied."""
+        return _arguments(arrays, self.written)
+
+    def _apart(self, out: Sequence[Any], arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        results = [np.asarray(one) for one in out]
+        return [
+            one.copy() if one.ndim and any(np.may_share_memory(one, x) for x in arrays) else one
+            for one in results
+        ]
+
+    def pushforward(self, wrt: tuple[int, ...]) -> ArrayFunction:
+        """The function of the arguments and of tangents of those in `wrt`, whose results are the
+        tangents of the useful results.
+        """
+        return self._derivative("push", wrt, lambda: _Pushforward(self, wrt))
+
+    def pullback(self, wrt: tuple[int, ...]) -> ArrayFunction:
+        """The function of the arguments and of cotangents of the useful results, whose results are
+        the cotangents of the arguments in `wrt`.
+        """
+        return self._derivative("pull", wrt, lambda: _Pullback(self, wrt))
+
+    def batched(self) -> ArrayFunction:
+        """The function of arrays with one more axis in front, along which it is run."""
+        return self._derivative("batched", (), lambda: _Batched(self))
+
+    @property
+    def transposed(self) -> ArrayFunction:
+        """The transpose with respect to the last arguments, those it is linear in."""
+        raise NotImplementedError(f"{self.name} is not linear")
+
+    def _derivative(
+        self, kind: str, wrt: tuple[int, ...], make: Callable[[], ArrayFunction]
+    ) -> ArrayFunction:
+        key = kind, wrt
+        if key not in self._derivatives:
+            self._derivatives[key] = make()
+        return self._derivatives[key]
+
+    def require_shapes(self, results: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Raise `ShadowMismatch` if a result does not have the shape that was announced."""
+        found = tuple(np.shape(one) for one in results)
+        if found != tuple(shapes):
+            raise self.wrong_shapes(tuple(shapes), f"they have the shapes {found}")
+
+    def wrong_shapes(self, shapes: tuple[tuple[int, ...], ...], fault: str = "") -> ShadowMismatch:
+        """The error for announced shapes that are not those of the results."""
+        counts = ", ".join(str(ndim) for _, ndim in self.results)
+        return ShadowMismatch(
+            f"the results of {self.name} are announced with the shapes {shapes}",
+            where=[("in the function", self.name, self.location)],
+            why=fault or f"they have {counts} dimensions",
+            instead=["a `shape` that is right: a tuple, or a function of the arguments' shapes"],
+        )
+
+
+class _Linear(ArrayFunction):
+    """A function of the arguments of `primal` and of vectors, in which it is linear."""
+
+    def __init__(self, primal: ArrayFunction, wrt: tuple[int, ...]) -> None:
+        self._primal, self._wrt, self.conjugated = primal, wrt, primal.conjugated
+        vectors, results = self._sides()
+        self.kinds = (*primal.kinds, *vectors)
+        self.linear = len(vectors)
+        self.__dict__["results"] = tuple(results)
+        self._derivatives = {}
+
+    def _sides(self) -> tuple[list[Kind], list[Kind]]:
+        """The kinds of the vectors and of the results."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The name of the function that was wrapped."""
+        return self._primal.name
+
+    @property
+    def location(self) -> str:
+        """Where that function is defined."""
+        return self._primal.location
+
+    @property
+    def single(self) -> bool:
+        """It returns a tuple."""
+        return False
+
+    @cached_property
+    def _target(self) -> Any:
+        """The function in compiled form, which is needed to differentiate it."""
+        primals, vectors = self._texts
+        scope = {"primal": self._primal.dispatcher, "jvp": jvp, "vjp": vjp, "conj": np.conj}
+        source = f"def derivative({primals}{vectors}):\n    {self._lines()}\n"
+        made = function_from(source, "derivative", scope, module=__name__)
+        made.__name__ = f"{type(self).__name__.lower()}_{self.name}"
+        return njit(made)
+
+    def _lines(self) -> str:
+        """The body of the compiled form."""
+        raise NotImplementedError
+
+    @property
+    def _texts(self) -> tuple[str, str]:
+        count = len(self._primal.kinds)
+        primals = "".join(f"x{k}, " for k in range(count))
+        return primals, "".join(f"v{k}, " for k in range(self.linear))
+
+
+class _Pushforward(_Linear):
+    def _sides(self) -> tuple[list[Kind], list[Kind]]:
+        primal = self._primal
+        return [primal.kinds[k] for k in self._wrt], [primal.results[k] for k in primal.useful]
+
+    @cached_property
+    def written(self) -> tuple[bool, ...]:
+        """What the function writes into, and the tangents of it."""
+        own = self._primal.written
+        return (*own, *(own[k] for k in self._wrt))
+
+    @property
+    def transposed(self) -> ArrayFunction:
+        """The pullback."""
+        return self._primal.pullback(self._wrt)
+
+    def _run(self, args: Sequence[Any]) -> Any:
+        count = len(self._primal.kinds)
+        tangents: list[Any] = [None] * count
+        for k, tangent in zip(self._wrt, args[count:], strict=True):
+            tangents[k] = tangent
+        tangent = jvp(self._primal.dispatcher, tuple(args[:count]), tuple(tangents))[1]
+        return [tangent] if self._primal.single else [tangent[k] for k in self._primal.useful]
+
+    def _lines(self) -> str:
+        place = {k: f"v{i}" for i, k in enumerate(self._wrt)}
+        tangents = "".join(f"{place.get(k)}, " for k, _ in enumerate(self._primal.kinds))
+        paths = [""] if self._primal.single else [f"[{k}]" for k in self._primal.useful]
+        tangent = "".join(f"t{path}, " for path in paths)
+        return f"t = jvp(primal, ({self._texts[0]}), ({tangents}))[1]\n    return ({tangent})"
+
+
+class _Pullback(_Linear):
+    def _sides(self) -> tuple[list[Kind], list[Kind]]:
+        primal = self._primal
+        return [primal.results[k] for k in primal.useful], [primal.kinds[k] for k in self._wrt]
+
+    @cached_property
+    def written(self) -> tuple[bool, ...]:
+        """What the function writes into."""
+        return (*self._primal.written, *(False,) * self.linear)
+
+    @property
+    def transposed(self) -> ArrayFunction:
+        """The pushforward."""
+        return self._primal.pushforward(self._wrt)
+
+    def _run(self, args: Sequence[Any]) -> Any:
+        primal, count = self._primal, len(self._primal.kinds)
+        pull = primal._record(args[:count], self._wrt)[1]
+        turned = [self._turned(k) for k in range(count, len(self.kinds))]
+        cotangents = [
+            np.conj(one) if turn else one for one, turn in zip(args[count:], turned, strict=True)
+        ]
+        bars = pull(primal._seed(cotangents))
+        return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self._wrt]
+
+    def _turned(self, k: int) -> bool:
+        """Whether what goes with argument `k` is conjugated."""
+        return self.conjugated and self.kinds[k][0].kind == "c"
+
+    def _lines(self) -> str:
+        primal = self._primal
+
+        def text(one: str, k: int) -> str:
+            return f"conj({one})" if self._turned(k) else one
+
+        count = len(primal.kinds)
+        place = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
+        seeds = [str(place.get(k)) for k, _ in enumerate(primal.results)]
+        seed = seeds[0] if primal.single else f"({', '.join(seeds)},)"
+        bars = "".join(f"{text(f'bars[{k}]', k)}, " for k in self._wrt)
+        return f"bars = vjp(primal, {self._texts[0]})[1]({seed})\n    return ({bars})"
+
+
+class _Batched(ArrayFunction):
+    """A function run along the first axis of its arguments."""
+
+    def __init__(self, item: ArrayFunction) -> None:
+        self._item = item
+        self.kinds = tuple((dtype, ndim + 1) for dtype, ndim in item.kinds)
+        self.__dict__["results"] = tuple((dtype, ndim + 1) for dtype, ndim in item.results)
+        self.linear = item.linear
+        self._derivatives = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the function that was wrapped."""
+        return self._item.name
+
+    @property
+    def location(self) -> str:
+        """Where that function is defined."""
+        return self._item.location
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The results along the first axis; `ShadowMismatch` if their shapes differ."""
+        rows = [self._item.run(each) for each in zip(*arrays, strict=True)]
+        if not rows:
+            raise ShadowMismatch(
+                f"{self.name} is mapped along an axis of length 0",
+                why="the shapes of its results are known when it has run",
+            )
+        for row in rows:
+            self._item.require_shapes(row, [np.shape(one) for one in rows[0]])
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    def run_with_pullback(
+        self, arrays: Sequence[Any], wrt: tuple[int, ...]
+    ) -> tuple[list[np.ndarray[Any, Any]], Callable[[Sequence[Any]], list[np.ndarray[Any, Any]]]]:
+        """The results along the first axis; a pullback is computed anew."""
+
+        def pulled(cotangents: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+            return self.pullback(wrt).run([*arrays, *cotangents])
+
+        return self.run(arrays), pulled
+
+    def pushforward(self, wrt: tuple[int, ...]) -> ArrayFunction:
+        """That of the function, along the axis."""
+        return self._item.pushforward(wrt).batched()
+
+    def pullback(self, wrt: tuple[int, ...]) -> ArrayFunction:
+        """That of the function, along the axis."""
+        return self._item.pullback(wrt).batched()
+
+    @property
+    def transposed(self) -> ArrayFunction:
+        """That of the function, along the axis."""
+        return self._item.transposed.batched()
+
+
+def compiled_call(dispatcher: Any, argtypes: tuple[Any, ...]) -> Any:
+    """Numba's compile result of a call of the function, which may have declared signatures."""
+    names = ", ".join(f"x{k}" for k, _ in enumerate(argtypes))
+    source = f"def call({names}): return function({names})"
+    call: Any = njit(function_from(source, "call", {"function": dispatcher}, module=__name__))
+    run_compiled(call.compile, argtypes)
+    return call.overloads[argtypes]
+
+
+def _type_of(kind: Kind) -> Any:
+    number = from_dtype(kind[0])
+    return types.Array(number, kind[1], "C") if kind[1] else number
+
+
+def _result_kind(found: Any) -> Kind | None:
+    """The kind of a result of this type, None if it is neither a number nor an array of them."""
+    number = found.dtype if isinstance(found, types.Array) else found
+    if not isinstance(number, types.Number | types.Boolean):
+        return None
+    return np.dtype(str(number)), getattr(found, "ndim", 0)
+
+
+def _arguments(arrays: Sequence[Any], written: Sequence[bool] = ()) -> list[Any]:
+    """Numbers, and arrays in C order, that compiled code of one type takes."""
+    return [_argument(np.asarray(x), bool(written) and written[k]) for k, x in enumerate(arrays)]
+
+
+def _argument(x: np.ndarray[Any, Any], written: bool) -> Any:
+    if x.ndim == 0:
+        return x[()]
+    flags = x.flags
+    if written or not (flags.c_contiguous and flags.writeable and flags.aligned):
+        return np.array(x, order="C")
+    return x

@@ -1,0 +1,136 @@
+"""A function compiled by Numba as an `Op` of PyTensor, for models of PyMC."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from activerules.errors import ForeignArrayError
+from activerules.interop import extras
+from activerules.interop.functions import ArrayFunction, Specialised, carries, kind_of
+
+_op: Any = extras.load("pytensor.graph.op", "pytensor")
+_basic: Any = extras.load("pytensor.graph.basic", "pytensor")
+_tensor: Any = extras.load("pytensor.tensor", "pytensor")
+_gradient: Any = extras.load("pytensor.gradient", "pytensor")
+
+__all__ = ["wrap"]
+
+
+def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as one of PyTensor's variables, with derivatives of any order.
+
+    Arguments
+        function  an `@njit` function, or a plain one that Numba compiles, of numbers and arrays; it
+                  returns a real number, an array of them, or a tuple of these.
+
+    Returns
+        A function of variables, arrays and numbers: of dtype float64, with derivatives; of integers
+        or booleans, which are constant, as is every value that is no variable. A scalar is a number
+        for `function`. The result is a variable, or a tuple of them: a log density for
+        `pymc.Potential` or `pymc.CustomDist`, or a part of a model.
+
+    Raises
+        ForeignArrayError for a variable of another precision or type; NotAFloatReturn if the result
+        is something else; ArityError, NotCompilable; when the graph runs, what `vjp` raises.
+
+    Cost      a call of Python per evaluation. A gradient runs the function once more for its value.
+
+    >>> x = _tensor.dvector("x")
+    >>> y = wrap(lambda x: (x * x).sum())(x)
+    >>> _gradient.grad(y, x).eval({x: np.array([1.0, 2.0])})
+    array([2., 4.])
+    """
+    known = Specialised(function)
+
+    @functools.wraps(known.target.py_func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {name: _variable(name, x) for name, x in known.bound(args, kwargs).items()}
+        found = known.of([kind_of(name, x.dtype, x.ndim) for name, x in given.items()])
+        results = _Call(found)(*given.values(), return_list=True)
+        return results[0] if found.single else tuple(results)
+
+    return wrapped
+
+
+def _variable(name: str, x: Any) -> Any:
+    """An argument as a variable; `ForeignArrayError` for what is no dense real tensor."""
+    if isinstance(x, bool | int | float | np.generic | np.ndarray):
+        return _tensor.constant(np.asarray(x), dtype=np.asarray(x).dtype)  # in no smaller dtype
+    try:
+        found = _tensor.as_tensor_variable(x)
+        fits = not found.dtype.startswith("complex")
+    except (TypeError, NotImplementedError, AttributeError):
+        fits, found = False, x
+    if not fits:
+        raise ForeignArrayError(
+            f"`{name}` is {found}, of type {getattr(found, 'type', type(found).__name__)}",
+            why="a dense tensor of real numbers is needed",
+            instead=["such a variable, a number or an array", "a function that captures it"],
+        )
+    return found
+
+
+class _Call(_op.Op):
+    """A call of an array function; the call of its pullback is the gradient."""
+
+    __props__ = ("function",)
+
+    def __init__(self, function: ArrayFunction) -> None:
+        self.function = function
+
+    def make_node(self, *inputs: Any) -> Any:
+        """Return the node; sizes along axes are known when it runs."""
+        outputs = [
+            _tensor.TensorType(dtype.name, shape=(None,) * ndim)()
+            for dtype, ndim in self.function.results
+        ]
+        return _basic.Apply(self, [*inputs], outputs)
+
+    def perform(self, node: Any, inputs: Sequence[Any], output_storage: Sequence[Any]) -> None:
+        """Run the function."""
+        results = self.function.run(inputs)
+        for storage, result in zip(output_storage, results, strict=True):
+            storage[0] = result
+
+    def connection_pattern(self, node: Any) -> list[list[bool]]:
+        """Whether each argument has a derivative through each result."""
+        kinds = self.function.kinds
+        return [[carries(x) and carries(y) for y in self.function.results] for x in kinds]
+
+    def L_op(self, inputs: Any, outputs: Any, output_grads: Any) -> list[Any]:
+        """Return the cotangents of the arguments."""
+        function = self.function
+        # what is a constant of the graph is nowhere differentiated
+        wrt = tuple(k for k in function.varied if not isinstance(inputs[k], _basic.Constant))
+        cotangents = [
+            outputs[k].zeros_like() if _is_disconnected(output_grads[k]) else output_grads[k]
+            for k in function.useful
+        ]
+        found = [_gradient.DisconnectedType()() for _ in inputs]
+        for k in function.varied:
+            found[k] = inputs[k].zeros_like()
+        if wrt:
+            bars = _Call(function.pullback(wrt))(*inputs, *cotangents, return_list=True)
+            for k, bar in zip(wrt, bars, strict=True):
+                found[k] = bar
+        return found
+
+    def R_op(self, inputs: Any, eval_points: Any) -> list[Any]:
+        """Return the tangents of the results."""
+        function = self.function
+        wrt = tuple(k for k in function.varied if eval_points[k] is not None)
+        found: list[Any] = [None] * len(function.results)
+        if wrt:
+            tangents = [eval_points[k] for k in wrt]
+            pushed = _Call(function.pushforward(wrt))(*inputs, *tangents, return_list=True)
+            for k, tangent in zip(function.useful, pushed, strict=True):
+                found[k] = tangent
+        return found
+
+
+def _is_disconnected(variable: Any) -> bool:
+    return isinstance(variable.type, _gradient.DisconnectedType)
