@@ -19,6 +19,8 @@ REFERENCE = ROOT / "docs" / "reference"
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.stem)
 def test_examples_of_docstrings(path):
     """Every public name is there, as after `from activerules import *`."""
+    if path.parent.name == "interop":
+        pytest.importorskip(path.stem)
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     module = import_module(name.removesuffix(".__init__"))
     names = {name: getattr(interface, name) for name in interface.__all__}
