@@ -42,6 +42,9 @@ ResultKind = Literal["value", "memory", "const", "none"]
 MARKED_PREFIX = "activerules.rule."
 """The prefix of the names of functions with rules."""
 
+EXCINFO = 1
+"""The operand of a call of compiled code that says where its exception goes."""
+
 
 @dataclass(frozen=True)
 class CallArgument:

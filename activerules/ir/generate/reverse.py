@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rows import Partial, RowOperands
+from activerules.ir.derivatives.rulecall import EXCINFO
 from activerules.ir.derivatives.slopes import is_steep
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.cotangents import (
@@ -462,7 +463,7 @@ class _Reverser:
             seeded = use.request.result == "active"
             ret_shadow = self.values.shadow(call.operands[0], lane) if seeded else null()
         tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
-        excinfo = self.parameters.primal[self.plan.request.parameters[1].argument]
+        excinfo = self._excinfo()
         operands = [ret, ret_shadow, excinfo, tape, bars]
         operands += [self.values.primal(o) for o in call.operands[2:]]
         for k in use.shadow_operands():
@@ -485,6 +486,10 @@ class _Reverser:
             self.b.br(after)
             self._open(after)
         self._add_from(bars, named, use.active_operands(), [lane])
+
+    def _excinfo(self) -> Value:
+        """Where the exception goes with which this function fails."""
+        return self.parameters.primal[self.plan.request.parameters[EXCINFO].argument]
 
     def _take_cotangents(self, use: RuleUse, ret_shadow: Value, lane: int) -> None:
         """Move the cotangents of floats beside arrays in a result to the kept copy of its shadow,
@@ -514,8 +519,9 @@ class _Reverser:
         fields = StructType(tuple(o.type for o in use.active() for _ in lanes))
         bars: Value = self.top.alloca(fields, hint="bars") if fields.elements else null()
         operands: list[Value] = []
-        for o, activity in zip(call.operands, use.activities, strict=True):
-            operands.append(self.values.primal(o))
+        for k, (o, activity) in enumerate(zip(call.operands, use.activities, strict=True)):
+            raised = use.has_rules and k == EXCINFO
+            operands.append(self._excinfo() if raised else self.values.primal(o))
             if activity == "duplicated":
                 operands += [self.values.shadow(o, lane) for lane in lanes]
         operands += [self.slots.read(self.b, use.frame), self.parameters.tape]

@@ -47,7 +47,11 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, eq=False)
 class CalleeUse:
-    """A call of a derived pair; `activities` has one entry per operand."""
+    """A call of a derived pair; `activities` has one entry per operand.
+
+    has_rules   a rule may run in the reverse, and raise: its exception is stored where the
+                caller's own goes
+    """
 
     call: Instruction
     stem: str
@@ -55,6 +59,7 @@ class CalleeUse:
     returns: ReturnKind
     result_shadow: bool
     frame: CalleeFrame
+    has_rules: bool
 
     def duplicated(self) -> list[Value]:
         """The operands that are passed with a shadow."""
@@ -184,7 +189,21 @@ def use_callee(
     key = _pair_key(call, variant, activities, returns, result_shadow, facts)
     request = family.request(key, _arguments_reached(called, facts))
     frame = CalleeFrame(call)
-    return CalleeUse(call, request.name, activities, returns, result_shadow, frame)
+    has_rules = _runs_rules(variant.name, facts)
+    return CalleeUse(call, request.name, activities, returns, result_shadow, frame, has_rules)
+
+
+def _runs_rules(name: str, facts: Facts) -> bool:
+    """Whether a function of the module, or one that it calls, has a marked call."""
+    functions, seen, todo = facts.request.module.functions, {name}, [name]
+    while todo:
+        for i in functions[todo.pop()].instructions():
+            if facts.calls.marked(i) is not None:
+                return True
+            if i.callee_name in functions and i.callee_name not in seen:
+                seen.add(i.callee_name)
+                todo.append(i.callee_name)
+    return False
 
 
 def _activity(

@@ -1,5 +1,8 @@
 """A rule that raises: the exception says at which call of the program it was run."""
 
+import os
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 
@@ -162,3 +165,64 @@ def test_rule_errors_can_be_caught_by_differentiated_code(unfreed):
     assert unfreed(lambda: ar.grad(caught_within)(NEGATIVE)) == 0
     np.testing.assert_array_equal(ar.grad(caught_within)(NEGATIVE), [0.0, 3.0])
     np.testing.assert_array_equal(ar.grad(caught_within)(X), [12.0, 4.0])
+
+
+# In a process of its own, which a stale exception once ended.
+RECURSIVE = """
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit
+def watched(x, limit):
+    return 2.0 * x
+
+@ar.augmented_primal(watched)
+def _(config, ret: ar.Active, x: ar.Active, limit: ar.Const):
+    return ar.AugmentedReturn(watched(x.val, limit.val), None, x.val)
+
+@ar.reverse(watched)
+def _(config, dret: ar.Active, tape, x: ar.Active, limit: ar.Const):
+    if tape > limit.val[0]:
+        raise ValueError("too large", tape)
+    return 2.0 * dret.val, None
+
+@njit
+def halved(x, limit, depth):
+    if depth == 0:
+        return watched(x, limit)
+    return halved(0.5 * x, limit, depth - 1) * x
+
+@njit
+def outer(x, limit):
+    return halved(x, limit, 3)
+
+def reverse(limit):
+    return ar.autodiff(ar.Reverse, outer, ar.Active, ar.Active(1.5), ar.Const(limit))
+
+def split(limit):
+    augmented, reverse = ar.autodiff_thunk(
+        ar.ReverseSplitNoPrimal, outer, ar.Active, ar.Active, ar.Const
+    )
+    tape, _, _ = augmented(ar.Active(1.5), ar.Const(limit))
+    return reverse(ar.Active(1.5), ar.Const(limit), 1.0, tape)
+
+@njit
+def compiled(limit):
+    return ar.autodiff(ar.Reverse, outer, ar.Active, ar.Active(1.5), ar.Const(limit))
+
+for derivative in (reverse, split, compiled):
+    try:
+        derivative(np.zeros(1))
+    except ValueError as error:
+        print(error)
+    print(f"{derivative(np.ones(1))[0]:.6f}")  # (x^4 / 32)' at 1.5
+"""
+
+
+def test_an_exception_of_a_reverse_in_a_recursive_function_reaches_the_caller():
+    command = [sys.executable, "-c", RECURSIVE]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["('too large', 0.1875)", "0.421875"] * 3
