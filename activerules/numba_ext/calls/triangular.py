@@ -266,7 +266,11 @@ def _solve_factored_adjoint_by_blocks(factors, pivots, g):
 
 @overload(triangular.solve_and_factor)
 def _solve_and_factor(A, b):
-    """As Numba's own `np.linalg.solve`, which overwrites a copy of A with its factors."""
+    """As Numba's own `np.linalg.solve`, which overwrites a copy of A with its factors.
+
+    The copies are made by loops: an assignment of an array checks shapes, and the text of that
+    error has 3 s of code, which is not kept on disk.
+    """
     linalg.ensure_lapack()
     kind = ord(linalg.get_blas_kind(A.dtype, "solve"))
     gesv = linalg._LAPACK().numba_xgesv(A.dtype)
@@ -278,14 +282,15 @@ def _solve_and_factor(A, b):
         linalg._check_finite_matrix(A)
         linalg._check_finite_matrix(b)
         linalg._system_check_dimensionally_valid(A, b)
-        factors = linalg._copy_to_fortran_order(A)  # pyright: ignore[reportCallIssue]
-        x = np.empty((count, n), A.dtype).T
+        if A.shape[0] != n:
+            raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square.")
+        factors = _as_matrix(A.T).T
+        x = b.copy() if is_vector else _as_matrix(b.T).T
         pivots = np.empty(n, linalg.F_INT_nptype)
         if n > 0:
-            linalg._system_copy_in_b(x, b, count)
             status = gesv(kind, n, count, factors.ctypes, n, pivots.ctypes, x.ctypes, n)
             linalg._inv_err_handler(status)
             linalg._dummy_liveness_func([factors.size, x.size, pivots.size])
-        return linalg._solve_compute_return(b, x), factors, pivots
+        return x, factors, pivots
 
     return compiled

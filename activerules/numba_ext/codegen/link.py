@@ -25,7 +25,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.environment import lookup_environment
+from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime.nrt import rtsys
 
 from activerules.errors import UnknownCall, UnsupportedIR
@@ -150,13 +150,42 @@ def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, t
 
 
 def is_bound_to_process(module: Any) -> bool:
-    """Whether a module holds addresses, or values that Numba finds by an environment."""
+    """Whether the code of a module holds addresses, or may read constants that Numba finds by an
+    environment.
+    """
     text = str(module)
     for name in (variable.name for variable in module.global_variables):
         environment = lookup_environment(name) if name.startswith(ENVIRONMENT_PREFIX) else None
-        if environment is not None and reads_environment(name, environment, module, text):
+        if environment is not None and environment.consts and _is_mentioned(name, text):
             return True
     return _ADDRESS.search(text) is not None
+
+
+def _is_mentioned(variable: str, text: str) -> bool:
+    """Whether a variable occurs in a text beside its definition."""
+    return len(re.findall(rf'@"?{re.escape(variable)}(?![\w.$])', text)) > 1
+
+
+def rename_environments(module: Any, stem: str) -> None:
+    """Let the code of a module that is not bound to the process find its environments under names
+    of its own, with `stem` in them: `provide_environments` defines them in any process.
+
+    Numba numbers the functions that they are named after anew in each process.
+    """
+    for variable in module.global_variables:
+        if variable.name.startswith(ENVIRONMENT_PREFIX):
+            variable.name = f"{ENVIRONMENT_PREFIX}.{stem}.{variable.name}"
+
+
+def provide_environments(codegen: Any, name: str, module: Any, stem: str) -> None:
+    """Define the environments that `rename_environments` named."""
+    prefix = f"{ENVIRONMENT_PREFIX}.{stem}."
+    missing = {
+        variable.name: Environment({})
+        for variable in module.global_variables
+        if variable.name.startswith(prefix) and variable.name not in _environments
+    }
+    _publish(codegen, name, missing)
 
 
 def publish_environment(

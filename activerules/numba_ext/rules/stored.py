@@ -4,8 +4,8 @@ Needs       the rule chosen for a marked call, and everything its code depends o
 Gives       `StoredRules`: finds the library of a compiled rule, or stores one
 Invariants  D1  an entry is found only for the same rule, types, facts and request, and the same
                 versions of activerules and Numba, on the same processor
-            D2  code that is valid in one process only is not written to disk: addresses, Numba
-                environments, functions that cannot be imported, types made at run time
+            D2  code that is valid in one process only is not written to disk: addresses, constants
+                in Numba environments, functions that cannot be imported, types made at run time
             D3  a file that cannot be read or written, is truncated or damaged, or has another key,
                 counts as missing: only what was written under its digest is unpickled
             D4  a file is replaced atomically: a process that reads while another one writes finds
@@ -43,7 +43,12 @@ from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
 
 from activerules.ir.text.normalise import scalar_tuning, target_machine
-from activerules.numba_ext.codegen.link import is_bound_to_process, leave_to_caller
+from activerules.numba_ext.codegen.link import (
+    is_bound_to_process,
+    leave_to_caller,
+    provide_environments,
+    rename_environments,
+)
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
@@ -117,6 +122,7 @@ def _on_disk(
         told, library, exported = make(key)
         module = _alone(library, exported[0], exported)
         if not is_bound_to_process(module):
+            rename_environments(module, key)
             write_file(path, key, told, module.as_bitcode())
     else:
         told, module = stored[0], llvm.parse_bitcode(stored[1])
@@ -294,7 +300,9 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
 
 def _library_of(name: str, module: Any) -> Any:
     """A library of a module, left for its callers to optimise."""
-    library = cpu_context().codegen().create_library(name)
+    codegen = cpu_context().codegen()
+    provide_environments(codegen, name, module, name)
+    library = codegen.create_library(name)
     leave_to_caller(library)
     library.add_llvm_module(module)
     library.finalize()

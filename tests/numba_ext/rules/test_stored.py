@@ -52,7 +52,14 @@ def plain(A):
 
 if "plain" in sys.argv:
     assert abs(plain(A) - 5.0) < 1e-14
-print(g_x, *compiled)
+print(g_x, *dict.fromkeys(compiled))
+
+try:
+    ar.grad(f, argnums=(0, 1))(A, 20.0)
+except ValueError as error:
+    assert error.args == ("too large", 20.0)
+else:
+    raise AssertionError("nothing was raised")
 """
 CONSTANTS = "SLOPE = {}"
 RULES = """
@@ -72,6 +79,8 @@ def cube_augmented(config, ret: ar.Active, x: ar.Active):
 @ar.reverse(cube)
 @njit(cache=True)
 def cube_reverse(config, dret: ar.Active, tape, x: ar.Active):
+    if tape > 10.0:
+        raise ValueError("too large", tape)  # which needs an environment of Numba
     return constants.SLOPE * tape * tape * dret.val
 
 @njit
@@ -199,5 +208,8 @@ def test_what_means_something_else_in_another_process_is_not_written() -> None:
             result = compile_to_link(to_link(function), (types.float64,))
             return result.library._get_module_for_linking()
 
-    assert is_bound_to_process(module_of(lambda x: print(x)))
-    assert not is_bound_to_process(module_of(lambda x: print("a number")))
+    def raises(x):
+        raise ValueError(np.full(2, x))
+
+    assert is_bound_to_process(module_of(raises))  # the dtype is a constant
+    assert not is_bound_to_process(module_of(lambda x: print(x)))
