@@ -42,10 +42,11 @@ from activerules.numba_ext.rules.compiled import (
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.tapes import of_result
 from activerules.numba_ext.target.marked_calls import MarkedCall
-from activerules.rules.rule import is_of_library
 from activerules.values.kinds import anonymous, derivative_type
 from activerules.values.layout import Node, layout_of
 from activerules.values.walk import Emit, rebuild
+
+_LIBRARY = "activerules.rules.library."
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
@@ -135,12 +136,13 @@ class _Augmented(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape")
 
     def fields(self) -> list[list[Any]]:
-        """The fields of the arguments, those that may be overwritten without owners if the rule
-        comes with activerules: it stores none of them anywhere, and what its tape has of them is
-        copied (P1 of `tapes`). Counting references costs as much as the product of two short rows.
+        """The fields of the arguments; those that may be overwritten have no owner if the rule is
+        one of the library. Such a rule runs no function of a user, so it stores its arguments
+        nowhere but on its tape, where they are copied (P1 of `tapes`). Counting references costs as
+        much as the product of two short rows.
         """
         fields = super().fields()
-        if is_of_library(self.rule.augmented.fndesc.modname):
+        if self.rule.augmented.fndesc.modname.startswith(_LIBRARY):
             for i in {position for _, position in self.rule.detachers if position >= 0}:
                 fields[i][0] = self.without_owner(self.arguments[i].value_type, fields[i][0])
         return fields
