@@ -57,7 +57,7 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
             f"{name} returns {type_name(found)}, and is asked for its derivative",
             why="the shadow of a list, dictionary or object that a function makes refers to memory "
             "that is released with the tape, and a record has no owner: neither can be returned; "
-            "nor has a tuple inside a tuple that may be None a cotangent",
+            "nor has a tuple that may be None a cotangent inside another tuple",
             instead=[
                 "the gradient of a function that calls it, and returns a number made of the result",
                 "a function that returns arrays and floats",
