@@ -15,6 +15,7 @@ COMMANDS = {
     "check": ("activerules.command.check", "compare a gradient with finite differences"),
     "info": ("activerules.command.info", "print versions, processor and caches"),
     "cache": ("activerules.command.cache", "list the compiled rules on disk, or remove them"),
+    "warm": ("activerules.command.warm", "compile rules of the library ahead of time"),
     "help": ("activerules.command.help", "print the help page of an error"),
 }
 _EPILOG = """exit status: 0; 1 if a gradient is wrong (check); 2 for errors
