@@ -5,6 +5,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
+from tests.interop.programs import energy, filtered
 
 jax = pytest.importorskip("jax")
 
@@ -18,22 +19,6 @@ def _double():
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", False)
-
-
-@njit
-def energy(x, a, n):
-    s = 0.0
-    for i in range(x.size - 1):
-        s += np.sin(x[i] * a) * x[i + 1] ** n
-    return s
-
-
-@njit
-def filtered(x, a):
-    y = np.empty_like(x)
-    for i in range(x.size):
-        y[i] = np.sin(x[i] * a) * x[i - 1]
-    return y, y.sum() * a, x.size
 
 
 def in_jax(x, a, n):

@@ -5,28 +5,13 @@ import pytest
 from numba import njit
 
 import activerules as ar
+from tests.interop.programs import energy, filtered
 
 pytensor = pytest.importorskip("pytensor")
 
 from activerules.interop import pytensor as bridge  # noqa: E402 (after the check that it is there)
 
 tensor = pytensor.tensor
-
-
-@njit
-def energy(x, a, n):
-    s = 0.0
-    for i in range(x.size - 1):
-        s += np.sin(x[i] * a) * x[i + 1] ** n
-    return s
-
-
-@njit
-def filtered(x, a):
-    y = np.empty_like(x)
-    for i in range(x.size):
-        y[i] = np.sin(x[i] * a) * x[i - 1]
-    return y, y.sum() * a, x.size
 
 
 wrapped, tuple_of_three = bridge.wrap(energy), bridge.wrap(filtered)

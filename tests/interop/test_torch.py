@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
+from tests.interop.programs import energy, filtered
 
 torch = pytest.importorskip("torch")
 
@@ -14,22 +15,6 @@ from activerules.interop import torch as bridge  # noqa: E402 (after the check t
 
 # PyTorch's own, where it loads its rules for forward mode
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-
-
-@njit
-def energy(x, a, n):
-    s = 0.0
-    for i in range(x.size - 1):
-        s += np.sin(x[i] * a) * x[i + 1] ** n
-    return s
-
-
-@njit
-def filtered(x, a):
-    y = np.empty_like(x)
-    for i in range(x.size):
-        y[i] = np.sin(x[i] * a) * x[i - 1]
-    return y, y.sum() * a, x.size
 
 
 wrapped, tuple_of_three = bridge.wrap(energy), bridge.wrap(filtered)
