@@ -71,12 +71,12 @@ def _imported(source: str, load: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         raise CommandError(
             f"{source} cannot be imported: {type(error).__name__}: {error}",
-            where=_place_of(error),
+            where=_location_of(error),
             why="the module of a function is imported, which runs its code",
         ) from error
 
 
-def _place_of(error: BaseException) -> list[Where]:
+def _location_of(error: BaseException) -> list[Where]:
     """The line that an import stopped at, unless it is in the import system itself."""
     if isinstance(error, SyntaxError) and error.filename:
         return [("at the line", (error.text or "").strip(), f"{error.filename}:{error.lineno}")]

@@ -278,7 +278,6 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_shows_colours_and_nothing_else_does(decay, monkeypatch):
-    pytest.importorskip("rich")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal()
