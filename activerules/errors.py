@@ -200,6 +200,17 @@ class ShadowMismatch(ActiverulesError, ValueError):
     """
 
 
+class SparsityMismatch(ActiverulesError, ValueError):
+    """The sparsity pattern of a Jacobian or Hessian does not fit: it has another shape, or there
+    are entries outside it that are not zero.
+
+    The pattern is nonzero wherever the derivative may be, at any point: for an `if`, it has the
+    entries of both branches. Entries outside it would be added to others; they are found because
+    each matrix is multiplied by a random vector and compared with a derivative along it.
+    `sparsity="detect"` finds the pattern at each path that the function takes.
+    """
+
+
 class BatchWidthMismatch(ActiverulesError, ValueError):
     """The batched arguments of one call have different numbers of shadows."""
 
@@ -353,9 +364,11 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
 
 
 class MissingExtra(ActiverulesError, ImportError):
-    """A bridge of `activerules.interop` needs a package that is not installed.
+    """A bridge of `activerules.interop`, or a sparse derivative, needs a package that is not
+    installed.
 
-    Each bridge has an extra of its name: `pip install "activerules[jax]"`.
+    Each bridge has an extra of its name: `pip install "activerules[jax]"`. Sparse matrices are
+    those of SciPy, `pip install "activerules[scipy]"`.
     """
 
 

@@ -14,11 +14,11 @@ Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
-from numba import njit, typed, types
+from numba import typed, types
 
 from activerules.annotations.values import make_zero
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P
@@ -26,22 +26,19 @@ from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import names_of, written_arrays
-from activerules.api.jvp import jvp
+from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
+from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
-from activerules.numba_ext.codegen.arity import first_names
-from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from
 from activerules.values.kinds import gradient_type
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
-_made = MadeOnce()
 _CONTAINERS: Any = (typed.List, typed.Dict)
 
 
@@ -56,9 +53,37 @@ def copy_of_argument(x: Any) -> Any:
     return fresh
 
 
+@overload
 def hessian(
-    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction[P, Any]:
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    sparsity: None = None,
+    check: bool = True,
+    **options: Any,
+) -> DerivedFunction[P, Any]: ...
+
+
+@overload
+def hessian(
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    *,
+    sparsity: Any,
+    check: bool = True,
+    **options: Any,
+) -> SparseFunction: ...
+
+
+def hessian(
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    sparsity: Any = None,
+    check: bool = True,
+    **options: Any,
+) -> Any:
     """Return the Hessian of a function that returns one float.
 
     Arguments
@@ -67,6 +92,9 @@ def hessian(
                   of several. They are floats, arrays of floats, and tuples of these; a
                   `numba.typed.List` of floats counts as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Hessian, aux)`.
+        sparsity, check   as in `jacobian`: the Hessian with respect to one array, as a sparse
+                  matrix, from one product with a vector per group of columns without a common row,
+                  and one for the check. A pattern that is not symmetric is completed.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
@@ -85,6 +113,8 @@ def hessian(
     >>> hessian(lambda x: x * x * x)(2.0)
     12.0
     """
+    if sparsity is not None:
+        return SparseFunction("hessian", function, argnums, sparsity, check, has_aux, options)
     return jacobian_function(HessianFunction, function, argnums, has_aux, options)
 
 
@@ -156,41 +186,6 @@ def _require_hessian(name: str, found: Any) -> None:
             why="argnums names what to differentiate with respect to: floats, arrays and tuples",
             instead=["another argnums"],
         )
-
-
-# --- the function that reverse mode is applied to ---
-
-
-def along(dispatcher: Any, argnum: int, count: int) -> Any:
-    """The function `(*args, v) -> f'(args) v`, where `v` is a tangent of argument `argnum` of
-    `count`.
-    """
-
-    def make() -> Any:
-        names = first_names(dispatcher, count)
-        extra = _free(f"dot_{names[argnum]}", names)
-        tangents = [extra if k == argnum else "None" for k in range(len(names))]
-        source = (
-            f"def along({', '.join(names)}, {extra}):\n"
-            f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
-        )
-        plain = dispatcher.py_func
-        made = function_from(
-            source,
-            "along",
-            {"_jvp": jvp, "_function": dispatcher},
-            module=__name__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
-        )
-        made.__name__ = plain.__name__  # errors show the user's function
-        return njit(made)
-
-    return _made.get(dispatcher, ("along", argnum, count), make)
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    return _free(f"{name}_", taken) if name in taken else name
 
 
 give_factory_form(hessian)

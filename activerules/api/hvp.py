@@ -1,7 +1,7 @@
 """`hvp`: the product of the Hessian of a function, of any number of arguments, with a vector.
 
 It is the gradient, with respect to the first argument, of the derivative along the vector:
-`hessian.along`.
+`jvp.along`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from numba.extending import overload
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.api.derived import DerivedFunction, GradientFunction, P
-from activerules.api.hessian import along, copy_of_argument
+from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart
 from activerules.api.jacobian_forward import written_arguments
+from activerules.api.jvp import along
 from activerules.api.list_arguments import is_number_list
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import checks

@@ -57,9 +57,13 @@ class Columns:
         self._found = found = args[int(root[1:])]
         self._rows, self._copies = rows, [k for k, one in enumerate(written) if one]
         self._leaves = carrying(root, found)
-        self._at_once = width >= len(self._leaves) and not any(x.is_array for x in self._leaves)
+        self._at_once = self._takes_one_run(width)
         self._width = width
         self._texts = texts
+
+    def _takes_one_run(self, width: int) -> bool:
+        """Whether one run is enough for any argument of the type."""
+        return width >= len(self._leaves) and not any(x.is_array for x in self._leaves)
 
     def block(self, row: LeafText, column: LeafText) -> str:
         """The text of a block, for use after the lines."""
@@ -111,7 +115,7 @@ class Columns:
         run = [*self._before(), f"t_{self._root} = {self._run()}"]
         return [
             *(
-                f"{self._matrix(row, x)} = new_block(t_{self._root}[0]{row.path}, {x.text})"
+                f"{self._matrix(row, x)} = {self._new(x, f't_{self._root}[0]{row.path}')}"
                 for row in self._rows
                 for x in self._leaves
             ),
@@ -136,11 +140,7 @@ class Columns:
 
     def _before(self) -> list[str]:
         """Lines before each run: they set the unit tangents, and copy the arguments it writes."""
-        units = [
-            f"set_unit(e_{x.name}_{c}, {_number(x, c)})"
-            for x in self._arrays
-            for c in range(self._width)
-        ]
+        units = [self._set(x, c) for x in self._arrays for c in range(self._width)]
         return [*units, *(f"y{k} = copy_of(x{k})" for k in self._copies)]
 
     def _run(self) -> str:
@@ -150,7 +150,7 @@ class Columns:
     def _unit(self, x: LeafText, lane: int) -> str:
         if x.is_array:
             return f"e_{x.name}_{lane}"
-        return f"unit({x.text}, {_number(x, lane)})"
+        return f"unit({x.text}, {self._number(x, lane)})"
 
     def _tangent(self, text: Callable[[LeafText], str]) -> str:
         def of(leaf: LeafText) -> str:
@@ -160,11 +160,24 @@ class Columns:
 
     def _put(self) -> list[str]:
         return [
-            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.path}, {_number(x, c)})"
+            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.path}, "
+            f"{self._number(x, c)})"
             for row in self._rows
             for x in self._leaves
             for c in range(self._width)
         ]
+
+    def _set(self, x: LeafText, lane: int) -> str:
+        """The line that sets the tangent of an array before a run."""
+        return f"set_unit(e_{x.name}_{lane}, {self._number(x, lane)})"
+
+    def _new(self, x: LeafText, column: str) -> str:
+        """The text of a new block, given that of a column."""
+        return f"new_block({column}, {x.text})"
+
+    def _number(self, x: LeafText, lane: int) -> str:
+        """The column of a block that the tangent of a lane is for."""
+        return f"k + {lane} - o_{x.name}"
 
     def _matrix(self, row: LeafText, column: LeafText) -> str:
         return f"b_{row.name}_{column.name}"
@@ -184,11 +197,6 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
         for m, other in arrays[first + 1 :]
         if k in copies or m in copies
     ]
-
-
-def _number(x: LeafText, lane: int) -> str:
-    """The item of a leaf that the tangent of a lane is the unit vector of."""
-    return f"k + {lane} - o_{x.name}"
 
 
 def _one(x: LeafText, chosen: bool) -> str:

@@ -7,7 +7,7 @@ are copied for each run. `jacobian_blocks` describes the form of the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba import types
@@ -57,7 +57,7 @@ def jacobian_form(typing_context, spec, function, *args):
     for i in request.argnums:
         with checks.naming(dispatcher):
             require_numbers(names[i], found[i], complex_too=request.holomorphic)
-    runs = {i: _run(dispatcher, names, found, i) for i in request.argnums}
+    runs = {i: forward_run(dispatcher, names, found, i) for i in request.argnums}
     result = next(iter(runs.values()))[1].result_type
     require_rows(dispatcher, result)
     if request.holomorphic:
@@ -81,7 +81,7 @@ def jacobian_form(typing_context, spec, function, *args):
 give_compiled_form(jacobian_forward, jacobian_form)
 
 
-def _run(
+def forward_run(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
 ) -> tuple[int, Gradient]:
     """The number of tangents of argument `i` per run, and the derivative that carries them."""
@@ -101,8 +101,20 @@ def _columns(
     gradient: Gradient,
     texts: TupleTexts,
 ) -> Columns:
+    push, written = pushed(names, found, i, gradient)
+    rows = carrying("out", rows_of(gradient.result_type))
+    return Columns(f"x{i}", found, width, push, rows, written, texts)
+
+
+def pushed(
+    names: Sequence[str], found: Sequence[Any], i: int, gradient: Gradient, first: int = 0
+) -> tuple[Callable[[list[str]], str], tuple[bool, ...]]:
+    """The text of a run for tangents of argument `i`, and which arguments are copied for it.
+
+    first   the number of the variable with the first argument: `x0`, `x1`, …
+    """
     written = copied_arguments(names, found, gradient)
-    given = names_of(written)
+    given = names_of(written, first)
 
     def push(tangents: list[str]) -> str:
         args = list(given)
@@ -112,8 +124,7 @@ def _columns(
         args[i] = f"BatchDuplicated({given[i]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, function, {', '.join(args)})"
 
-    rows = carrying("out", rows_of(gradient.result_type))
-    return Columns(f"x{i}", found, width, push, rows, written, texts)
+    return push, written
 
 
 def written_arrays(
@@ -168,6 +179,6 @@ def copied_arguments(
     )
 
 
-def names_of(written: Sequence[bool]) -> list[str]:
-    """The name to pass for each argument: its own, or that of its copy."""
-    return [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]
+def names_of(written: Sequence[bool], first: int = 0) -> list[str]:
+    """The name to pass for each argument: its own, `x0` and so on, or that of its copy, `y0`."""
+    return [f"{'y' if is_written else 'x'}{k}" for k, is_written in enumerate(written, first)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -20,7 +20,8 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import jvp_form
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
@@ -33,6 +34,8 @@ from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.leaf_texts import TupleTexts, leaves_at
+
+_along = MadeOnce()
 
 
 @overload
@@ -186,6 +189,38 @@ def _compiled_call() -> Any:
         return njit(**NO_C_WRAPPER)(call)
 
     return COMPILED.get(jvp, "entry", make)
+
+
+def along(dispatcher: Any, argnum: int, count: int) -> Any:
+    """The function `(*args, v) -> f'(args) v`, where `v` is a tangent of argument `argnum` of
+    `count`. Second derivatives are gradients of it.
+    """
+
+    def make() -> Any:
+        names = first_names(dispatcher, count)
+        extra = _free(f"dot_{names[argnum]}", names)
+        tangents = [extra if k == argnum else "None" for k in range(len(names))]
+        source = (
+            f"def along({', '.join(names)}, {extra}):\n"
+            f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
+        )
+        plain = dispatcher.py_func
+        made = function_from(
+            source,
+            "along",
+            {"_jvp": jvp, "_function": dispatcher},
+            module=__name__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        made.__name__ = plain.__name__  # errors show the user's function
+        return njit(made)
+
+    return _along.get(dispatcher, ("along", argnum, count), make)
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
 
 
 def jacfwd(

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from activerules.api import extras
 from activerules.errors import ForeignArrayError
-from activerules.interop import extras
 from activerules.interop.functions import ArrayFunction, Specialised, kind_of
 
 _jax: Any = extras.load("jax", "jax")

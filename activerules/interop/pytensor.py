@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from activerules.api import extras
 from activerules.errors import ForeignArrayError
-from activerules.interop import extras
 from activerules.interop.functions import ArrayFunction, Specialised, carries, kind_of
 
 _op: Any = extras.load("pytensor.graph.op", "pytensor")

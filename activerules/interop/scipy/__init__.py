@@ -8,9 +8,8 @@ gradients, Jacobians and Hessian products that the chosen method uses. `low_leve
 from activerules.interop.scipy.initial_values import solve_ivp
 from activerules.interop.scipy.low_level import low_level
 from activerules.interop.scipy.optimize import least_squares, minimize, root
-from activerules.interop.scipy.sparsity import sparse_jacobian
 
-__all__ = ["least_squares", "low_level", "minimize", "root", "solve_ivp", "sparse_jacobian"]
+__all__ = ["least_squares", "low_level", "minimize", "root", "solve_ivp"]
 
 
 def __dir__() -> list[str]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from activerules.api import extras
 from activerules.api.jacobian_reverse import jacobian
-from activerules.interop import extras
 from activerules.interop.scipy.progress import counted
-from activerules.interop.scipy.sparsity import sparse_jacobian
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 
 _integrate: Any = extras.load("scipy.integrate", "scipy")
@@ -33,7 +32,7 @@ def solve_ivp(
                   returns dy/dt, a vector as long as `y`.
         method    implicit methods (Radau, BDF, LSODA, and classes of solvers with a parameter
                   `jac`) are given the Jacobian with respect to `y`, unless `jac=` is given; with
-                  `jac_sparsity=` a sparse one, see `sparse_jacobian`. If `y0` is complex, `fun` is
+                  `jac_sparsity=` a sparse one, see `jacobian`. If `y0` is complex, `fun` is
                   taken to be holomorphic, as in SciPy.
         progress  True draws a bar of tqdm that counts evaluations; or such a bar.
         Everything else is SciPy's.
@@ -47,7 +46,7 @@ def solve_ivp(
     if settings.get("jac") is None and _takes_jacobian(method):
         structure = settings.pop("jac_sparsity", None)
         if structure is not None:
-            settings["jac"] = sparse_jacobian(fun, structure, 1)
+            settings["jac"] = jacobian(fun, 1, sparsity=structure)
         elif np.iscomplexobj(y0):
             settings["jac"] = jacobian(fun, 1, holomorphic=True)
         else:

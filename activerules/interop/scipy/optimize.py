@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from numba.extending import is_jitted
 
+from activerules.api import extras
 from activerules.api.grad import value_and_grad
 from activerules.api.hessian import hessian
 from activerules.api.hvp import hvp
 from activerules.api.jacobian_reverse import jacobian
 from activerules.api.jvp import jvp
 from activerules.api.vjp import vjp
-from activerules.interop import extras
 from activerules.interop.scipy.progress import counted
-from activerules.interop.scipy.sparsity import sparse_jacobian
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 
 _optimize: Any = extras.load("scipy.optimize", "scipy")
@@ -152,7 +151,8 @@ def least_squares(
         fun       an `@njit` function `fun(x, *args, **kwargs)`, or a plain one that Numba compiles,
                   that returns a vector of m residuals; `x` is a vector of n floats.
         jac       left out: the Jacobian, of shape (m, n), by forward or reverse sweeps, whichever
-                  are fewer; with `jac_sparsity=` a sparse one, see `sparse_jacobian`.
+                  are fewer; with `jac_sparsity=` a sparse one, see
+                  `jacobian`.
                   "operator": a `LinearOperator` that multiplies by one sweep, for `method="trf"`
                   and "dogbox" with `tr_solver="lsmr"`. Anything else is passed on to SciPy.
         progress  True draws a bar of tqdm that counts evaluations; or such a bar.
@@ -165,7 +165,7 @@ def least_squares(
     """
     if jac is None:
         structure = settings.pop("jac_sparsity", None)
-        jac = jacobian(fun) if structure is None else sparse_jacobian(fun, structure)
+        jac = jacobian(fun) if structure is None else jacobian(fun, sparsity=structure)
         fun, jac = _of_doubles(dispatcher_of(fun)), _of_doubles(jac)
     elif isinstance(jac, str) and jac == "operator":
         fun, jac = _of_doubles(dispatcher_of(fun)), _of_doubles(_as_operator(fun))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.interop import extras
+from activerules.api import extras
 
 
 @contextmanager

@@ -1,0 +1,189 @@
+"""Sparse Jacobians and Hessians: `jacobian(f, sparsity=…)` and `hessian(f, sparsity=…)`.
+
+`patterns` plans which columns are computed together, `products` computes the products. A
+pattern cannot be proved: the subscripts of an array are known when a program runs, and only on the
+path that it takes. So each matrix is checked against one more product, with a random vector.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numba.extending import typeof_impl
+
+from activerules.api.derived import ArgNums
+from activerules.api.sparse.patterns import Plan, detected, pattern_of, scipy_sparse
+from activerules.api.sparse.products import HessianProducts, JacobianProducts
+from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.rules.rule import location_of
+
+_DETECT = "detect"
+_SHOWN = 4
+
+
+class SparseFunction:
+    """What `jacobian` and `hessian` return with `sparsity=`: a function of the same parameters,
+    callable from Python, whose result is a `scipy.sparse.csr_array`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        function: Any,
+        argnums: ArgNums,
+        sparsity: Any,
+        check: bool,
+        has_aux: bool,
+        options: dict[str, Any],
+    ) -> None:
+        if has_aux:
+            raise NotYetSupported(
+                f"a sparse {kind.capitalize()} with has_aux",
+                instead=["a function that returns the value alone"],
+            )
+        self._made_from = kind, function, argnums, sparsity, check, has_aux, options
+        made = HessianProducts if kind == "hessian" else JacobianProducts
+        self._products = made(function, argnums, options=options)
+        self._kind, self._check = kind, check
+        self._target = target = dispatcher_of(function)
+        self._argnum = self._products.argnum
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._given: Plan | None = None
+        scipy_sparse()
+        if not isinstance(sparsity, str):
+            pattern = pattern_of(sparsity, square=kind == "hessian")
+            self._given = self._planned(pattern)
+        elif sparsity != _DETECT:
+            raise UnknownOption(
+                f"{kind} has no sparsity {sparsity!r}", instead=[f"a pattern, or {_DETECT!r}"]
+            )
+        functools.update_wrapper(self, target.py_func)
+        self.__name__ = f"sparse_{kind}_{target.py_func.__name__}"
+        self.__signature__ = inspect.signature(target.py_func).replace(
+            return_annotation=inspect.Signature.empty
+        )
+
+    @property
+    def _noun(self) -> str:
+        return self._kind.capitalize()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The matrix at these arguments."""
+        args = self._bound(args, kwargs)
+        x = args[self._argnum]
+        if not isinstance(x, np.ndarray):
+            raise ActivityError(
+                f"argument {self._argnum} of {self._target.py_func.__name__} is "
+                f"{type(x).__name__}: no sparse {self._noun} with respect to it",
+                why="its columns are the items of an array of floats",
+                instead=["a function of an array", f"{self._kind} without sparsity"],
+            )
+        key = tuple(a if isinstance(a, int) else np.shape(a) for a in args)
+        plan = self._given or self._plans.get(key)
+        if plan is not None:
+            matrix, wrong = self._computed(plan, args)
+            if not len(wrong):
+                return matrix
+            if self._given is not None:
+                self._raise_outside(plan, args, wrong)
+        plan = self._plans[key] = self._detected(args, plan)
+        matrix, wrong = self._computed(plan, args)
+        if len(wrong):
+            self._raise_outside(plan, args, wrong)
+        return matrix
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The positional arguments for a call."""
+        if not kwargs and len(args) > self._argnum:
+            return args
+        checks.require_call(self._target, args, kwargs)
+        bound = inspect.signature(self._target.py_func).bind(*args, **kwargs)
+        bound.apply_defaults()  # an argument before one with a keyword, too
+        return bound.args
+
+    def _computed(self, plan: Plan, args: Sequence[Any]) -> tuple[Any, Sequence[int]]:
+        """The matrix, and the rows that fail the check."""
+        m, n = plan.pattern.shape
+        size = args[self._argnum].size
+        if size != n:
+            self._raise_shape(plan, f"the argument has {size} items")
+        products = self._products(plan.seeds, *args)
+        if products.shape[0] != m:
+            self._raise_shape(plan, f"the result has {products.shape[0]} items")
+        matrix = plan.matrix(products)
+        return matrix, plan.wrong_rows(matrix, products).tolist() if self._check else []
+
+    def _planned(self, pattern: Any) -> Plan:
+        if self._kind == "hessian":
+            pattern = (pattern + pattern.T).tocsr()
+        return Plan.of(pattern, check=self._check)
+
+    def _detected(self, args: Sequence[Any], known: Plan | None) -> Plan:
+        """The plan for the pattern that is found at some arguments, and that known before."""
+        n = args[self._argnum].size
+        m = self._products(np.zeros((1, n)), *args).shape[0]  # raises what the function raises
+        try:
+            pattern = detected(lambda seeds: self._products(seeds, *args), (m, n))
+        except (ArithmeticError, ValueError) as error:
+            raise SparsityMismatch(
+                "the sparsity pattern cannot be found",
+                where=self._where,
+                why=f"the function is run with NaN as tangents, and something in it refuses them:\n"
+                f"{type(error).__name__}: {error}",
+                instead=["sparsity=, a pattern"],
+            ) from error
+        return self._planned(pattern if known is None else pattern + known.pattern)
+
+    @property
+    def _where(self) -> list[tuple[str, str, str]]:
+        name = self._target.py_func.__name__
+        return [(f"in the sparse {self._noun} of", name, location_of(self._target))]
+
+    def _raise_shape(self, plan: Plan, fault: str) -> NoReturn:
+        raise SparsityMismatch(
+            f"the sparsity pattern has the shape {plan.pattern.shape}, and {fault}",
+            where=self._where,
+            why="it has a row per item of the result and a column per item of the argument",
+        )
+
+    def _raise_outside(self, plan: Plan, args: Sequence[Any], wrong: Sequence[int]) -> NoReturn:
+        try:
+            found = self._detected(args, None).pattern
+            missing = (found > plan.pattern).nonzero()
+        except SparsityMismatch:
+            missing = (), ()
+        entries = [f"({i}, {j})" for i, j in zip(*missing, strict=True)]
+        rows = ", ".join(map(str, wrong[:_SHOWN])) + ", …" * (len(wrong) > _SHOWN)
+        shown = ", ".join(entries[:_SHOWN]) + ", …" * (len(entries) > _SHOWN)
+        raise SparsityMismatch(
+            f"the {self._noun} has entries outside the sparsity pattern, in rows {rows}",
+            where=self._where,
+            why="its product with a random vector is not that of the sparse matrix"
+            + (f";\nmissing from the pattern are {shown}" if entries else ""),
+            instead=["a pattern with these entries", f'sparsity="{_DETECT}"'],
+        )
+
+    def __repr__(self) -> str:
+        """Return how the function is made."""
+        given = self._given.pattern.shape if self._given else _DETECT
+        name = self._target.py_func.__name__
+        return f"{self._kind}({name}, sparsity={given!r}) with respect to argument {self._argnum}"
+
+    def __reduce__(self) -> Any:
+        """Pickle what the function was made from; it is recompiled when it is unpickled."""
+        return SparseFunction, self._made_from
+
+
+@typeof_impl.register(SparseFunction)
+def _typeof_sparse_function(value: SparseFunction, _context: Any) -> Any:
+    raise NotYetSupported(
+        f"{value!r} inside a compiled function",
+        why="Numba has no type for sparse matrices",
+        instead=["a call of it from Python", "the dense matrix: the same without sparsity"],
+    )

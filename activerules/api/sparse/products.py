@@ -1,0 +1,213 @@
+"""Products of a Jacobian, or a Hessian, with the columns of a matrix: what sparse ones are made of.
+
+`J @ seeds.T`, with a tangent per row of `seeds`, several of them per run, as in `jacobian_forward`
+and `hessian`; there the tangents are unit vectors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload, register_jitable
+
+from activerules.annotations.activity import BatchDuplicated, Duplicated
+from activerules.annotations.signature import Forward
+from activerules.api.autodiff import autodiff
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.jacobian_blocks import carrying, rows_of
+from activerules.api.jacobian_columns import Columns, columns_form
+from activerules.api.jacobian_forward import forward_run, names_of, pushed, written_arrays
+from activerules.api.jvp import along
+from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.rules.pattern import type_name
+from activerules.values.kinds import gradient_type
+from activerules.values.leaf_texts import LeafText, TupleTexts
+
+SEEDS = "x0"
+
+
+def jacobian_products(spec: Any, function: Any, *args: Any) -> Any:
+    """`J @ seeds.T`, for compiled stubs only; the first of `args` is `seeds`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def hessian_products(spec: Any, function: Any, *args: Any) -> Any:
+    """`H @ seeds.T`, likewise."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+class JacobianProducts(DerivedFunction[..., Any]):
+    """The function `(seeds, *args) -> J @ seeds.T`.
+
+    The argument to differentiate with respect to is an array of floats, of n items in C order, and
+    the result one of m, or a float: `seeds` has the shape (k, n), what is returned (m, k).
+    """
+
+    form = staticmethod(jacobian_products)
+    kind = "jacobian"
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
+    ) -> None:
+        super().__init__(function, argnums, with_value=with_value, options=options)
+        self.__name__ += "_products"
+        if not self._spec.single:
+            raise NotYetSupported(
+                f"a sparse {self.kind.capitalize()} with respect to several arguments",
+                instead=["argnums=0, or another number or name", "a function of one array"],
+            )
+
+    @property
+    def argnum(self) -> int:
+        """The argument to differentiate with respect to."""
+        return self._spec.argnums[0]
+
+    def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        super()._require_call(args[1:], kwargs)
+
+    def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
+        seeds = inspect.Parameter("seeds", inspect.Parameter.POSITIONAL_ONLY)
+        rest = [
+            p.replace(kind=p.POSITIONAL_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p
+            for p in signature.parameters.values()
+        ]
+        return signature.replace(parameters=[seeds, *rest])
+
+
+class HessianProducts(JacobianProducts):
+    """The function `(seeds, *args) -> H @ seeds.T`; `seeds` is as in `JacobianProducts`."""
+
+    form = staticmethod(hessian_products)
+    kind = "hessian"
+
+
+class _Products(Columns):
+    """Lines that compute the products: a column for each row of the seeds."""
+
+    def _takes_one_run(self, width: int) -> bool:
+        return False
+
+    def counts(self) -> list[str]:
+        """A line for the number of columns."""
+        return [f"n_{self._root} = {SEEDS}.shape[0]", "k = 0"]
+
+    @property
+    def product(self) -> str:
+        """The text of the products, for use after the lines."""
+        return self._matrix(self._rows[0], self._leaves[0])
+
+    def _set(self, x: LeafText, lane: int) -> str:
+        return f"set_row(e_{x.name}_{lane}, {SEEDS}, {self._number(x, lane)})"
+
+    def _new(self, x: LeafText, column: str) -> str:
+        return f"new_products({column}, {SEEDS})"
+
+    def _number(self, x: LeafText, lane: int) -> str:
+        return f"k + {lane}"
+
+
+# --- compiled forms ---
+
+
+def _jacobian_form(typing_context, spec, function, *args):
+    i, dispatcher, names, found = _read(spec, function, args)
+    width, gradient = forward_run(dispatcher, names, found[1:], i)
+    result = rows_of(gradient.result_type)
+    rows = carrying("out", result)
+    if len(rows) != 1 or rows[0].path or not isinstance(rows[0].number, types.Float):
+        raise ActivityError(
+            f"a sparse Jacobian of {dispatcher.py_func.__name__}, which returns "
+            f"{type_name(result)}",
+            why="its rows are those of an array of floats",
+            instead=["a function that returns one array", "jacobian without sparsity"],
+        )
+    push, written = pushed(names, found[1:], i, gradient, first=1)
+    texts = TupleTexts()
+    products = _Products(f"x{i + 1}", found, width, push, rows, (False, *written), texts)
+    scope = {
+        "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
+        "BatchDuplicated": BatchDuplicated,
+    }  # fmt: skip
+    return _form(typing_context, spec, function, products, texts, scope, found)
+
+
+def _hessian_form(typing_context, spec, function, *args):
+    i, dispatcher, names, found = _read(spec, function, args)
+    written = written_arrays(dispatcher, names, found[1:], i, 1)
+    given = names_of(written, first=1)
+    [row] = carrying("out", gradient_type(found[i + 1]))
+    texts = TupleTexts()
+
+    def push(tangents: list[str]) -> str:
+        return f"(passing(gradient, {', '.join(given)}, {tangents[0]}),)"
+
+    products = _Products(f"x{i + 1}", found, 1, push, [row], (False, *written), texts)
+    gradient = GradientFunction(along(dispatcher, i, len(given)), i, options={}).dispatcher
+    scope = {"gradient": gradient}
+    return _form(typing_context, spec, function, products, texts, scope, found)
+
+
+give_compiled_form(jacobian_products, _jacobian_form)
+give_compiled_form(hessian_products, _hessian_form)
+
+
+def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
+    """The argument, the function, the names of its parameters, and the types of `args`."""
+    found = tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(found) - 1)
+    [i] = spec.value.argnums
+    given = found[i + 1]
+    if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):
+        raise ActivityError(
+            f"`{names[i]}` is {type_name(given)}: no sparse derivative with respect to it",
+            why="its columns are the items of an array of floats",
+            instead=["a function of an array", "jacobian or hessian without sparsity"],
+        )
+    return i, dispatcher, names, found
+
+
+def _form(
+    typing_context: Any,
+    spec: Any,
+    function: Any,
+    products: _Products,
+    texts: TupleTexts,
+    scope: dict[str, Any],
+    found: tuple[Any, ...],
+) -> Any:
+    scope = {**scope, "set_row": set_row, "new_products": new_products}
+    return columns_form(
+        typing_context, (spec, function), found, [products], products.product, texts,
+        scope, dispatcher_of_type(function),
+    )  # fmt: skip
+
+
+# --- called by the generated code ---
+
+
+@register_jitable
+def set_row(direction, seeds, k):
+    """Fill an array with a row of `seeds`; with zeros if there is no such row."""
+    if k < seeds.shape[0]:
+        direction[...] = seeds[k].reshape(direction.shape)
+    else:
+        direction[...] = 0.0
+
+
+def new_products(column: Any, seeds: Any) -> Any:
+    """Memory for products: as many rows as `column`, one column per row of `seeds`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(new_products)
+def _new_products(column, seeds):  # noqa: ARG001
+    if isinstance(column, types.Array):
+        return lambda column, seeds: np.empty((column.size, seeds.shape[0]), column.dtype)
+    return lambda column, seeds: np.empty((1, seeds.shape[0]), type(column))
