@@ -173,3 +173,34 @@ class ReadingNest(Nest):
         subscript = self._subscript(around)
         index = self._integer("0" if "rem" in subscript else subscript)
         return self._emit(f"getelementptr double, ptr %{base}, i64 {index}")
+
+
+class WindowNest(ReadingNest):
+    """Such nests in which neighbouring entries are read, sometimes of what is written."""
+
+    def _statement(self, around: list[str]) -> None:
+        """a[s] = 0.4 a[s] + 0.3 (b[t] b[u] + b[v] + ...); in the last loop the other way round"""
+        rng = self.rng
+        here, there = ("a", "b") if self.reads else ("b", "a")
+        if rng.random() < 0.1:
+            there = here
+        i, step = rng.choice([around[-1], around[-1], rng.choice(around)]), rng.choice([1, 1, 1, 2])
+        first = rng.randrange(-2, 2)
+        read = [
+            self._read(there, f"{step} * {i} + {first + rng.choice([k, k, k, rng.randrange(4)])}")
+            for k in range(rng.randrange(2, 6))
+        ]
+        total = self._emit(f"fmul double {read[0]}, {read[1]}")
+        for one in read[rng.randrange(3) :]:
+            total = self._emit(f"fadd double {total}, {one}")
+        scaled = self._emit(f"fmul double {total}, 0.3")
+        target = self._entry(here, around)
+        old = self._emit(f"load double, ptr {target}")
+        kept = self._emit(f"fmul double {old}, 0.4")
+        new = self._emit(f"fadd double {scaled}, {kept}")
+        self.lines.append(f"  store double {new}, ptr {target}")
+
+    def _read(self, base: str, subscript: str) -> str:
+        index = self._integer(subscript)
+        address = self._emit(f"getelementptr double, ptr %{base}, i64 {index}")
+        return self._emit(f"load double, ptr {address}")

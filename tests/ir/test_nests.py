@@ -19,7 +19,7 @@ from activerules.ir.plan.request import Parameter, Request
 from activerules.ir.text.normalise import exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import Nest, ReadingNest
+from tests.ir.nests import Nest, ReadingNest, WindowNest
 
 SIZES = [(4, 4), (5, 3), (3, 6), (1, 5), (0, 3), (6, 6), (5, 7)]
 ROOM = 400  # elements on each side of where the base pointer leads
@@ -108,3 +108,7 @@ def test_gradient(block: int) -> None:
 
 def test_gradient_of_nests_that_read_again() -> None:
     assert sum(check(seed, True, ReadingNest) for seed in range(12)) > 60
+
+
+def test_gradient_of_nests_that_read_neighbours() -> None:
+    assert sum(check(seed, True, WindowNest) for seed in range(12)) > 60

@@ -62,6 +62,20 @@ def brusselator(u, v, u_next, v_next, a, b, alpha, steps):
                 v[i, j] = v_next[i, j]
 
 
+@example(lambda rng: (rng.normal(size=(7, 5)), rng.normal(size=(7, 5)), 2))
+@njit
+def jacobi_2d(a, b, steps):
+    for _ in range(steps):
+        for i in range(1, a.shape[0] - 1):
+            for j in range(1, a.shape[1] - 1):
+                b[i, j] = 0.2 * (
+                    a[i, j] + a[i, j - 1] + a[i, j + 1] + a[i + 1, j] + a[i - 1, j] * a[i, j]
+                )
+        for i in range(1, a.shape[0] - 1):
+            for j in range(1, a.shape[1] - 1):
+                a[i, j] = 0.2 * (b[i, j] + b[i, j - 1] + b[i, j + 1] + b[i + 1, j] + b[i - 1, j])
+
+
 @example(lambda rng: (rng.normal(size=8), float(rng.uniform(0.1, 0.4)), 4))
 @njit
 def heat_with_array_swap(start, kappa, steps):

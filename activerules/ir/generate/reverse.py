@@ -22,7 +22,6 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
-from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rows import Partial, RowOperands
 from activerules.ir.derivatives.rulecall import EXCINFO
 from activerules.ir.derivatives.slopes import is_steep
@@ -43,6 +42,7 @@ from activerules.ir.generate.sweep import (
     Lanes,
     RowState,
     Slots,
+    add_scalars,
     clear,
     clear_but,
     make_parameters,
@@ -50,6 +50,7 @@ from activerules.ir.generate.sweep import (
     null,
     suffixed,
 )
+from activerules.ir.generate.window_sums import WindowSums
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
@@ -90,6 +91,7 @@ class _Reverser:
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
         self.bars = Cotangents(plan, self.top, self.b)
+        self.windows = WindowSums(plan, self.top, self.b, self._add_to_shadow)
         self.use: Value | None = None
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
@@ -211,6 +213,7 @@ class _Reverser:
         edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
         self._open(edge)
         self.values.memo = dict(memo)
+        self.windows.finish(block, target)
         for phi, g in taken.items():
             assert predecessor is not None
             self.bars.add(phi.operands[phi.blocks.index(predecessor)], g)
@@ -340,7 +343,11 @@ class _Reverser:
                 self._undo_arithmetic(i, lane)
 
     def _undo_load(self, i: Instruction, lane: int) -> None:
-        g, shadow = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
+        g = self.bars.take_one(i, lane)
+        (self.windows.add if i in self.plan.windows else self._add_to_shadow)(i, g, lane)
+
+    def _add_to_shadow(self, i: Instruction, g: Value, lane: int) -> None:
+        shadow = self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
         old = self.b.load(g.type, shadow, align=align, metadata=scope)
         if i in self.plan.tracked:
@@ -374,7 +381,7 @@ class _Reverser:
             return
         source, moved = self.values.shadow(i.operands[1], lane), undone.moved
         if isinstance(moved, tuple):
-            self._undo_scalars(moved, target, source)
+            add_scalars(self.b, moved, target, source)
         elif moved is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
@@ -386,20 +393,6 @@ class _Reverser:
         if undone.cut is not None:
             for shadow, other in zip(shadows, reversed(shadows), strict=True):
                 self.b.call(cut_name(undone.cut), VOID, [shadow, other, size])
-
-    def _undo_scalars(self, scalars: Sequence[CopiedScalar], target: Value, source: Value) -> None:
-        """Take all cotangents before any is added, since source and target may overlap."""
-        addresses = [at_offset(self.b, target, scalar.offset) for scalar in scalars]
-        bars = [
-            self.b.load(p.type, address, align=1)
-            for p, address in zip(scalars, addresses, strict=True)
-        ]
-        for scalar, address in zip(scalars, addresses, strict=True):
-            self.b.store(self.b.const(scalar.type, 0.0), address, align=1)
-        for scalar, bar in zip(scalars, bars, strict=True):
-            address = at_offset(self.b, source, scalar.offset)
-            old = self.b.load(scalar.type, address, align=1)
-            self.b.store(self.b.fadd(old, bar), address, align=1)
 
     def _undo_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)

@@ -126,6 +126,21 @@ def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScal
         b.store(value, address, align=1)
 
 
+def add_scalars(b: Builder, scalars: Sequence[CopiedScalar], target: Value, source: Value) -> None:
+    """Reverse a copy of scalars, from the shadow of its target to that of its source.
+
+    All cotangents are taken before any is added, since the two may overlap.
+    """
+    addresses = [at_offset(b, target, scalar.offset) for scalar in scalars]
+    bars = [b.load(p.type, address, align=1) for p, address in zip(scalars, addresses, strict=True)]
+    for scalar, address in zip(scalars, addresses, strict=True):
+        b.store(b.const(scalar.type, 0.0), address, align=1)
+    for scalar, bar in zip(scalars, bars, strict=True):
+        address = at_offset(b, source, scalar.offset)
+        old = b.load(scalar.type, address, align=1)
+        b.store(b.fadd(old, bar), address, align=1)
+
+
 def leaving_iteration(b: Builder, count: TripCount, start: Value, bound: Value) -> Value:
     """The number of the iteration that leaves a loop, as an i64, from values of start and bound."""
     t = start.type

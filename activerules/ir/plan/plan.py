@@ -30,6 +30,7 @@ from activerules.ir.analysis.nodes import (
 )
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.analysis.variation import Keeping, Table
+from activerules.ir.analysis.windows import Window
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.plan.callees import CalleeUse
@@ -58,6 +59,7 @@ class Plan(Facts):
     across_blocks values whose cotangents are summed in several blocks
     fixed_data    values that are addresses of the data of counted memory, which never moves
     keeping       where values of the primal are kept, which may be outside of their own loop
+    windows       loads whose cotangents are added up in registers
     pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
@@ -81,6 +83,7 @@ class Plan(Facts):
     assumptions: tuple[Assumption, ...]
     copies: Mapping[Value, Value]
     keeping: Mapping[Node, Keeping]
+    windows: Mapping[Instruction, Window]
     pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:

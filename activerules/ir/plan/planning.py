@@ -31,6 +31,7 @@ from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.variation import Keeping, Variation
+from activerules.ir.analysis.windows import windows_of
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.slopes import absorbing, is_finite
 from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
@@ -140,6 +141,9 @@ class _Planner:
             ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
             mirrored=mirrored(self.facts),
             undone=undone_copies(self.facts, needs),
+            windows=windows_of(
+                self.facts.integers, self.memory, self.dependence, needs.keys() - tracked
+            ),
             across_blocks=used_across_blocks(self.facts.request.function),
             fixed_data=frozenset(
                 node.value
