@@ -74,7 +74,7 @@ class ScalarRule:
             bars = _cotangents_of_outputs(unthunk(dy), len(slopes))
             columns = zip(*slopes, strict=True)
             return NoTangent(), *(
-                project(_sum(conjugate(s) * bar for s, bar in zip(column, bars, strict=True)))
+                project(_sum(map(delivery.scaled, map(conjugate, column), bars)))
                 for project, column in zip(projections, columns, strict=True)
             )
 
@@ -84,9 +84,7 @@ class ScalarRule:
         """The rule as frule: `(y, dy)`."""
         y = self.function(*x)
         dots = [unthunk(d) for d in deltas[1:]]
-        rows = [
-            _sum(s * dot for s, dot in zip(row, dots, strict=True)) for row in self.slopes(y, x)
-        ]
+        rows = [_sum(map(delivery.scaled, row, dots)) for row in self.slopes(y, x)]
         if isinstance(y, tuple):
             return y, tuple(rows)
         return y, _projection(y)(rows[0])
@@ -114,7 +112,8 @@ def scalar_rule(
         replace    replace another module's rule.
         compiled   False: only for direct calls of `frule` and `rrule`.
 
-    The partials must be code that Numba can compile. Raises `AmbiguousRule` and
+    The partials must be code that Numba can compile. At a pole (0.5 / Ω at 0) they are infinite,
+    and a cotangent or tangent of 0 contributes 0 there. Raises `AmbiguousRule` and
     `RuleDefinitionError`, also if there is not one partial per argument (at the first derivative,
     if their code does not determine the number).
     """
@@ -219,7 +218,9 @@ def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:
 
 
 def _jitted(function: Any) -> Any:
-    return numba.njit(function) if isinstance(function, type(_python_function)) else function
+    """Compiled partials, in which a pole is an infinite slope and no ZeroDivisionError."""
+    is_plain = isinstance(function, type(_python_function))
+    return numba.njit(function, error_model="numpy") if is_plain else function
 
 
 def _python_function(function: Any) -> Any:

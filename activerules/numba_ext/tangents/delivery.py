@@ -38,6 +38,7 @@ from activerules.rules.closures.delivery import (
     kept,
     pushed,
     result_shadow,
+    scaled,
     separate,
     tangent,
     wrong_partials,
@@ -307,10 +308,11 @@ def _contracted(slopes, i, bar):
     if outputs != (len(slopes) if several else 1):
         raise wrong_rows(len(slopes) if several else 1, outputs)
     if not several:
-        return lambda slopes, i, bar: conjugate(slopes[k]) * bar
-    terms = " + ".join(f"conjugate(slopes[{row}][{k}]) * bar[{row}]" for row in range(len(slopes)))
-    source = f"def contract(slopes, i, bar):\n return {terms}"
-    return function_from(source, "contract", {"conjugate": conjugate}, module=__name__)
+        return lambda slopes, i, bar: scaled(conjugate(slopes[k]), bar)
+    terms = (f"scaled(conjugate(slopes[{row}][{k}]), bar[{row}])" for row in range(len(slopes)))
+    source = f"def contract(slopes, i, bar):\n return {' + '.join(terms)}"
+    scope = {"conjugate": conjugate, "scaled": scaled}
+    return function_from(source, "contract", scope, module=__name__)
 
 
 @overload(fresh)
@@ -400,6 +402,19 @@ def _combined(slopes, dots):
     if isinstance(types_of(slopes)[0], types.BaseTuple):
         terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
     else:
-        terms = " + ".join(f"slopes[{i}] * dots[{i}]" for i in range(len(slopes)))
+        terms = " + ".join(f"scaled(slopes[{i}], dots[{i}])" for i in range(len(slopes)))
     source = f"def combine(slopes, dots):\n return ({terms})"
-    return function_from(source, "combine", {"combined": combined}, module=__name__)
+    scope = {"combined": combined, "scaled": scaled}
+    return function_from(source, "combine", scope, module=__name__)
+
+
+@overload(scaled)
+def _scaled(slope, value):
+    if not (isinstance(slope, types.Number) and isinstance(value, types.Number)):
+        return lambda slope, value: slope * value
+
+    def zero_times_infinite_is_zero(slope, value):
+        product = slope * value
+        return value if value == 0 and product != product else product
+
+    return zero_times_infinite_is_zero

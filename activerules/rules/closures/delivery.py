@@ -42,6 +42,7 @@ __all__ = [
     "kept",
     "pushed",
     "result_shadow",
+    "scaled",
     "separate",
     "tangent",
 ]
@@ -204,10 +205,10 @@ def contracted(slopes: Any, i: int, bar: Any) -> Any:
     if is_tuple(bar) and len(bar) != (len(slopes) if several else 1):
         raise wrong_rows(len(slopes) if several else 1, len(bar))
     if not several:
-        return conjugate(slopes[i]) * bar
+        return scaled(conjugate(slopes[i]), bar)
     total: Any = ZeroTangent()
     for row, entry in zip(slopes, bar, strict=True):
-        total = total + conjugate(row[i]) * entry
+        total = total + scaled(conjugate(row[i]), entry)
     return total
 
 
@@ -229,5 +230,16 @@ def combined(slopes: Any, dots: Any) -> Any:
         return tuple(combined(row, dots) for row in slopes)
     total: Any = ZeroTangent()
     for slope, dot in zip(slopes, dots, strict=True):
-        total = total + slope * dot
+        total = total + scaled(slope, dot)
     return total
+
+
+def scaled(slope: Any, value: Any) -> Any:
+    """A partial derivative times a cotangent or tangent; 0 if that is 0 and the slope infinite.
+
+    Only a product that is NaN is replaced: where the slope is finite, second derivatives need the
+    product (decision 0050).
+    """
+    product = slope * value
+    is_undefined = isinstance(product, float | complex) and product != product
+    return value if is_undefined and value == 0 else product
