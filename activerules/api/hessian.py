@@ -14,7 +14,7 @@ Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -37,7 +37,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_comp
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import gradient_type
-from activerules.values.leaf_texts import TupleTexts, leaves_at
+from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 
 _CONTAINERS: Any = (typed.List, typed.Dict)
 
@@ -153,7 +153,8 @@ def _hessian_form(typing_context, spec, function, *args):
     for j in argnums:
         written = written_arrays(dispatcher, names, found, j, 1)
         given = ", ".join(names_of(written))
-        columns[f"x{j}"] = Columns(
+        columns[f"x{j}"] = _Rows(
+            f"[{argnums.index(j)}]",
             f"x{j}",
             found,
             1,
@@ -174,6 +175,25 @@ def _hessian_form(typing_context, spec, function, *args):
 
 
 give_compiled_form(hessian_of, _hessian_form)
+
+
+class _Rows(Columns):
+    """Lines that compute the blocks with respect to one argument, where the derivatives of what is
+    differentiated along a unit vector are a column, and a row as well.
+
+    own   the path of the argument in the gradient
+    """
+
+    def __init__(self, own: str, *given: Any) -> None:
+        super().__init__(*given)
+        self._own = own
+
+    def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
+        if not x.is_array or row.path != self._own + x.path:
+            return super()._put_block(row, x, columns)
+        # The items of a column lie a cache line and more apart: to write them takes longer than to
+        # compute them, from some hundred numbers on.
+        return [f"put_row({self._matrix(row, x)}, {columns[0]}, {self._number(x, 0)})"]
 
 
 def _require_hessian(name: str, found: Any) -> None:

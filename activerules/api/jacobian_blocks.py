@@ -214,6 +214,36 @@ def _put_column(block, column, k):  # noqa: ARG001
     return put_number
 
 
+def put_columns(block: Any, columns: Any, k: int) -> None:
+    """Write columns from `k` on, a tuple of arrays; those that there are.
+
+    They are written together, as each item of a column is in a cache line of its own.
+    """
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(put_columns)
+def _put_columns(block, columns, k):  # noqa: ARG001
+    lanes = range(len(columns))
+    lines = [
+        f"if k < 0 or k + {len(columns)} > block.shape[1]:",
+        *(f" put_column(block, columns[{c}], k + {c})" for c in lanes),
+        " return",
+        *(f"c{c} = columns[{c}].ravel()" for c in lanes),
+        "for r in range(block.shape[0]):",
+        *(f" block[r, k + {c}] = c{c}[r]" for c in lanes),
+    ]
+    source = "def impl(block, columns, k):\n    " + "\n    ".join(lines)
+    return function_from(source, "impl", {"put_column": put_column}, module=__name__)
+
+
+@register_jitable
+def put_row(block, row, k):
+    """Write row `k` of a block; does nothing if there is no such row."""
+    if 0 <= k < block.shape[0]:
+        overwrite(block[k], row.ravel())
+
+
 def shaped(block: Any, out: Any, x: Any) -> Any:
     """A block with the shape `out.shape + x.shape`; a number if both are numbers."""
     raise NotImplementedError("this function only has a compiled form")
@@ -235,6 +265,8 @@ RUN_TIME: dict[str, Any] = {
     "make_zero": make_zero,
     "new_block": new_block,
     "put_column": put_column,
+    "put_columns": put_columns,
+    "put_row": put_row,
     "set_unit": set_unit,
     "shaped": shaped,
     "unit": unit,

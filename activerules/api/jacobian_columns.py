@@ -159,12 +159,23 @@ class Columns:
         return self._texts.rebuilt(self._found, of, self._root)
 
     def _put(self) -> list[str]:
+        lanes = range(self._width)
         return [
-            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.path}, "
-            f"{self._number(x, c)})"
+            line
             for row in self._rows
             for x in self._leaves
-            for c in range(self._width)
+            for line in self._put_block(row, x, [f"t_{self._root}[{c}]{row.path}" for c in lanes])
+        ]
+
+    def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
+        """Lines that write the columns that a run computed into a block."""
+        matrix = self._matrix(row, x)
+        if row.is_array and len(columns) > 1:
+            together = f"({', '.join(columns)})"
+            return [f"put_columns({matrix}, {together}, {self._number(x, 0)})"]
+        return [
+            f"put_column({matrix}, {column}, {self._number(x, c)})"
+            for c, column in enumerate(columns)
         ]
 
     def _set(self, x: LeafText, lane: int) -> str:
