@@ -336,3 +336,19 @@ def unrolled_gradient_descent(start, data, steps, rate):
         w0 -= rate * g0
         w1 -= rate * g1
     return w0 * w0 + w1
+
+
+@example(lambda rng: (rng.normal(size=(5, 2)), rng.normal(size=(3, 2))))
+@njit
+def k_means_cost(points, centres):
+    cost = 0.0
+    for i in range(points.shape[0]):
+        best = np.inf
+        for j in range(centres.shape[0]):
+            s = 0.0
+            for k in range(points.shape[1]):
+                s += (points[i, k] - centres[j, k]) ** 2
+            if s < best:
+                best = s
+        cost += best
+    return cost

@@ -15,6 +15,8 @@ The others are in stack slots, which LLVM turns into registers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.sweep import Lanes
 from activerules.ir.llvm.builder import Builder
@@ -60,6 +62,15 @@ class Cotangents:
         bar = self._b.load(value.type, slot)
         self._b.store(zero, slot)
         return bar
+
+    def are_zero(self, values: Iterable[Value]) -> Value:
+        """Whether the cotangents of values that are used in other blocks are zero, in all lanes."""
+        found: Value = self._b.const(I1, 1)
+        for slot in (slot for value in values for slot in self._slots_of(value)):
+            bar = self._b.load(slot.attributes["allocated"], slot)
+            zero = self._b.fcmp("oeq", bar, self._b.const(bar.type, 0.0))
+            found = self._b.binary("and", found, zero)
+        return found
 
     def add(self, value: Value, bars: Lanes) -> None:
         """Add to the cotangents of a value, if it is active."""

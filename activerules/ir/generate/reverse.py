@@ -218,11 +218,20 @@ class _Reverser:
             assert predecessor is not None
             self.bars.add(phi.operands[phi.blocks.index(predecessor)], g)
         entered = [loop for loop in self._around(target) if block not in loop.blocks]
+        if entered and entered[-1] in self.plan.passed_over:
+            self._pass_over_if_zero(entered[-1])
         for loop in reversed(entered):
             self._enter_loop(loop)
         self.b.br(self.heads[target])
         self.b.target, self.values.memo, self.slots.state = here, memo, states
         return edge
+
+    def _pass_over_if_zero(self, loop: Loop) -> None:
+        assert loop.preheader is not None
+        enter = Block(self.namer("enter"))
+        zero = self.bars.are_zero(self.plan.passed_over[loop])
+        self.b.cond_br(zero, self.heads[loop.preheader], enter)
+        self._open(enter)
 
     def _around(self, block: Block) -> list[Loop]:
         """The loops around a block, innermost first."""

@@ -60,6 +60,7 @@ class Plan(Facts):
     fixed_data    values that are addresses of the data of counted memory, which never moves
     keeping       where values of the primal are kept, which may be outside of their own loop
     windows       loads whose cotangents are added up in registers
+    passed_over   loops that the sweep passes over where the cotangents of these values are zero
     pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
@@ -84,6 +85,7 @@ class Plan(Facts):
     copies: Mapping[Value, Value]
     keeping: Mapping[Node, Keeping]
     windows: Mapping[Instruction, Window]
+    passed_over: Mapping[Loop, tuple[Instruction, ...]]
     pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from activerules.ir.analysis.cache import RELOAD_COST, CachePlan, plan_cache
+from activerules.ir.analysis.choices import passed_over
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header, is_counted
@@ -144,6 +145,7 @@ class _Planner:
             windows=windows_of(
                 self.facts.integers, self.memory, self.dependence, needs.keys() - tracked
             ),
+            passed_over=passed_over(self.flow, needs.keys(), may_be_unused | tracked),
             across_blocks=used_across_blocks(self.facts.request.function),
             fixed_data=frozenset(
                 node.value
