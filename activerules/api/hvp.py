@@ -11,11 +11,13 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, TypeVar
 
-from numba import njit, types
+import numpy as np
+from numba import TypingError, njit, types
 from numba.extending import overload
 
+from activerules.annotations.trees import LEAVES
 from activerules.annotations.values import laid_like
-from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.api.autodiff import NO_C_WRAPPER, presentable, run_compiled
 from activerules.api.derived import DerivedFunction, GradientFunction, P
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
@@ -23,13 +25,14 @@ from activerules.api.jacobian_columns import keep_apart, lines_apart
 from activerules.api.jacobian_forward import written_arguments
 from activerules.api.jvp import along
 from activerules.api.list_arguments import is_number_list
-from activerules.errors import ArityError
+from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
+from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
@@ -92,6 +95,23 @@ class ProductFunction(DerivedFunction[..., Any]):
     form = staticmethod(product_of)
     kind = "hvp"
 
+    # The stub that served a call, and the epoch of the rules that it was compiled with.
+    _served: tuple[int, Any] = (-1, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled stub."""
+        epoch, run = self._served
+        # The fast path: nothing to flatten, to lay out anew, to copy or to restore.
+        if kwargs or epoch != RULES.epoch or not _as_they_are(args):
+            return super().__call__(*args, **kwargs)
+        try:
+            return run(*args)
+        except (ActiverulesError, TypingError) as error:
+            raise presentable(error, args) from error.__cause__
+        except TypeError:
+            self._require_call(args, kwargs)
+            raise
+
     def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of the function with the vector as second parameter."""
         first, *rest = signature.parameters.values()
@@ -110,7 +130,10 @@ class ProductFunction(DerivedFunction[..., Any]):
             # `hvp(f, x, x)` is given one array twice
             tangent = copy_of_argument(v) if laid is v else laid
             args = x, tangent, *rest
-        return super()._run(*args, **kwargs)
+        epoch, run = RULES.epoch, self.dispatcher
+        found = run_compiled(run, *args, **kwargs)
+        self._served = epoch, run
+        return found
 
     def _require_call(self, args: Sequence[Any], kwargs: Any) -> None:
         name = self._target.py_func.__name__
@@ -122,6 +145,23 @@ class ProductFunction(DerivedFunction[..., Any]):
                 where=[("in the product with the Hessian of", name, location_of(self._target))],
                 instead=[f"hvp({name}){self.__signature__}"],
             ) from error
+
+
+def _as_they_are(args: Sequence[Any]) -> bool:
+    """Whether compiled code can take the arguments: arrays and numbers, the vector laid out like
+    `x` and in memory of its own.
+    """
+    if len(args) < 2 or not LEAVES.issuperset(map(type, args)):
+        return False
+    x, v = args[:2]
+    if type(v) is not np.ndarray:
+        return True
+    if type(x) is not np.ndarray or v.strides != x.strides or np.may_share_memory(v, x):
+        return False
+    for other in args[2:]:
+        if type(other) is np.ndarray and np.may_share_memory(v, other):
+            return False
+    return True
 
 
 def _free(name: str, taken: set[str]) -> str:

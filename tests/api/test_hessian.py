@@ -513,3 +513,39 @@ def test_defaults_of_other_arguments():
     np.testing.assert_allclose(ar.hvp(scaled_powers, x, np.ones(3)), 12.0 * x, rtol=1e-14)
     compiled = njit(lambda x: ar.hvp(scaled_powers, x, np.ones(3)))
     np.testing.assert_allclose(compiled(x), 12.0 * x, rtol=1e-14)
+
+
+def test_later_calls_of_a_product_take_the_same_arguments_as_the_first():
+    @njit
+    def f(x, w):
+        return x[0] * x[1] * x[1] * w[0]
+
+    def expected(x, v, w):
+        return 2.0 * w[0] * np.array([x[1] * v[1], x[1] * v[0] + x[0] * v[1]])
+
+    product = ar.hvp(f)
+    memory = np.array([2.0, 3.0, 5.0, 7.0])
+    x, v, w = memory[:2].copy(), memory[2:].copy(), np.array([0.5])
+    calls = [
+        (x, v, w),
+        (x, v, w),
+        (x, x, w),  # one array twice
+        (memory[:2], memory[1:3], w),  # memory in common
+        (x, memory[1:3], memory[2:3]),
+        (x, memory[::2], w),  # other strides
+        (memory[::2], v, w),
+        (x, v, w),
+    ]
+    for args in calls:
+        np.testing.assert_allclose(product(*args), expected(*args), rtol=1e-15)
+    np.testing.assert_allclose(product(x, v, w=w), expected(x, v, w), rtol=1e-15)
+    np.testing.assert_array_equal(memory, [2.0, 3.0, 5.0, 7.0])
+    for wrong, error in [
+        ((x,), ar.ArityError),
+        ((x, v, w, w), ar.ArityError),
+        ((x, np.ones(3), w), ar.ShadowMismatch),
+        ((x, 2.0, w), ar.ShadowMismatch),
+        ((x, "v", w), ar.ActiverulesError),
+    ]:
+        with pytest.raises(error):
+            product(*wrong)
