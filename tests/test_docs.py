@@ -19,7 +19,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = (ROOT / "docs", ROOT / "docs" / "howto", ROOT / "docs" / "reference")
 PAGES = [ROOT / "README.md", *(p for folder in FOLDERS for p in sorted(folder.glob("*.md")))]
-OPTIONAL = {"jax": "jax", "pymc": "pytensor", "torch": "torch"}
+OPTIONAL = {
+    "jax": "jax",
+    "numba_packages": "numba_stats",
+    "pymc": "pytensor",
+    "torch": "torch",
+}
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
 

@@ -1,5 +1,7 @@
 """Bridges to other packages: functions with derivatives as those packages expect them.
 
+`numba_stats` and `rocket_fft` define rules for those packages when they are imported.
+
 Each needs the extra of its name, `pip install "activerules[torch]"`, and is loaded on first use:
 `from activerules.interop import torch`. Without it, `MissingExtra`.
 """
@@ -13,7 +15,7 @@ import activerules
 
 dir(activerules)  # loads the interface, and the rules of other packages
 
-_BRIDGES = ("jax", "pytensor", "scipy", "torch")
+_BRIDGES = ("jax", "numba_stats", "pytensor", "rocket_fft", "scipy", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,276 @@
+"""Rules for the Fourier transforms of `numpy.fft`, which `rocket_fft` brings to Numba.
+
+`from activerules.interop import rocket_fft` defines them: for `fft`, `ifft`, `rfft`, `irfft`, and
+for `fft2`, `ifft2`, `fftn`, `ifftn` with neither `s` nor `axes`, all without `out`; the other
+transforms are refused. Transforms are linear: a tangent is transformed as the value is, a cotangent
+by the adjoint, which is the inverse transform with the other normalisation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload, register_jitable
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.interop import extras
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.target import implementations  # noqa: F401  (registers the target)
+from activerules.rules.define import augmented_primal, forward, inactive, reverse
+from activerules.rules.protocol import AugmentedReturn, accumulate
+
+extras.load("rocket_fft", "rocket-fft", "its transforms are to be differentiated")
+
+inactive(np.fft.fftfreq, np.fft.rfftfreq)
+
+# By number, as rules take them; the adjoint of one has that at the mirrored place.
+_NORMS = ("backward", "ortho", "forward")
+
+
+@register_jitable
+def _resized(g, shape):
+    """Return `g` of one axis more or less long, cut or filled with zeros."""
+    if g.shape == shape:
+        return g
+    found = np.zeros(shape, g.dtype)
+    for index in np.ndindex(g.shape):
+        inside = True
+        for k in range(g.ndim):
+            inside = inside and index[k] < shape[k]
+        if inside:
+            found[index] = g[index]
+    return found
+
+
+# --- along one axis ---
+
+
+@njit
+def complex_transform(a, n, axis, ahead, norm):
+    """Return `np.fft.fft(a, n, axis, norm)` or, unless `ahead`, `np.fft.ifft`."""
+    if ahead:
+        return np.fft.fft(a, n, axis, _NORMS[norm])
+    return np.fft.ifft(a, n, axis, _NORMS[norm])
+
+
+@augmented_primal(complex_transform, keeps_shadow=False)
+def _complex(
+    config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
+):
+    y = complex_transform(a.val, n.val, axis.val, ahead.val, norm.val)
+    return AugmentedReturn(y, np.zeros_like(y), None)
+
+
+@reverse(complex_transform)
+def _complex_reverse(
+    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
+):
+    """ā is ȳ transformed the other way, cut or filled to the length of `a`."""
+    g = complex_transform(dret.dval, n.val, axis.val, not ahead.val, 2 - norm.val)
+    accumulate(a, _resized(g, a.val.shape))
+
+
+@forward(complex_transform)
+def _complex_forward(
+    config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
+):
+    y = complex_transform(a.val, n.val, axis.val, ahead.val, norm.val)
+    return y, complex_transform(a.dval, n.val, axis.val, ahead.val, norm.val)
+
+
+@njit
+def real_transform(a, n, axis, norm):
+    """Return `np.fft.rfft(a, n, axis, norm)`."""
+    return np.fft.rfft(a, n, axis, _NORMS[norm])
+
+
+@augmented_primal(real_transform, keeps_shadow=False)
+def _real(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+    y = real_transform(a.val, n.val, axis.val, norm.val)
+    return AugmentedReturn(y, np.zeros_like(y), None)
+
+
+@reverse(real_transform)
+def _real_reverse(
+    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, norm: Const
+):
+    """ā is the real part of the inverse of ȳ, filled with zeros to the whole spectrum."""
+    g = complex_transform(dret.dval, n.val, axis.val, False, 2 - norm.val)
+    accumulate(a, _resized(g.real, a.val.shape))
+
+
+@forward(real_transform)
+def _real_forward(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+    y = real_transform(a.val, n.val, axis.val, norm.val)
+    return y, real_transform(a.dval, n.val, axis.val, norm.val)
+
+
+@njit
+def half_spectrum(a, n, axis, norm):
+    """Return `np.fft.irfft(a, n, axis, norm)`."""
+    return np.fft.irfft(a, n, axis, _NORMS[norm])
+
+
+@augmented_primal(half_spectrum, keeps_shadow=False)
+def _half(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+    y = half_spectrum(a.val, n.val, axis.val, norm.val)
+    return AugmentedReturn(y, np.zeros_like(y), None)
+
+
+@reverse(half_spectrum)
+def _half_reverse(
+    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, norm: Const
+):
+    """ā is ȳ transformed, doubled where an entry stands for two of the whole spectrum."""
+    g = real_transform(dret.dval, n.val, axis.val, 2 - norm.val)
+    at = axis.val % g.ndim
+    for index in np.ndindex(g.shape):
+        k = index[at]
+        if k > 0 and 2 * k != n.val:
+            g[index] *= 2.0
+    accumulate(a, _resized(g, a.val.shape))
+
+
+@forward(half_spectrum)
+def _half_forward(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+    y = half_spectrum(a.val, n.val, axis.val, norm.val)
+    return y, half_spectrum(a.dval, n.val, axis.val, norm.val)
+
+
+# --- along several axes ---
+
+
+@njit
+def whole_transform(a, ahead, norm):
+    """Return `np.fft.fftn(a, norm=norm)` or, unless `ahead`, `np.fft.ifftn`."""
+    if ahead:
+        return np.fft.fftn(a, None, None, _NORMS[norm])
+    return np.fft.ifftn(a, None, None, _NORMS[norm])
+
+
+@njit
+def plane_transform(a, ahead, norm):
+    """Return `np.fft.fft2(a, norm=norm)` or, unless `ahead`, `np.fft.ifft2`."""
+    if ahead:
+        return np.fft.fft2(a, None, (-2, -1), _NORMS[norm])
+    return np.fft.ifft2(a, None, (-2, -1), _NORMS[norm])
+
+
+def _of_equal_shape(transform: Any) -> None:
+    """The rules of a transform that keeps the shape."""
+
+    @augmented_primal(transform, keeps_shadow=False)
+    def _augmented(config, ret: Duplicated, a: Duplicated, ahead: Const, norm: Const):
+        y = transform(a.val, ahead.val, norm.val)
+        return AugmentedReturn(y, np.zeros_like(y), None)
+
+    @reverse(transform)
+    def _reverse(config, dret: Duplicated, tape, a: Duplicated, ahead: Const, norm: Const):
+        accumulate(a, transform(dret.dval, not ahead.val, 2 - norm.val))
+
+    @forward(transform)
+    def _forward(config, ret: Duplicated, a: Duplicated, ahead: Const, norm: Const):
+        y = transform(a.val, ahead.val, norm.val)
+        return y, transform(a.dval, ahead.val, norm.val)
+
+
+_of_equal_shape(whole_transform)
+_of_equal_shape(plane_transform)
+
+
+# --- what code compiled for a derivative calls ---
+
+
+def _is_none(p: Any) -> bool:
+    return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
+
+
+def _serves(a: Any, *absent: Any) -> bool:
+    dtypes = (types.float64, types.complex128)
+    return isinstance(a, types.Array) and a.dtype in dtypes and all(map(_is_none, absent))
+
+
+def _number(norm):
+    """Return the number of a normalisation."""
+    for k in range(3):
+        if norm == _NORMS[k]:
+            return k
+    raise ValueError("Invalid norm value; should be backward, ortho or forward")
+
+
+@overload(_number)
+def _number_compiled(norm):
+    if _is_none(norm):
+        return lambda norm: 0
+    return _number
+
+
+def _length(a, n, axis):
+    """Return the length of the transform."""
+    return a.shape[axis] if n is None else n
+
+
+@overload(_length)
+def _length_compiled(a, n, axis):
+    if _is_none(n):
+        return lambda a, n, axis: a.shape[axis]
+    return lambda a, n, axis: n
+
+
+@overload(np.fft.fft, target=AD_TARGET)
+def _fft(a, n=None, axis=-1, norm=None, out=None):
+    if not _serves(a, out):
+        return None
+    return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
+        np.ascontiguousarray(a), _length(a, n, axis), axis, True, _number(norm)
+    )
+
+
+@overload(np.fft.ifft, target=AD_TARGET)
+def _ifft(a, n=None, axis=-1, norm=None, out=None):
+    if not _serves(a, out):
+        return None
+    return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
+        np.ascontiguousarray(a), _length(a, n, axis), axis, False, _number(norm)
+    )
+
+
+@overload(np.fft.rfft, target=AD_TARGET)
+def _rfft(a, n=None, axis=-1, norm=None, out=None):
+    if not _serves(a, out):
+        return None
+    return lambda a, n=None, axis=-1, norm=None, out=None: real_transform(
+        np.ascontiguousarray(a), _length(a, n, axis), axis, _number(norm)
+    )
+
+
+@overload(np.fft.irfft, target=AD_TARGET)
+def _irfft(a, n=None, axis=-1, norm=None, out=None):
+    if not _serves(a, out):
+        return None
+    if _is_none(n):
+        return lambda a, n=None, axis=-1, norm=None, out=None: half_spectrum(
+            np.ascontiguousarray(a), 2 * (a.shape[axis] - 1), axis, _number(norm)
+        )
+    return lambda a, n=None, axis=-1, norm=None, out=None: half_spectrum(
+        np.ascontiguousarray(a), n, axis, _number(norm)
+    )
+
+
+def _of_several_axes(function: Any, transform: Any, ahead: bool, axes: Any) -> None:
+    @overload(function, target=AD_TARGET)
+    def _served(a, s=None, axes=axes, norm=None, out=None):
+        given = getattr(axes, "value", axes)
+        if not _serves(a, s, out) or isinstance(given, types.Type):
+            return None
+        return lambda a, s=None, axes=axes, norm=None, out=None: transform(
+            np.ascontiguousarray(a), ahead, _number(norm)
+        )
+
+
+_of_several_axes(np.fft.fft2, plane_transform, True, (-2, -1))
+_of_several_axes(np.fft.ifft2, plane_transform, False, (-2, -1))
+_of_several_axes(np.fft.fftn, whole_transform, True, None)
+_of_several_axes(np.fft.ifftn, whole_transform, False, None)
