@@ -17,8 +17,8 @@ from typing import Any
 from numba import njit
 
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.api import extras
 from activerules.chainrules.scalar import scalar_rule
-from activerules.interop import extras
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.written import function_from

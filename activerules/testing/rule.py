@@ -83,6 +83,9 @@ __all__ = ["RuleCheck", "arg", "check_rule"]
 # reference of its own; a rule that consumes its tape, or mixes up lanes, fails there.
 _SCALES = (1.0, -0.5)
 
+# The locations of the rules that were checked in this process, for the plugin of pytest.
+CHECKED: set[str] = set()
+
 
 def check_rule(
     f: Callable[..., Any],
@@ -243,6 +246,7 @@ class RuleCheck:
                     self.check_pair(pair, Situation(kinds, result, overwritten, needs_primal))
             if compiled:
                 self.check_pair(pair, Situation(kinds, result, memory, compiled=True))
+            CHECKED.add(pair.location)
         return served
 
     def pair(self, kinds: tuple[Kind, ...], result: Kind) -> RulePair | None:
@@ -385,6 +389,7 @@ class RuleCheck:
                 result = Const if self.result is None else Duplicated
                 situation = Situation(kinds, result, (False,) * len(kinds), compiled=how)
                 self.check_forward_run(rule, situation, width)
+            CHECKED.update(rule.location for rule, _ in rules)
         return served
 
     def forward_rule(self, kinds: tuple[Kind, ...], width: int) -> ForwardRule | None:
