@@ -1,16 +1,16 @@
-"""`jacrev` and `jacobian`: Jacobians by reverse mode, or by the mode with fewer sweeps.
+"""`jacrev`: Jacobians by reverse mode.
 
-Reverse mode runs the primal once, and then several reverse sweeps over one tape. Each sweep is for
-`WIDTH` entries of the result, or for one if sweeps for several would share no code. Forward mode is
-that of `jacfwd`. As the tape does not depend on the memory of the arguments, what the function
-wrote into them is undone before the sweeps.
+The primal runs once, and then several reverse sweeps over one tape. Each sweep is for `WIDTH`
+entries of the result, or for one if sweeps for several would share no code. As the tape does not
+depend on the memory of the arguments, what the function wrote into them is undone before the
+sweeps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numba import njit, types
@@ -34,10 +34,9 @@ from activerules.api.jacobian_blocks import (
 )
 from activerules.api.jacobian_forward import WIDTH, jacobian_form, jacobian_forward
 from activerules.api.list_arguments import by_arrays
-from activerules.api.sparse.matrices import SparseFunction
 from activerules.api.split import play, record
 from activerules.api.vjp import spec_of, vjp_stub
-from activerules.errors import ActivityError, NotYetSupported, UnknownOption
+from activerules.errors import ActivityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
@@ -96,81 +95,16 @@ def jacrev(
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian_function(_ReverseJacobian, function, argnums, has_aux, options)
-
-
-@overload
-def jacobian(
-    function: Callable[P, Any],
-    argnums: ArgNums = 0,
-    mode: str = "auto",
-    has_aux: bool = False,
-    sparsity: None = None,
-    check: bool = True,
-    **options: Any,
-) -> DerivedFunction[P, Any]: ...
-
-
-@overload
-def jacobian(
-    function: Callable[P, Any],
-    argnums: ArgNums = 0,
-    mode: str = "auto",
-    has_aux: bool = False,
-    *,
-    sparsity: Any,
-    check: bool = True,
-    **options: Any,
-) -> SparseFunction: ...
-
-
-def jacobian(
-    function: Callable[P, Any],
-    argnums: ArgNums = 0,
-    mode: str = "auto",
-    has_aux: bool = False,
-    sparsity: Any = None,
-    check: bool = True,
-    **options: Any,
-) -> Any:
-    """Return the Jacobian of a function.
-
-    Arguments
-        mode  "reverse" (as `jacrev`), "forward" (as `jacfwd`), or "auto": at each call, the mode
-              that needs fewer sweeps for the sizes of result and arguments.
-        sparsity   a matrix of shape (m, n), sparse or dense, nonzero where the Jacobian may be;
-              or "detect", which finds that out. The argument is then one array of n floats, the
-              result one of m, and the Jacobian a `scipy.sparse.csr_array` of shape (m, n), for
-              arrays of any number of axes by their items in C order. It is computed by forward
-              mode, from Python only.
-        check   False leaves out the check of a sparse Jacobian, which is one more derivative, along
-              a random vector. Without it entries outside the pattern are silently added to others.
-        The others, what is returned and what is raised are those of `jacrev`; and, with `sparsity`,
-        SparsityMismatch if the pattern has another shape, or the check finds nonzero entries
-        outside it; MissingExtra if SciPy is not installed.
-
-    Cost      sparse: one derivative along a vector per group of columns without a common row,
-              three for a tridiagonal Jacobian of any size, one for the check; four in one run.
-              "detect", where a call takes a path with other entries than calls before: some
-              multiple of log2(n) derivatives, n if a row is dense.
-
-    >>> tridiagonal = jacobian(lambda x: x[:-1] * x[1:], sparsity="detect")
-    >>> tridiagonal(np.array([1.0, 2.0, 3.0])).toarray()
-    array([[2., 1., 0.],
-           [0., 3., 2.]])
-    """
-    if mode not in _MODES:
-        raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
-    if sparsity is not None:
-        if mode == "reverse":
-            raise NotYetSupported(
-                "a sparse Jacobian by reverse mode", instead=['mode="forward"', "jacrev"]
-            )
-        return SparseFunction("jacobian", function, argnums, sparsity, check, has_aux, options)
-    return jacobian_function(_MODES[mode], function, argnums, has_aux, options)
+    return jacobian_function(ReverseJacobian, function, argnums, has_aux, options)
 
 
 # --- compiled forms ---
+
+
+class ForwardIsShorter(Exception):
+    """Raised by a stub that has reverse mode only, after the function has run and its arguments are
+    as they were; no user sees it.
+    """
 
 
 def jacobian_reverse(spec: Any, function: Any, *args: Any) -> Any:
@@ -178,12 +112,8 @@ def jacobian_reverse(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
-    """The Jacobian by the mode with fewer sweeps, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def _reverse_form(typing_context, spec, function, *args):
+def reverse_form(typing_context, spec, function, *args):
+    """The compiled form of `jacobian_reverse`: its signature and code generator."""
     request = spec.value
     if compiles_for_derivative():
         return jacobian_form(typing_context, spec, function, *args)
@@ -192,69 +122,20 @@ def _reverse_form(typing_context, spec, function, *args):
         return by_lists
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    sweeps = _sweeps_of(dispatcher, function, found, request)
+    sweeps = sweeps_of(dispatcher, function, found, request)
     steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])
     return steps_form(typing_context, steps, (spec, function), args)
 
 
-give_compiled_form(jacobian_reverse, _reverse_form)
+give_compiled_form(jacobian_reverse, reverse_form)
 
 
-def _form_by_size(typing_context, spec, function, *args):
-    request = spec.value
-    if compiles_for_derivative():
-        return jacobian_form(typing_context, spec, function, *args)
-    by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
-    if by_lists is not None:
-        return by_lists
-    found = tuple(map(types.unliteral, args))
-    dispatcher = dispatcher_of_type(function)
-    if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
-        return _reverse_form(typing_context, spec, function, *args)
-    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
-    if not any(leaf.is_array for leaf in inputs):
-        return jacobian_form(typing_context, spec, function, *args)
-    sweeps = _sweeps_of(dispatcher, function, found, request)
-    if not any(leaf.is_array for leaf in sweeps.outputs):
-        return _reverse_form(typing_context, spec, function, *args)
-    names = ", ".join(f"x{k}" for k in range(len(args)))
-    blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
-    steps = sweeps.steps([
-        f"if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
-        f" forward = jacobian_forward(spec, function, {names})",
-        f" return {blocks}",
-        *sweeps.rows(),
-        f"return {sweeps.result_text()}",
-    ])  # fmt: skip
-    return steps_form(typing_context, steps, (spec, function), args)
-
-
-give_compiled_form(jacobian_by_size, _form_by_size)
-
-
-def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
-    """The text of the number of runs that forward mode needs."""
-    counts = []
-    for k in request.argnums:
-        own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
-        size = _size(own)
-        counts.append(f"({size} + {WIDTH - 1}) // {WIDTH}" if any(x.is_array for x in own) else "1")
-    return " + ".join(counts)
-
-
-def _size(leaves: Sequence[LeafText]) -> str:
+def size_of(leaves: Sequence[LeafText]) -> str:
     """The text of the number of numbers in some leaves."""
     return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
 
 
-def _forward_block(sweeps: _Sweeps, row: LeafText, x: LeafText) -> str:
-    """A block of the forward Jacobian, with the memory layout of the reverse one."""
-    argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
-    text = f"forward{row.path}{argument}{x.path}"
-    return f"copy_of_shadow({text})" if row.is_array or x.is_array else text
-
-
-def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
+def sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> Sweeps:
     """The code of the Jacobian. Raises `ActivityError` where there is none."""
     names = checks.read_arity(dispatcher, len(found))
     for name, ty in zip(names, found, strict=True):
@@ -274,7 +155,7 @@ def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: An
     for name, ty, is_written in zip(names, found, call.gradient.written, strict=True):
         if is_written:
             require_copyable(name, ty)
-    return _Sweeps(
+    return Sweeps(
         dispatcher,
         tuple(found),
         request,
@@ -328,7 +209,7 @@ def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[
 
 
 @dataclass(frozen=True)
-class _Sweeps:
+class Sweeps:
     """The code of a Jacobian by several sweeps over one tape.
 
     result   the type of the function's result
@@ -357,7 +238,7 @@ class _Sweeps:
 
     def count(self) -> str:
         """The text of the number of reverse sweeps."""
-        size = _size(self.outputs)
+        size = size_of(self.outputs)
         return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
 
     @property
@@ -523,6 +404,7 @@ class _Sweeps:
             "overwrite": overwrite,
             "passing": passing,
             "jacobian_forward": jacobian_forward,
+            "ForwardIsShorter": ForwardIsShorter,
             "BatchDuplicated": BatchDuplicated,
             "Active": Active,
             "lanes": self.lanes,
@@ -565,30 +447,12 @@ def _annotated(spec: SplitSpec) -> str:
     return ", ".join(items)
 
 
-class _ReverseJacobian(DerivedFunction[..., Any]):
+class ReverseJacobian(DerivedFunction[..., Any]):
+    """What `jacrev` returns."""
+
     form = staticmethod(jacobian_reverse)
     kind = "jacrev"
     own_options = ("holomorphic",)
 
 
-class _ForwardJacobian(DerivedFunction[..., Any]):
-    form = staticmethod(jacobian_forward)
-    kind = "jacobian"
-    own_options = ("holomorphic",)
-
-
-class _Jacobian(DerivedFunction[..., Any]):
-    form = staticmethod(jacobian_by_size)
-    kind = "jacobian"
-    own_options = ("holomorphic",)
-
-
-_MODES: dict[str, type[DerivedFunction[..., Any]]] = {
-    "auto": _Jacobian,
-    "forward": _ForwardJacobian,
-    "reverse": _ReverseJacobian,
-}
-
-
 give_factory_form(jacrev)
-give_factory_form(jacobian)

@@ -243,6 +243,42 @@ def test_the_mode_follows_the_sizes_and_arguments_stay_as_they_were(n):
         np.testing.assert_array_equal(x, VECTOR)
 
 
+def _not_compiled(*_args, **_kwargs):
+    raise AssertionError("the mode that the sizes do not ask for is compiled")
+
+
+@pytest.mark.parametrize(
+    ("n", "other"), [(1, "jacobian_forward.compiled_forward"), (30, "jacobian_by_size.sweeps_of")]
+)
+def test_a_call_from_python_compiles_one_mode(n, other, monkeypatch):
+    x = VECTOR.copy()
+    function = njit(lambda x: tall(x, n))
+    expected = ar.jacrev(tall)(x, n)
+    monkeypatch.setattr(f"activerules.api.{other}", _not_compiled)
+    for _ in range(2):
+        np.testing.assert_allclose(ar.jacobian(function)(x), expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_array_equal(x, VECTOR)
+
+
+@njit
+def seed_in_numba(n):
+    np.random.seed(n)
+
+
+@njit
+def with_noise(x, n):
+    return np.arange(float(n)) * x.sum() * np.random.random()
+
+
+def test_a_function_with_a_state_is_not_run_to_learn_sizes():
+    expected = []
+    for make in (ar.jacrev, ar.jacobian):
+        seed_in_numba(7)
+        expected.append(make(with_noise)(VECTOR, 2))
+    np.testing.assert_allclose(*expected, rtol=1e-14)
+    assert ar.jacobian(with_noise)(VECTOR, 30).shape == (30, VECTOR.size)  # now by forward mode
+
+
 TABLE_JACOBIAN = ar.jacobian(table, argnums=-1)
 
 

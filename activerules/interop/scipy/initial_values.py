@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from activerules.api import extras
-from activerules.api.jacobian_reverse import jacobian
+from activerules.api.jacobian_by_size import jacobian
 from activerules.interop.scipy.progress import counted
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 

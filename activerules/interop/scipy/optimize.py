@@ -12,7 +12,7 @@ from activerules.api import extras
 from activerules.api.grad import value_and_grad
 from activerules.api.hessian import hessian
 from activerules.api.hvp import hvp
-from activerules.api.jacobian_reverse import jacobian
+from activerules.api.jacobian_by_size import jacobian
 from activerules.api.jvp import jvp
 from activerules.api.vjp import vjp
 from activerules.interop.scipy.progress import counted

@@ -3,7 +3,8 @@
 Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether it writes only to memory of its own call
             `replaces_pointers`: whether it may replace pointers in other memory
-            `is_closed`: whether data enters and leaves through arguments and the result alone
+            `is_closed`: whether data enters and leaves through arguments and the result alone;
+            `is_repeatable`: the same of a dispatcher
 Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
                 a write
 
@@ -16,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaError
 
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.normal.effects import effect_of
@@ -35,6 +39,8 @@ _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivative
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
+_STATE = frozenset({"numba_get_np_random_state", "numba_get_py_random_state", "PySys_FormatStdout"})
+"""Functions that the engine knows, and that a second run of the program would show."""
 _FLOATS = ("half", "float", "double")
 _NO_ADDRESS = frozenset({"i1", "i8", "i16", "i32", *_FLOATS})
 """Types whose values are neither a pointer nor part of one that the next store completes; nor are
@@ -84,6 +90,26 @@ def is_closed(function: Any) -> bool:
             elif not _is_own_code(name):
                 return False
     return True
+
+
+def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
+    """Whether one more run of a dispatcher, on copies of its arguments, cannot be noticed. It is
+    compiled for them if it was not.
+    """
+    if args not in dispatcher.overloads:
+        try:
+            dispatcher.compile(args)
+        except (NumbaError, RuntimeError):
+            return False  # a derivative reports it, or converts to the signatures declared
+    compiled = dispatcher.overloads.get(args)
+    if compiled is None:
+        return False
+    with global_compiler_lock:
+        module = compiled.library._get_module_for_linking()
+        names = {function.name for function in module.functions}
+        return _STATE.isdisjoint(names) and is_closed(
+            module.get_function(compiled.fndesc.llvm_func_name)
+        )
 
 
 def _is_constant(module: Any, name: str) -> bool:

@@ -1,0 +1,247 @@
+"""`jacobian`: by reverse mode as `jacrev`, or by forward mode as `jacfwd`, whichever needs fewer
+sweeps for the sizes of arguments and result.
+
+Compiled callers get the code of both modes. A call from Python compiles the one it needs: where all
+data enters and leaves the function through arguments and result, it is run once on copies of the
+arguments, to learn the size of the result. Otherwise reverse mode comes first, which knows the size
+as soon as the function has run, and gives way to forward mode if that is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from numbers import Number
+from typing import Any, overload
+
+import numpy as np
+from numba import types
+
+from activerules.api.autodiff import run_compiled
+from activerules.api.derived import ArgNums, DerivedFunction, P
+from activerules.api.has_aux import jacobian_function
+from activerules.api.hessian import copy_of_argument
+from activerules.api.jacobian_blocks import carrying, is_complex
+from activerules.api.jacobian_forward import WIDTH, jacobian_form, jacobian_forward
+from activerules.api.jacobian_reverse import (
+    ForwardIsShorter,
+    ReverseJacobian,
+    Sweeps,
+    reverse_form,
+    size_of,
+    sweeps_of,
+)
+from activerules.api.list_arguments import by_arrays
+from activerules.api.sparse.matrices import SparseFunction
+from activerules.errors import NotYetSupported, UnknownOption
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.replaced.in_steps import steps_form
+from activerules.numba_ext.target.effects import is_repeatable
+from activerules.values.leaf_texts import LeafText
+
+_MOST_KINDS = 1000  # of arguments, for which the mode is remembered
+
+
+@overload
+def jacobian(
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    has_aux: bool = False,
+    sparsity: None = None,
+    check: bool = True,
+    **options: Any,
+) -> DerivedFunction[P, Any]: ...
+
+
+@overload
+def jacobian(
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    has_aux: bool = False,
+    *,
+    sparsity: Any,
+    check: bool = True,
+    **options: Any,
+) -> SparseFunction: ...
+
+
+def jacobian(
+    function: Callable[P, Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    has_aux: bool = False,
+    sparsity: Any = None,
+    check: bool = True,
+    **options: Any,
+) -> Any:
+    """Return the Jacobian of a function.
+
+    Arguments
+        mode  "reverse" (as `jacrev`), "forward" (as `jacfwd`), or "auto": at each call, the mode
+              that needs fewer sweeps for the sizes of result and arguments. A call from Python
+              compiles that one only, and remembers it for arguments of these shapes.
+        sparsity   a matrix of shape (m, n), sparse or dense, nonzero where the Jacobian may be;
+              or "detect", which finds that out. The argument is then one array of n floats, the
+              result one of m, and the Jacobian a `scipy.sparse.csr_array` of shape (m, n), for
+              arrays of any number of axes by their items in C order. It is computed by forward
+              mode, from Python only.
+        check   False leaves out the check of a sparse Jacobian, which is one more derivative, along
+              a random vector. Without it entries outside the pattern are silently added to others.
+        The others, what is returned and what is raised are those of `jacrev`; and, with `sparsity`,
+        SparsityMismatch if the pattern has another shape, or the check finds nonzero entries
+        outside it; MissingExtra if SciPy is not installed.
+
+    Cost      sparse: one derivative along a vector per group of columns without a common row,
+              three for a tridiagonal Jacobian of any size, one for the check; four in one run.
+              "detect", where a call takes a path with other entries than calls before: some
+              multiple of log2(n) derivatives, n if a row is dense.
+
+    >>> tridiagonal = jacobian(lambda x: x[:-1] * x[1:], sparsity="detect")
+    >>> tridiagonal(np.array([1.0, 2.0, 3.0])).toarray()
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
+    """
+    if mode not in _MODES:
+        raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
+    if sparsity is not None:
+        if mode == "reverse":
+            raise NotYetSupported(
+                "a sparse Jacobian by reverse mode", instead=['mode="forward"', "jacrev"]
+            )
+        return SparseFunction("jacobian", function, argnums, sparsity, check, has_aux, options)
+    return jacobian_function(_MODES[mode], function, argnums, has_aux, options)
+
+
+# --- compiled forms ---
+
+
+def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
+    """The Jacobian by the mode with fewer sweeps, for compiled stubs only."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _form_by_size(typing_context, spec, function, *args):
+    request = spec.value
+    if compiles_for_derivative():
+        return jacobian_form(typing_context, spec, function, *args)
+    by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
+    if by_lists is not None:
+        return by_lists
+    found = tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
+        return reverse_form(typing_context, spec, function, *args)
+    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
+    if not any(leaf.is_array for leaf in inputs):
+        return jacobian_form(typing_context, spec, function, *args)
+    sweeps = sweeps_of(dispatcher, function, found, request)
+    if not any(leaf.is_array for leaf in sweeps.outputs):
+        return reverse_form(typing_context, spec, function, *args)
+    names = ", ".join(f"x{k}" for k in range(len(args)))
+    blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
+    forward = [f" forward = jacobian_forward(spec, function, {names})", f" return {blocks}"]
+    if request.deferred:
+        forward = [" raise ForwardIsShorter"]
+    steps = sweeps.steps([
+        f"if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
+        *forward,
+        *sweeps.rows(),
+        f"return {sweeps.result_text()}",
+    ])  # fmt: skip
+    return steps_form(typing_context, steps, (spec, function), args)
+
+
+give_compiled_form(jacobian_by_size, _form_by_size)
+
+
+def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
+    """The text of the number of runs that forward mode needs."""
+    counts = []
+    for k in request.argnums:
+        own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
+        size = size_of(own)
+        counts.append(f"({size} + {WIDTH - 1}) // {WIDTH}" if any(x.is_array for x in own) else "1")
+    return " + ".join(counts)
+
+
+def _forward_block(sweeps: Sweeps, row: LeafText, x: LeafText) -> str:
+    """A block of the forward Jacobian, with the memory layout of the reverse one."""
+    argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
+    text = f"forward{row.path}{argument}{x.path}"
+    return f"copy_of_shadow({text})" if row.is_array or x.is_array else text
+
+
+# --- the functions ---
+
+
+class _ForwardJacobian(DerivedFunction[..., Any]):
+    form = staticmethod(jacobian_forward)
+    kind = "jacobian"
+    own_options = ("holomorphic",)
+
+
+class _Jacobian(DerivedFunction[..., Any]):
+    form = staticmethod(jacobian_by_size)
+    kind = "jacobian"
+    own_options = ("holomorphic",)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        # A stub that is stored on disk, or that compiled callers use, has both modes.
+        if self._options.get("cache") or COMPILED.find(self._target, (self._token, False)):
+            return super()._run(*args, **kwargs)
+        by_forward = COMPILED.get(self._target, (self._token, "by_forward"), dict[Hashable, bool])
+        key = (*map(_kind, args), *((name, _kind(x)) for name, x in kwargs.items()))
+        if key not in by_forward:
+            if len(by_forward) > _MOST_KINDS:
+                by_forward.clear()
+            by_forward[key] = not kwargs and self._is_forward_shorter(args)
+        if not by_forward[key]:
+            try:
+                return run_compiled(self._dispatcher(deferred=True), *args, **kwargs)
+            except ForwardIsShorter:
+                by_forward[key] = True
+        return self._forward(*args, **kwargs)
+
+    @cached_property
+    def _forward(self) -> _ForwardJacobian:
+        return _ForwardJacobian(self._function, self._argnums, options=self._asked)
+
+    def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
+        """Whether forward mode is known to be shorter, from a run of the function."""
+        asked = [args[k] for k in self._spec.argnums if k < len(args)]
+        plain = all(isinstance(x, np.ndarray | Number) and not np.iscomplexobj(x) for x in args)
+        arrays = any(isinstance(x, np.ndarray) for x in asked)
+        if not (plain and arrays and is_repeatable(self._target, checks.types_of(args))):
+            return False
+        result = self._target(*map(copy_of_argument, args))
+        if not isinstance(result, np.ndarray):
+            return False
+        # If reverse mode turns out to take the entries one by one, `ForwardIsShorter` is raised.
+        return _runs(result.size) > sum(_runs(np.size(x)) for x in asked)
+
+
+def _runs(size: int) -> int:
+    return (size + WIDTH - 1) // WIDTH
+
+
+def _kind(value: Any) -> Hashable:
+    """What the size of the result usually depends on."""
+    if isinstance(value, tuple):
+        return tuple(map(_kind, value))
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
+
+
+_MODES: dict[str, type[DerivedFunction[..., Any]]] = {
+    "auto": _Jacobian,
+    "forward": _ForwardJacobian,
+    "reverse": ReverseJacobian,
+}
+
+
+give_factory_form(jacobian)
