@@ -5,7 +5,7 @@ Gives       `passed_over`: per loop that may be left out of the reverse sweep, t
             cotangents decide it
 Invariants  H1  if those cotangents are zero when the sweep reaches the loop, all terms that its
                 reverse would add are products with zero
-            H2  all of them are used, outside the loop, by choices only
+            H2  outside the loop, the only instructions with a reverse that use them are choices
 """
 
 from __future__ import annotations
