@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import TypingError, njit, types
+from numba import TypingError, types
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
@@ -28,11 +28,13 @@ from activerules.numba_ext.calls.intrinsics import (
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.on_disk import compiled_stub
+from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import ModeType, marker_class
 from activerules.numba_ext.split.batch import batch_form
 from activerules.numba_ext.target.derivative import ArgumentsOverlap, DerivativeSpec, Gradient
-from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.rules.written import function_from
+from activerules.numba_ext.target.dispatchers import dispatcher_of, inherited
+from activerules.rules.written import replacement_of
 
 
 def _compile(function: Any, spec: DerivativeSpec) -> Gradient:
@@ -190,10 +192,13 @@ def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
 def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:
     """The compiled function `(*fields) -> form(spec, dispatcher, *fields)`, of `count` fields.
 
-    Its parameters have names, as Numba is slow to compile `*args`, a tuple of arrays.
+    Its parameters have names, as Numba is slow to compile `*args`, a tuple of arrays. It is stored
+    on disk, and releases the GIL, if the function is and does.
     """
     names = ", ".join(f"x{k}" for k in range(count))
-    scope = {"form": form, "spec": spec, "dispatcher": dispatcher}
+    options, plain = inherited(dispatcher, {}), dispatcher.py_func
     source = f"def entry({names}): return form(spec, dispatcher, {names})"
-    entry = function_from(source, "entry", scope, module=__name__, file=__file__)
-    return njit(**NO_C_WRAPPER)(entry)
+    scope = {"form": form, "spec": spec, "dispatcher": Stub(dispatcher)}
+    entry = replacement_of(plain, source, scope, name="entry")
+    entry.__qualname__ = f"{plain.__qualname__}.{form.__name__}"
+    return compiled_stub(entry, dispatcher, options, spec, **NO_C_WRAPPER)

@@ -24,6 +24,7 @@ from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.checks import copied
@@ -31,12 +32,10 @@ from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
     flags_of,
     inherited,
-    named_flags,
     require_known,
     with_flags,
 )
 from activerules.rules.define import augmented_primal, define_on, reverse
-from activerules.rules.fingerprint import of_function
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
@@ -87,10 +86,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     checkpointed.__defaults__ = plain.__defaults__
     checkpointed.__name__ = checkpointed.__qualname__ = plain.__name__
     checkpointed.__doc__ = plain.__doc__
-    if options.get("cache"):
-        checkpointed.__qualname__ += f"_{of_function(plain)}"
-    checkpointed.__qualname__ += named_flags(options)
-    result: Any = njit(**options)(checkpointed)
+    result = compiled_stub(checkpointed, target, options)
     result.__wrapped__ = plain
     halves = _rule_of(target, names)
     augmented_primal(result, saves=names)(halves["augmented_primal"])

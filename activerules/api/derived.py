@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, ParamSpec, SupportsIndex, TypeVar
 
-from numba import TypingError, njit, types
+from numba import TypingError, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
@@ -24,17 +24,16 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.intrinsics import give_compiled_form, gradient_form
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
 from activerules.numba_ext.target.dispatchers import (
     OPTIONS,
     dispatcher_of,
     inherited,
-    named_flags,
     require_known,
     with_flags,
 )
-from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
@@ -107,12 +106,9 @@ class DerivedFunction(Generic[P, R]):
 
     def _make_dispatcher(self, deferred: bool) -> Any:
         stub = self._make_stub(replace(self._spec, deferred=deferred))
-        if self._options.get("cache"):
-            # Numba's cache does not see other functions; rules at least must not be stale.
-            stub.__qualname__ += f"_{RULES.fingerprint}_{of_function(self._target.py_func)}"
         options = {k: v for k, v in self._options.items() if k in OPTIONS}
-        stub.__qualname__ += named_flags(options)
-        return njit(**NO_C_WRAPPER, **options)(stub)
+        asked = type(self).__qualname__, self._maker, self._spec, deferred
+        return compiled_stub(stub, self._target, options, *asked, **NO_C_WRAPPER)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""

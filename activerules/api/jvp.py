@@ -22,16 +22,14 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_comp
 from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
     inherited,
-    named_flags,
     require_known,
     with_flags,
 )
-from activerules.rules.fingerprint import of_function
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
@@ -91,7 +89,9 @@ def jvp(
     (6.0, 3.5)
     """
     if has_aux:
-        parted = constant_aux(dispatcher_of(function), len(primals))
+        target = dispatcher_of(function)
+        parted = constant_aux(target, len(primals))
+        options = inherited(target, options)
         (value, aux), (tangent, _) = jvp(parted, primals, tangents, **options)
         return value, tangent, aux
     primals, tangents = flattened((primals, tangents))
@@ -172,9 +172,8 @@ def _entry_of(target: Any, options: dict[str, Any]) -> Any:
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
-        call.__qualname__ = f"{plain.__qualname__}.jvp_{stored}{named_flags(options)}"
-        return njit(**NO_C_WRAPPER, **options)(call)
+        call.__qualname__ = f"{plain.__qualname__}.jvp"
+        return compiled_stub(call, target, options, **NO_C_WRAPPER)
 
     return COMPILED.get(target, ("jvp", repr(sorted(options.items()))), make)
 

@@ -30,6 +30,7 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.split.pullback import (
@@ -45,11 +46,9 @@ from activerules.numba_ext.split.pullback import (
 from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
     inherited,
-    named_flags,
     require_known,
     with_flags,
 )
-from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, replacement_of
 from activerules.values.layout import layout_of
@@ -259,7 +258,6 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
         "bind": bind, "data_of": data_of, "stub": Stub(ordinary),
     }  # fmt: skip
     names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
-    kinds = "_".join(kind.__name__ for kind in spec.arguments)
     sources = {
         "record": f"def record({names}):\n out, pullback = make(stub, spec, target, {names})\n"
         " return out, data_of(pullback)",
@@ -269,11 +267,8 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
 
     def half(name: str) -> Any:
         made = replacement_of(plain, sources[name], scope, name=name)
-        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
-        made.__qualname__ = (
-            f"{plain.__qualname__}.vjp_{name}_{kinds}_{stored}{named_flags(options)}"
-        )
-        return njit(**NO_C_WRAPPER, **options)(made)
+        made.__qualname__ = f"{plain.__qualname__}.vjp_{name}"
+        return compiled_stub(made, target, options, spec, **NO_C_WRAPPER)
 
     return half("record"), half("play"), ordinary
 

@@ -74,11 +74,11 @@ def written_rule(rule: Rule) -> str:
     return "\n".join((str(rule), *halves))
 
 
-def of_function(plain: Any) -> str:
-    """A digest of the code of a function and of all it reads: values of enclosing functions and of
-    modules, and the functions that it calls, with all they read.
+def of_values(*values: Any) -> str:
+    """A digest of some values. That of a function covers its options, its code, and all it reads:
+    values of enclosing functions and of modules, and the functions it calls, with all they read.
     """
-    return digest([_ValueWriter().value(plain)])
+    return digest([_ValueWriter().value(values)])
 
 
 _NOTHING_READ = _Reads()
@@ -103,7 +103,7 @@ class _ValueWriter:
             return f"{{{', '.join(sorted(self.value(item) for item in items))}}}"
         if is_array(value):
             return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
-        if issubclass(type(value), np.generic):
+        if issubclass(type(value), np.generic | np.dtype):
             return f"{type(value).__name__} {value!r}"
         return self._named(value, read)
 

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.target_extension import current_target
 
+from activerules.numba_ext.codegen.on_disk import depend_on_rules
 from activerules.numba_ext.codegen.protocols import (
     Builder,
     Context,
@@ -85,6 +86,7 @@ def _outline(
     def emit(inner: Any, given: Sequence[Any]) -> Any:
         return codegen(context, inner, typed, given)
 
+    depend_on_rules(context.active_code_library, typed.args)
     return outlined(context, builder, typed.return_type, arguments, emit)
 
 

@@ -6,10 +6,8 @@ Invariants  D1  an entry is found only for the same rule, types, facts and reque
                 versions of activerules and Numba, on the same processor
             D2  code that is valid in one process only is not written to disk: addresses, constants
                 in Numba environments, functions that cannot be imported, types made at run time
-            D3  a file that cannot be read or written, is truncated or damaged, or has another key,
-                counts as missing: only what was written under its digest is unpickled
-            D4  a file is replaced atomically: a process that reads while another one writes finds
-                the whole new file or the whole old one
+
+The files are those of `codegen.files`, with its invariants.
 
 Without it Numba would infer the types of a rule and lower it in every process, which takes longer
 than hundreds of gradients. The rules that come with activerules are always cached on disk, beside
@@ -22,9 +20,7 @@ visible from outside, since other names given by Numba differ from process to pr
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pickle
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
@@ -34,15 +30,19 @@ from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import llvmlite
 import llvmlite.binding as llvm
-import numba
 from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
 
 from activerules.ir.text.normalise import scalar_tuning, target_machine
+from activerules.numba_ext.codegen.files import (
+    VERSIONS,
+    digest_of,
+    read_file,
+    settings,
+    write_file,
+)
 from activerules.numba_ext.codegen.link import (
     is_bound_to_process,
     leave_to_caller,
@@ -115,28 +115,18 @@ def _on_disk(
 ) -> Stored:
     """The rule stored in the file, or else the result of `make`, which is written to it."""
     what = [*file.names, *map(repr, (*found, *facts, *settings()))]
-    path = f"{file.path}.{_digest(what)}.rule"
-    key = _digest([*what, file.stamp])  # a new version overwrites the file
+    path = f"{file.path}.{digest_of(what)}.rule"
+    key = digest_of([*what, file.stamp])  # a new version overwrites the file
     stored = read_file(path, key)
     if stored is None:
         told, library, exported = make(key)
         module = _alone(library, exported[0], exported)
         if not is_bound_to_process(module):
             rename_environments(module, key)
-            write_file(path, key, told, module.as_bitcode())
+            write_file(path, key, (told, module.as_bitcode()))
     else:
         told, module = stored[0], llvm.parse_bitcode(stored[1])
     return Stored(told, _library_of(key, module))
-
-
-def _digest(names: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
-
-
-def settings() -> tuple[object, ...]:
-    """Everything but the source that Numba's code depends on."""
-    codegen = cpu_context().codegen().magic_tuple()
-    return codegen, *(getattr(config, name) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"))
 
 
 # --- on disk ---
@@ -173,7 +163,7 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
     except RuntimeError:  # nowhere to write
         return None
     sources = [location.locator.get_source_stamp() for location in locations]
-    stamp = repr((_VERSIONS, engine(), rules, sources))
+    stamp = repr((VERSIONS, engine(), rules, sources))
     first = locations[0]
     path = os.path.join(first.locator.get_cache_path(), first.filename_base)
     return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
@@ -210,9 +200,6 @@ def processor() -> tuple[str, str, str]:
     return str(triple), str(name), str(features)
 
 
-_VERSIONS = (numba.__version__, llvmlite.__version__)
-
-
 def _asks(function: Any) -> bool:
     """Whether a function was compiled with `cache=True`."""
     return not isinstance(getattr(function, "_cache", NullCache()), NullCache)
@@ -235,39 +222,6 @@ def _has_full_name(found: Any) -> bool:
     if isinstance(found, types.Array | types.List | types.ListType):
         return isinstance(found.dtype, types.Number | types.Boolean)
     return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
-
-
-# --- the contents of a file ---
-
-# A file consists of this header, the key, a digest of what follows, and a pickle.
-_MAGIC = b"activerules rule\n"
-
-
-def _head(key: str, content: bytes) -> bytes:
-    return _MAGIC + key.encode() + hashlib.sha256(content).digest()
-
-
-def read_file(path: str, key: str) -> tuple[Any, bytes] | None:
-    """The contents written under the key; None if there is no such file (D3)."""
-    try:
-        written = Path(path).read_bytes()
-    except OSError:
-        return None
-    content = written[len(_head(key, b"")) :]
-    return pickle.loads(content) if written == _head(key, content) + content else None
-
-
-def write_file(path: str, key: str, told: Any, bitcode: bytes) -> None:
-    """Write a file (D4); do nothing if that is not possible."""
-    content = pickle.dumps((told, bitcode))
-    unfinished = f"{path}.{os.getpid()}.{uuid4().hex}"
-    with suppress(OSError):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            Path(unfinished).write_bytes(_head(key, content) + content)
-            os.replace(unfinished, path)
-        finally:
-            Path(unfinished).unlink(missing_ok=True)
 
 
 # --- one module with all that a rule calls ---

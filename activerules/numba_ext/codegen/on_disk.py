@@ -1,0 +1,189 @@
+"""Derivatives on disk, and `@njit(cache=True)` functions that call them.
+
+Needs       the dispatcher that is differentiated, and a stub that calls its derivative
+Gives       `compiled_stub`: the stub with the options of a derivative, stored if these say so;
+            `depend_on_rules`: the function being lowered calls a derivative
+Invariants  O1  stored code is found only for the same function, with all it calls and reads, the
+                same rules, options and types, the same versions, and on the same processor
+            O2  O1 holds of Numba's cache, too, for a function that calls a derivative: if its code
+                is out of date, Numba compiles it again
+            O3  a process never finds a file that another one has half written, nor the code of
+                other types; a directory that cannot be written is as if nothing were stored
+
+Numba's cache looks only at the file of the function itself, and numbers its files: of two processes
+that write at once, one may store its code under the number that the other's index has for other
+types. And a damaged file raises whatever unpickling it raises. So stubs have files of their own,
+one for each signature; see `codegen.files`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from numba import njit
+from numba.core import types
+from numba.core.caching import FunctionCache
+
+from activerules.numba_ext.codegen.files import (
+    VERSIONS,
+    digest_of,
+    read_file,
+    settings,
+    write_file,
+)
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.rules.fingerprint import of_values
+from activerules.rules.registry import RULES
+
+SUFFIX = ".derivative"
+
+
+def compiled_stub(
+    stub: Any, target: Any, options: Mapping[str, Any], *asked: Any, **of_njit: Any
+) -> Any:
+    """The compiled stub of a derivative of `target`, with `options` of a derivative.
+
+    asked     what the stub does, in values that `of_values` can write
+    of_njit   more options for `njit`, the same for all stubs of a kind
+    """
+    given = {name: option for name, option in options.items() if name != "cache"}
+    if options.get("cache"):
+        # also in the names of its symbols, which otherwise may be those of another stub's
+        what = (RULES.fingerprint, target, *asked, sorted(given.items()), *VERSIONS)
+        stub.__qualname__ += f"_{of_values(*what)}"
+    made: Any = njit(**of_njit, **given)(stub)
+    if options.get("cache"):
+        made._cache = _DerivativeCache(made.py_func, target)
+    return made
+
+
+class _DerivativeCache(FunctionCache):
+    """Numba's cache for one stub of a derivative of `target`, with other files."""
+
+    def __init__(self, stub: Any, target: Any) -> None:
+        super().__init__(stub)
+        base = os.path.join(self.cache_path, self._impl.filename_base[-200:])
+        self._cache_file: Any = _Files(base, self._impl.locator.get_source_stamp())
+        self._unchanged = _Unchanged(target)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context)
+        if found is not None:  # Numba forgets what callers of the library must do at their start
+            found.library._reload_init.update(found.reload_init, [self._unchanged])
+        return found
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        # the name of the stub says what `_Unchanged` asks
+        kept = [each for each in data.reload_init if not isinstance(each, _Unchanged)]
+        with suppress(OSError):
+            super()._save_overload(sig, data._replace(reload_init=kept))
+
+
+class _Files:
+    """The files of one stub, one for each of Numba's keys: signature, processor, and code."""
+
+    def __init__(self, base: str, stamp: Any) -> None:
+        self._base, self._stamp = base, stamp
+
+    def load(self, key: Any) -> Any:
+        """What was stored under the key, or None."""
+        path, digest = self._named(key)
+        found = read_file(path, digest)
+        return found[1] if found is not None and found[0] == key else None
+
+    def save(self, key: Any, data: Any) -> None:
+        """Store it, unless no other process could find it."""
+        if not _OF_PROCESS.search(repr(key)):
+            path, digest = self._named(key)
+            write_file(path, digest, (key, data))
+
+    def flush(self) -> None:
+        """Forget what is stored under any key."""
+        folder, name = os.path.split(self._base)
+        with suppress(OSError):
+            for each in os.listdir(folder):
+                if each.startswith(f"{name}.") and each.endswith(SUFFIX):
+                    os.unlink(os.path.join(folder, each))
+
+    def _named(self, key: Any) -> tuple[str, str]:
+        digest = digest_of(map(repr, (self._base, self._stamp, key, settings())))
+        return f"{self._base}.{digest[:16]}{SUFFIX}", digest
+
+
+# In the name of a type: the address of a function, the number of a `jitclass`.
+_OF_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|#[0-9a-f]{4,}<")
+
+
+# --- code of Numba's own cache that contains derivatives ---
+
+
+def depend_on_rules(library: Any, found: Iterable[Any]) -> None:
+    """Let code in `library`, and code that links it, be found on disk only while derivatives of
+    the functions among the types `found` are what they are now.
+    """
+    for one in found:
+        function = one.stub if isinstance(one, StubType) else one
+        if isinstance(function, types.Dispatcher):
+            library._reload_init.add(_Unchanged(function.dispatcher))
+
+
+class _OutOfDate(OSError):
+    """Code on disk is out of date. Numba takes an OSError of its files for a missing file, and
+    compiles.
+    """
+
+
+class _Unchanged:
+    """Part of code on disk that calls derivatives of `target`: it can be unpickled only while the
+    function, what it calls and reads, the rules and this package are what they were.
+    """
+
+    def __init__(self, target: Any) -> None:
+        self._target, self._epoch = target, RULES.epoch
+
+    def __call__(self) -> None:
+        """Do nothing: it was asked when this was unpickled."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both ask the same."""
+        return isinstance(other, _Unchanged) and self._asks == other._asks
+
+    def __hash__(self) -> int:
+        """The hash of what is asked."""
+        return hash(self._asks)
+
+    @property
+    def _asks(self) -> tuple[int, int]:
+        return id(self._target), self._epoch
+
+    def __reduce__(self) -> Any:
+        """Pickle the name of the function, if it can be found by it, and a digest."""
+        plain = getattr(self._target, "py_func", self._target)
+        name = (plain.__module__, plain.__qualname__)
+        target = self._target if getattr(_named(*name), "py_func", None) is plain else None
+        digest = _state_of(target) if self._epoch == RULES.epoch else ""
+        return _unchanged, (name if target is not None else None, digest)
+
+
+def _unchanged(name: tuple[str, str] | None, digest: str) -> _Unchanged:
+    target = None if name is None else _named(*name)
+    if _state_of(target) != digest:
+        raise _OutOfDate(f"code that contains a derivative of {name} is out of date")
+    return _Unchanged(target)
+
+
+def _state_of(target: Any) -> str:
+    return of_values(RULES.fingerprint, target, *VERSIONS)
+
+
+def _named(module: str, name: str) -> Any:
+    """The function of that name, if its module is loaded."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
