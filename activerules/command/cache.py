@@ -1,4 +1,4 @@
-"""`python -m activerules cache`: the compiled rules that are kept on disk, and `--clear`."""
+"""`python -m activerules cache`: the rules and derivatives on disk, and `--clear`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from activerules.numba_ext.rules.stored import folders, stored_in
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("--clear", action="store_true", help="remove the compiled rules")
+    parser.add_argument(
+        "--clear", action="store_true", help="remove the compiled rules and derivatives"
+    )
     parser.add_argument(
         "folder",
         nargs="*",
         type=Path,
-        help="folders of your own modules: rules with cache=True are stored beside them",
+        help="folders of your own modules: what has cache=True is stored beside them",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the number and size of the compiled rules, or remove them."""
+    """Print the number and size of compiled rules and derivatives, or remove them."""
     missing = [folder for folder in options.folder if not folder.is_dir()]
     if missing:
         raise CommandError(f"there is no folder {missing[0]}")
@@ -34,11 +36,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def described(more: Sequence[Path] = ()) -> Iterator[str]:
-    """A line for each folder with compiled rules."""
+    """A line for each folder with compiled rules and derivatives."""
     for folder in [*folders(), *more]:
         files = stored_in(folder)
         size = sum(file.stat().st_size for file in files)
-        yield f"{folder}: {len(files)} compiled rules, {size / 2**20:.1f} MiB"
+        yield f"{folder}: {len(files)} compiled rules and derivatives, {size / 2**20:.1f} MiB"
 
 
 def _cleared(more: Sequence[Path]) -> str:
@@ -48,4 +50,4 @@ def _cleared(more: Sequence[Path]) -> str:
             file.unlink(missing_ok=True)
         except OSError as error:
             raise CommandError(f"{file} cannot be removed: {error.strerror}") from error
-    return f"{len(files)} compiled rules removed"
+    return f"{len(files)} compiled rules and derivatives removed"

@@ -14,7 +14,7 @@ COMMANDS = {
     "explain": ("activerules.command.explain", "report how a derivative is computed; run nothing"),
     "check": ("activerules.command.check", "compare a gradient with finite differences"),
     "info": ("activerules.command.info", "print versions, processor and caches"),
-    "cache": ("activerules.command.cache", "list the compiled rules on disk, or remove them"),
+    "cache": ("activerules.command.cache", "list what is compiled on disk, or remove it"),
     "warm": ("activerules.command.warm", "compile rules of the library ahead of time"),
     "help": ("activerules.command.help", "print the help page of an error"),
 }

@@ -21,25 +21,26 @@ def test_info_has_what_a_bug_report_needs(capsys, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache directory of two rules, and a file of somebody else."""
+    """A cache directory of two rules and a derivative, and a file of somebody else."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     (tmp_path / "one").mkdir()
     for name in ("activerules-rule-a.1.rule", "one/activerules-rule-b.2.rule", "one/mine.rule"):
         (tmp_path / name).write_bytes(b"12")
+    (tmp_path / "one" / "module.f.grad_f-1.py311.0.derivative").touch()
     return tmp_path
 
 
 def test_cache_says_what_there_is(capsys, folder):
     assert main(["cache"]) == 0
-    assert capsys.readouterr().out == f"{folder}: 2 compiled rules, 0.0 MiB\n"
+    assert capsys.readouterr().out == f"{folder}: 3 compiled rules and derivatives, 0.0 MiB\n"
 
 
 def test_clear_removes_rules_and_nothing_else(capsys, folder):
     assert main(["cache", "--clear"]) == 0
-    assert capsys.readouterr().out == "2 compiled rules removed\n"
+    assert capsys.readouterr().out == "3 compiled rules and derivatives removed\n"
     assert [file.name for file in folder.rglob("*.rule")] == ["mine.rule"]
     assert main(["cache", "--clear", str(folder / "one")]) == 0
-    assert capsys.readouterr().out == "0 compiled rules removed\n"
+    assert capsys.readouterr().out == "0 compiled rules and derivatives removed\n"
 
 
 def test_a_folder_that_is_not_there(capsys, folder):

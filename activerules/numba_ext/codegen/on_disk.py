@@ -5,8 +5,8 @@ Gives       `compiled_stub`: the stub with the options of a derivative, stored i
             `depend_on_rules`: the function being lowered calls a derivative
 Invariants  O1  stored code is found only for the same function, with all it calls and reads, the
                 same rules, options and types, the same versions, and on the same processor
-            O2  O1 holds of Numba's cache, too, for a function that calls a derivative: if its code
-                is out of date, Numba compiles it again
+            O2  Numba's cache keeps O1 for the derivatives in functions that it stores: if one is
+                out of date, Numba compiles the function again (not with Numba 0.62)
             O3  a process never finds a file that another one has half written, nor the code of
                 other types; a directory that cannot be written is as if nothing were stored
 
@@ -19,7 +19,6 @@ one for each signature; see `codegen.files`.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -36,6 +35,7 @@ from activerules.numba_ext.codegen.files import (
     settings,
     write_file,
 )
+from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.rules.fingerprint import of_values
 from activerules.rules.registry import RULES
@@ -73,7 +73,8 @@ class _DerivativeCache(FunctionCache):
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super()._load_overload(sig, target_context)
-        if found is not None:  # Numba forgets what callers of the library must do at their start
+        if found is not None and RELOADS:
+            # Numba forgets what code that links the library must do before it runs.
             found.library._reload_init.update(found.reload_init, [self._unchanged])
         return found
 
@@ -98,7 +99,7 @@ class _Files:
 
     def save(self, key: Any, data: Any) -> None:
         """Store it, unless no other process could find it."""
-        if not _OF_PROCESS.search(repr(key)):
+        if not any(mark in repr(key) for mark in _OF_PROCESS):
             path, digest = self._named(key)
             write_file(path, digest, (key, data))
 
@@ -116,7 +117,7 @@ class _Files:
 
 
 # In the name of a type: the address of a function, the number of a `jitclass`.
-_OF_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|#[0-9a-f]{4,}<")
+_OF_PROCESS = (" at 0x", "#")
 
 
 # --- code of Numba's own cache that contains derivatives ---
@@ -126,7 +127,7 @@ def depend_on_rules(library: Any, found: Iterable[Any]) -> None:
     """Let code in `library`, and code that links it, be found on disk only while derivatives of
     the functions among the types `found` are what they are now.
     """
-    for one in found:
+    for one in found if RELOADS else ():
         function = one.stub if isinstance(one, StubType) else one
         if isinstance(function, types.Dispatcher):
             library._reload_init.add(_Unchanged(function.dispatcher))

@@ -49,6 +49,7 @@ from activerules.numba_ext.codegen.link import (
     provide_environments,
     rename_environments,
 )
+from activerules.numba_ext.codegen.on_disk import SUFFIX
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
@@ -190,8 +191,9 @@ def folders() -> list[Path]:
 
 
 def stored_in(folder: Path) -> list[Path]:
-    """The files of rules in a folder and those in it."""
-    return sorted(folder.rglob(f"{_CacheLocation._filename_prefix}*.rule"))
+    """The files of rules and derivatives in a folder and those in it."""
+    rules = folder.rglob(f"{_CacheLocation._filename_prefix}*.rule")
+    return sorted([*rules, *folder.rglob(f"*{SUFFIX}")])
 
 
 def processor() -> tuple[str, str, str]:
