@@ -23,7 +23,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Forward, Reverse
 from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
-from activerules.rules.fingerprint import of_values
+from activerules.rules.fingerprint import of_values as digest_of_values
 from activerules.rules.registry import RULES, Registry
 
 
@@ -492,7 +492,7 @@ def reads(x):
     return called(x) if x > 0 else reads(x + 1) * elsewhere.values.attribute
 """
         exec(code, scope)
-        return of_values(scope["reads"])
+        return digest_of_values(scope["reads"])
 
     values = [
         (Reverse, Forward),
@@ -530,7 +530,7 @@ def inside(x): return (lambda y: (lambda z: z * elsewhere.values.used)(y))(x)
         scope = {"__name__": __name__, "elsewhere": elsewhere, "used": unused, "values": unused}
         exec(code, scope)
         names = ("attribute", "chain", "inside", "alias", "by_name")
-        return {name: of_values(scope[name]) for name in names}
+        return {name: digest_of_values(scope[name]) for name in names}
 
     first, other = digests(1.0, 2.0), digests(7.0, 2.0)
     assert [name for name in first if first[name] == other[name]] == ["attribute"]
@@ -544,7 +544,7 @@ def inside(x): return (lambda y: (lambda z: z * elsewhere.values.used)(y))(x)
 
 def test_fingerprint_tells_options_and_argnums_of_callees():
     def of_caller(called):
-        return of_values(lambda x: called(x, x))
+        return digest_of_values(lambda x: called(x, x))
 
     plain = njit(fresh())
     fast = njit(fastmath=True)(plain.py_func)
