@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from activerules import annotations, chainrules, errors, ir, rules, testing  # noqa: F401
     from activerules.interface import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 class _Package(ModuleType):

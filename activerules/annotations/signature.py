@@ -160,6 +160,10 @@ class Mode:
                 f"{self} is a mode of autodiff_thunk", instead=["Reverse", "ReverseWithPrimal"]
             )
 
+    def _repr_html_(self) -> str:
+        """Return the public name of the mode, for notebooks."""
+        return f"<code>{self}</code>"
+
     def __str__(self) -> str:
         """Return the public name of the mode."""
         direction = self.direction.capitalize() + ("Split" if self.split else "")

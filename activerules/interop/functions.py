@@ -22,12 +22,18 @@ from activerules.annotations.signature import SplitSpec
 from activerules.api.autodiff import run_compiled
 from activerules.api.jvp import jvp
 from activerules.api.vjp import spec_of, stub_of, vjp
-from activerules.errors import ForeignArrayError, NotAFloatReturn, ShadowMismatch
+from activerules.errors import (
+    ForeignArrayError,
+    NotAFloatReturn,
+    NotCompilable,
+    ShadowMismatch,
+)
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.numba_ext.target.marked_calls import NUMBA_REFUSES
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.rules.pattern import type_name
-from activerules.rules.rule import location_of
+from activerules.rules.rule import display_name, location_of
 from activerules.rules.written import function_from
 
 Kind = tuple[np.dtype[Any], int]
@@ -459,7 +465,16 @@ def compiled_call(dispatcher: Any, argtypes: tuple[Any, ...]) -> Any:
     names = ", ".join(f"x{k}" for k, _ in enumerate(argtypes))
     source = f"def call({names}): return function({names})"
     call: Any = njit(function_from(source, "call", {"function": dispatcher}, module=__name__))
-    run_compiled(call.compile, argtypes)
+    try:
+        run_compiled(call.compile, argtypes)
+    except NUMBA_REFUSES as error:
+        name = display_name(dispatcher)
+        raise NotCompilable(
+            f"Numba cannot compile {name}({', '.join(map(str, argtypes))}) in nopython mode",
+            where=[("the function", name, location_of(dispatcher))],
+            why=str(error).strip(),
+            instead=[f"first make numba.njit({name}) run on its own with these arguments"],
+        ) from error
     return call.overloads[argtypes]
 
 

@@ -201,3 +201,11 @@ def test_other_bad_input():
     with pytest.raises(ar.NotAFloatReturn, match="returns str"):
         bridge.wrap(lambda x: "abc")(X)
     assert wrapped(X, n=2, a=1.0).item() == energy(X.detach().numpy(), 1.0, 2)
+
+
+def test_a_function_that_numba_refuses():
+    def opened(x):
+        return open(x)
+
+    with pytest.raises(ar.NotCompilable, match=r"Numba cannot compile opened\(array"):
+        bridge.wrap(opened)(X)
