@@ -6,7 +6,7 @@ Code, and documentation with `data-theme`.
 
 from __future__ import annotations
 
-_ROOT = ".activerules-report"
+_ROOT = ".activerules-report" * 2  # twice: above the rules of Jupyter, which align cells right
 _LIGHT = """--text: #1f2328; --muted: #59636e; --back: #ffffff; --soft: #f3f5f7; --edge: #d7dce1;
 --mark: #b35900; --tape: 240, 140, 20; --work: 70, 130, 230; color-scheme: light;"""
 _DARK = """--text: #e6e9ec; --muted: #9aa4ae; --back: #14171a; --soft: #1e2226; --edge: #353b41;
@@ -42,7 +42,8 @@ STYLE = f"""
 {_ROOT} .section {{ font-weight: 600; margin: 22px 0 6px; }}
 {_ROOT} .section span {{ font-weight: 400; color: var(--muted); }}
 {_ROOT} .wide {{ overflow-x: auto; border: 1px solid var(--edge); border-radius: 8px; }}
-{_ROOT} table {{ border-collapse: collapse; width: 100%; margin: 0; font-size: 13px; border: 0; }}
+{_ROOT} table {{ border-collapse: collapse; width: 100%; margin: 0; font-size: 13px; border: 0;
+  table-layout: auto; }}
 {_ROOT} tr, {_ROOT} tbody tr:nth-child(odd), {_ROOT} tbody tr:hover {{ background: none; }}
 {_ROOT} td, {_ROOT} th {{ text-align: left; vertical-align: top; padding: 4px 10px; border: 0;
   color: var(--text); background: none; max-width: none; white-space: normal; }}

@@ -71,6 +71,10 @@ def test_with_primal_is_another_mode():
     assert pickle.loads(pickle.dumps(Reverse)) == Reverse
 
 
+def test_a_notebook_shows_the_name_of_a_mode():
+    assert Reverse.strong_zero()._repr_html_() == f"<code>{Reverse.strong_zero()}</code>"
+
+
 def test_an_unknown_option_is_named():
     with pytest.raises(UnknownOption, match="no option 'strong_zeros'"):
         _ = Reverse.strong_zeros
