@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
@@ -24,6 +24,7 @@ from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType
@@ -184,23 +185,9 @@ def _from_source(source: str, **names: Any) -> Any:
 # --- called by the functions of the rule ---
 
 
-def _put(out: Any, y: Any) -> None:
+@chosen_by_types
+def _put(out, y):  # noqa: ARG001
     """Write the result `y` into `out`, which `_seeds` allocated."""
-    raise NotImplementedError
-
-
-def _shadow_of(y: Any) -> Any:
-    """The shadow that the augmented primal returns together with the result `y`."""
-    raise NotImplementedError
-
-
-def _seeds(dret: Any) -> Any:
-    """Memory for a result, and its shadow, which holds the cotangent."""
-    raise NotImplementedError
-
-
-@overload(_put)
-def _put_typed(out, y):  # noqa: ARG001
     if isinstance(y, types.BaseTuple):
         paths = [leaf.path for leaf in carrying("y", y)]
         lines = "; ".join(f"_put(out[{k}], y{path})" for k, path in enumerate(paths))
@@ -220,8 +207,9 @@ def _put_typed(out, y):  # noqa: ARG001
     return lambda out, y: None
 
 
-@overload(_shadow_of)
-def _shadow_of_typed(y):
+@chosen_by_types
+def _shadow_of(y):
+    """The shadow that the augmented primal returns together with the result `y`."""
     if isinstance(y, types.BaseTuple) and layout_of(y).carried.by_reference:
         return lambda y: make_zero(y)
     if isinstance(y, types.Array):
@@ -229,8 +217,9 @@ def _shadow_of_typed(y):
     return lambda y: None
 
 
-@overload(_seeds)
-def _seeds_typed(dret):
+@chosen_by_types
+def _seeds(dret):
+    """Memory for a result, and its shadow, which holds the cotangent."""
     if not isinstance(dret, AnnotationType):
         return None
     if isinstance(dret.val, types.BaseTuple):

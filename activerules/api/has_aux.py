@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.values import make_zero
@@ -27,6 +26,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
@@ -189,13 +189,9 @@ def _compile_with_aux(
     return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
 
 
-def seed_of(value: Any) -> Any:
+@chosen_by_types
+def seed_of(value):
     """The cotangent 1 of a float."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(seed_of)
-def _seed_of(value):
     if not isinstance(value, types.Float):
         raise NotAFloatReturn(
             f"the first entry of the result is {type_name(value)}, not a float",

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_number_array, leaves_of, optional_leaf, returned_type
@@ -151,13 +152,9 @@ def unit(x, k):
     return type(x)(1.0) if k == 0 else type(x)(0.0)
 
 
-def copy_of(x: Any) -> Any:
+@chosen_by_types
+def copy_of(x):
     """A copy of an array with its strides, or of the arrays in a tuple; others are returned."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(copy_of)
-def _copy_of(x):
     if isinstance(x, types.BaseTuple):
         texts = TupleTexts()
         source = (
@@ -175,13 +172,9 @@ def _copy_of(x):
     return impl
 
 
-def new_block(column: Any, x: Any) -> Any:
+@chosen_by_types
+def new_block(column, x):
     """Memory for a block with respect to `x`: as many rows as `column`, one column per number."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(new_block)
-def _new_block(column, x):
     if isinstance(column, types.Array):
         if isinstance(x, types.Array):
             return lambda column, x: np.empty((column.size, x.size), column.dtype)
@@ -191,13 +184,9 @@ def _new_block(column, x):
     return lambda column, x: np.empty((1, 1), type(column))
 
 
-def put_column(block: Any, column: Any, k: int) -> None:
+@chosen_by_types
+def put_column(block, column, k):  # noqa: ARG001
     """Write column `k` of a block; does nothing if there is no such column."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(put_column)
-def _put_column(block, column, k):  # noqa: ARG001
     if isinstance(column, types.Array):
 
         def put_array(block, column, k):
@@ -214,16 +203,12 @@ def _put_column(block, column, k):  # noqa: ARG001
     return put_number
 
 
-def put_columns(block: Any, columns: Any, k: int) -> None:
+@chosen_by_types
+def put_columns(block, columns, k):  # noqa: ARG001
     """Write columns from `k` on, a tuple of arrays; those that there are.
 
     They are written together, as each item of a column is in a cache line of its own.
     """
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(put_columns)
-def _put_columns(block, columns, k):  # noqa: ARG001
     lanes = range(len(columns))
     lines = [
         f"if k < 0 or k + {len(columns)} > block.shape[1]:",
@@ -244,13 +229,9 @@ def put_row(block, row, k):
         overwrite(block[k], row.ravel())
 
 
-def shaped(block: Any, out: Any, x: Any) -> Any:
+@chosen_by_types
+def shaped(block, out, x):  # noqa: ARG001
     """A block with the shape `out.shape + x.shape`; a number if both are numbers."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(shaped)
-def _shaped(block, out, x):  # noqa: ARG001
     if isinstance(out, types.Array):
         if isinstance(x, types.Array):
             return lambda block, out, x: block.reshape(out.shape + x.shape)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
 from numba.typed import List
 
 from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
@@ -107,18 +107,9 @@ def by_arrays(
 # --- called by the generated code ---
 
 
-def array_of(x: Any) -> Any:
+@chosen_by_types
+def array_of(x):
     """A new array with the items of a list."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def put_into(target: Any, source: Any) -> None:
-    """Write the items of `source` into `target`; each is a list or an array, of the same length."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(array_of)
-def _array_of(x):
     dtype = x.item_type if isinstance(x, types.ListType) else x.dtype
 
     def impl(x):
@@ -152,8 +143,10 @@ def _reflected_list_of(x):
     return [x[k] for k in range(x.size)]
 
 
-@overload(put_into)
-def _put_into(target, source):  # noqa: ARG001
+@chosen_by_types
+def put_into(target, source):  # noqa: ARG001
+    """Write the items of `source` into `target`; each is a list or an array, of the same length."""
+
     def impl(target, source):
         if len(target) != len(source):
             raise ShadowMismatch(_LENGTH)

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import Forward, ForwardWithPrimal, Mode
@@ -39,6 +38,7 @@ from activerules.errors import NotYetSupported
 from activerules.nested.lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.replaced.in_steps import passing
@@ -438,42 +438,25 @@ def _compile_call(
 # --- what the rules call ---
 
 
-def _with_copy(x: Any) -> Any:
+@chosen_by_types
+def _with_copy(x):
     """An annotated array around a copy of it, with the strides of its shadow."""
-    raise NotImplementedError
-
-
-def _copy_like(x: Any, form: Any) -> Any:
-    """A copy of an array `x`, with the strides of `form`."""
-    raise NotImplementedError
-
-
-@overload(_with_copy)
-def _with_copy_typed(x):
     if x.kind is Const:
         return lambda x: Const(_copy_like(x.val, x.val))
     return lambda x: Duplicated(_copy_like(x.val, x.dval), x.dval)
 
 
-def _with_own_shadow(x: Any) -> Any:
+@chosen_by_types
+def _with_own_shadow(x):
     """An annotated array with a new shadow of zeros, or itself if it is Const."""
-    raise NotImplementedError
-
-
-def _add_own_shadow(x: Any, own: Any) -> None:
-    """Add the shadow made by `_with_own_shadow` to that of `x`."""
-    raise NotImplementedError
-
-
-@overload(_with_own_shadow)
-def _with_own_shadow_typed(x):
     if x.kind is Const:
         return lambda x: Const(x.val)
     return lambda x: Duplicated(x.val, make_zero(x.val))
 
 
-@overload(_add_own_shadow)
-def _add_own_shadow_typed(x, own):  # noqa: ARG001
+@chosen_by_types
+def _add_own_shadow(x, own):  # noqa: ARG001
+    """Add the shadow made by `_with_own_shadow` to that of `x`."""
     if x.kind is Const:
         return lambda x, own: None
 
@@ -484,8 +467,9 @@ def _add_own_shadow_typed(x, own):  # noqa: ARG001
     return impl
 
 
-@overload(_copy_like)
-def _copy_like_typed(x, form):
+@chosen_by_types
+def _copy_like(x, form):
+    """A copy of an array `x`, with the strides of `form`."""
     if x.layout == form.layout == "C":
         return lambda x, form: x.copy()
 

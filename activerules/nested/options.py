@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.activity import (
     Active,
@@ -28,6 +27,7 @@ from activerules.api.autodiff import NO_C_WRAPPER, autodiff
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
@@ -130,13 +130,9 @@ def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
     return _real_parts.get(dispatcher, (count, kept), make)
 
 
-def zero_where_same(x: Any, shadow: Any) -> Any:
+@chosen_by_types
+def zero_where_same(x, shadow):
     """The shadow of `x`, with new zeros in place of arrays that are those of `x` itself."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(zero_where_same)
-def _zero_where_same(x, shadow):
     if isinstance(x, types.BaseTuple):
         texts = TupleTexts()
         items = texts.rebuilt(x, lambda leaf: f"zero_where_same(x{leaf.path}, shadow{leaf.path})")

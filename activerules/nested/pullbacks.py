@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.activity import (
     Active,
@@ -33,6 +32,7 @@ from activerules.numba_ext.calls.emitter import RETURNED_NONE
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
@@ -210,36 +210,12 @@ def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[
 # --- what the stubs call ---
 
 
-def copy_arrays(x: Any) -> Any:
-    """A copy of the arrays in a value, with their strides."""
-    raise NotImplementedError
-
-
-def require_value(y: Any) -> Any:
-    """The result of a function; raises if it is None, which has no derivative."""
-    raise NotImplementedError
-
-
-def inner_product(cotangent: Any, y: Any) -> Any:
-    """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
-    raise NotImplementedError
-
-
-def require_no_alias(result: Any, other: Any) -> None:
-    """Raise if an array in `result` shares memory with one in `other`."""
-    raise NotImplementedError
-
-
-def shadow_of(y: Any) -> Any:
-    """A result with zeros in place of its arrays, and all else unchanged."""
-    raise NotImplementedError
-
-
 _UNCHANGING = (types.Number, *CONSTANT)
 
 
-@overload(copy_arrays)
-def _copy_arrays(x):
+@chosen_by_types
+def copy_arrays(x):
+    """A copy of the arrays in a value, with their strides."""
     if isinstance(x, types.BaseTuple):
         return _items("copy_arrays(x[{}])", "x", x)
     if isinstance(x, _UNCHANGING):
@@ -264,8 +240,9 @@ def _copy_arrays(x):
     return impl
 
 
-@overload(shadow_of)
-def _shadow_of(y):
+@chosen_by_types
+def shadow_of(y):
+    """A result with zeros in place of its arrays, and all else unchanged."""
     if isinstance(y, types.BaseTuple):
         return _items("shadow_of(y[{}])", "y", y)
     if optional_leaf(y) is not None:
@@ -273,8 +250,9 @@ def _shadow_of(y):
     return lambda y: make_zero(y)
 
 
-@overload(require_value)
-def _require_value(y):
+@chosen_by_types
+def require_value(y):
+    """The result of a function; raises if it is None, which has no derivative."""
     if returned_type(y) == y:
         return lambda y: y
 
@@ -286,8 +264,9 @@ def _require_value(y):
     return impl
 
 
-@overload(inner_product)
-def _inner_product(cotangent, y):
+@chosen_by_types
+def inner_product(cotangent, y):
+    """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
     require_fitting(y, cotangent)
     if optional_leaf(y) is not None:
         return _inner_product_of_optional(cotangent)
@@ -335,8 +314,9 @@ def _inner_product_of_arrays(cotangent, y):
     return total
 
 
-@overload(require_no_alias)
-def _require_no_alias(result, other):
+@chosen_by_types
+def require_no_alias(result, other):
+    """Raise if an array in `result` shares memory with one in `other`."""
     if isinstance(result, types.BaseTuple):
         return _each("require_no_alias(result[{}], other)", result)
     if isinstance(other, types.BaseTuple):

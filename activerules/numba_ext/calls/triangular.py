@@ -14,12 +14,11 @@ Source    Golub and Van Loan (2013), Matrix computations, section 3.1.4 (blocked
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba.extending import overload, register_jitable
 from numba.np import linalg
 
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.library import triangular
 from activerules.rules.library.matrices import conj, hermitian_of_lower
 
@@ -30,13 +29,9 @@ _PLAIN, _ADJOINT = ord("n"), ord("c")
 # --- products of blocks ---
 
 
-def _subtract_product(C: Any, adjoint: int, A: Any, B: Any) -> None:
+@chosen_by_types
+def _subtract_product(C, adjoint, A, B):
     """Subtract A B from C, or Aᴴ B if `adjoint`; all are blocks of C-order matrices."""
-    raise NotImplementedError("compiled only")
-
-
-@overload(_subtract_product)
-def _subtract_product_compiled(C, adjoint, A, B):
     found = C.dtype
     kind = ord(linalg.get_blas_kind(found, "product"))
     size = found.bitwidth // 8
@@ -83,13 +78,10 @@ def _divide_row(target, divisor):
         target[j] /= divisor
 
 
-def _as_matrix(b: Any) -> Any:
+@chosen_by_types
+def _as_matrix(b):
     """A copy of a vector or matrix of any layout, as a matrix in C order."""
-    raise NotImplementedError("compiled only")
 
-
-@overload(_as_matrix)
-def _as_matrix_compiled(b):
     def of_vector(b):
         matrix = np.empty((b.shape[0], 1), b.dtype)
         for i in range(b.shape[0]):

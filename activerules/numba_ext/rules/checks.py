@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.contents import array_of_record
 from activerules.values.overwriting import overwrite
@@ -30,13 +31,9 @@ def _array_of_record(typing_context, x):
     return types.Array(x, 1, "C", aligned=x.aligned)(x), codegen
 
 
-def in_array(x: Any) -> Any:
+@chosen_by_types
+def in_array(x):
     """A record as the only element of an array that borrows it; anything else unchanged."""
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(in_array)
-def _in_array(x):
     if isinstance(x, types.Record):
         return lambda x: _array_of_record(x)  # pyright: ignore[reportCallIssue]
     return lambda x: x
@@ -47,15 +44,11 @@ def make_zero_of(x: Any) -> Any:
     return make_zero(in_array(x))
 
 
-def copied(x: Any) -> Any:
+@chosen_by_types
+def copied(x):
     """A copy of an array in the same layout (C if it has layout A), or of an object (see
     `objects`).
     """
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(copied)
-def _copied(x):
     if not isinstance(x, types.Array):
         return None
     if x.layout == "F":
@@ -84,13 +77,9 @@ def copy_in_place(kept, x):
     return result
 
 
-def copy_of_leaf(x: Any) -> Any:
+@chosen_by_types
+def copy_of_leaf(x):
     """A deep copy of a leaf of a tape: an array, or a list of numbers or arrays."""
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(copy_of_leaf)
-def _copy_of_leaf(x):
     if isinstance(x, types.Array):
         return lambda x: copied(x)
     if not isinstance(x.dtype, types.Array):
@@ -112,13 +101,9 @@ def own_leaf(x: Any, shadows: Any) -> Any:
     return copy_of_leaf(x)
 
 
-def _is_of(x: Any, shadows: Any) -> Any:
+@chosen_by_types
+def _is_of(x, shadows):
     """Whether a leaf of a tape is an array that shares memory with one of `shadows`."""
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(_is_of)
-def _is_of_form(x, shadows):
     if not isinstance(x, types.Array) or len(shadows) == 0:
         return lambda x, shadows: False
     return lambda x, shadows: overlap(x, shadows[0]) or _is_of(x, shadows[1:])
@@ -148,13 +133,9 @@ def _extent(x):
     return low, high
 
 
-def overlap(x: Any, y: Any) -> Any:
+@chosen_by_types
+def overlap(x, y):
     """Whether two arrays share memory; for objects see `objects`."""
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(overlap)
-def _overlap(x, y):
     if not (isinstance(x, types.Array) and isinstance(y, types.Array)):
         return None
     return lambda x, y: arrays_overlap(x, y)
@@ -206,13 +187,9 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
     return check
 
 
-def none_of(x: Any) -> Any:
+@chosen_by_types
+def none_of(x):
     """An empty array of the same type."""
-    raise NotImplementedError("there in compiled rules only")
-
-
-@overload(none_of)
-def _none_of_form(x):
     return (lambda x: x.T[:0].T) if x.layout == "F" else (lambda x: x[:0])
 
 

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule
 from activerules.numba_ext.rules.typing import converts
@@ -352,36 +353,12 @@ def _ones(leaf: LeafText, one: str, i: str) -> list[tuple[str, str]]:
 # --- functions that the rule calls ---
 
 
-def entry(returned: Any, index: int, count: int, only: int, value: Any) -> Any:
+@chosen_by_types(prefer_literal=True)
+def entry(returned, index, count, only, value):
     """The derivative with respect to argument `index` of `count`, taken from the return value of a
     reverse: a tuple with an entry per argument or, if `only` one has a derivative, perhaps that
     alone. `value` is the argument.
     """
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def along_of(gradient: Any, tangent: Any) -> Any:
-    """<gradient, tangent>, a real number."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def unit(x: Any) -> Any:
-    """A one of the type of a number."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def imaginary_unit(x: Any) -> Any:
-    """An i of the type of a complex number."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def own_tape(tape: Any, shadows: Any) -> Any:
-    """A copy of a tape that a reverse may write into; shadows in it are not copied."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(entry, prefer_literal=True)
-def _entry(returned, index, count, only, value):
     position = index.literal_value
     entries = isinstance(returned, types.BaseTuple) and len(returned) == count.literal_value
     if only.literal_value:
@@ -394,8 +371,9 @@ def _entry(returned, index, count, only, value):
     return lambda returned, index, count, only, value: returned
 
 
-@overload(along_of)
-def _along(gradient, tangent):
+@chosen_by_types
+def along_of(gradient, tangent):
+    """<gradient, tangent>, a real number."""
     if isinstance(tangent, types.Array):
         term = "total += one(gradient[{index}], tangent[{index}])"
         loops = over_elements(term, "tangent", tangent.ndim)
@@ -406,20 +384,23 @@ def _along(gradient, tangent):
     return lambda gradient, tangent: gradient.real * tangent
 
 
-@overload(unit)
-def _unit(x):
+@chosen_by_types
+def unit(x):
+    """A one of the type of a number."""
     (one,) = np.ones(1, as_dtype(x))
     return lambda x: one
 
 
-@overload(imaginary_unit)
-def _imaginary_unit(x):
+@chosen_by_types
+def imaginary_unit(x):
+    """An i of the type of a complex number."""
     one = as_dtype(x).type(1j)
     return lambda x: one
 
 
-@overload(own_tape)
-def _own_tape(tape, shadows):
+@chosen_by_types
+def own_tape(tape, shadows):
+    """A copy of a tape that a reverse may write into; shadows in it are not copied."""
     texts = TupleTexts()
     copied_leaves = (types.Array, types.List, types.ListType)
     text = texts.rebuilt(

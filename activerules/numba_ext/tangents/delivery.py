@@ -19,6 +19,7 @@ from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjug
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.calls import overloads  # noqa: F401  accumulate and make_zero
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
     TangentType,
@@ -262,13 +263,10 @@ def _compiled_overlap(a, b):
     return extents_meet
 
 
-def _extent(a: Any) -> tuple[int, int]:
+@chosen_by_types
+def _extent(a):
     """The addresses of an array's first byte and of the one after its last."""
-    raise NotImplementedError("this function only has a compiled form")
 
-
-@overload(_extent)
-def _compiled_extent(a):
     def extent(a):
         low = np.int64(a.ctypes.data)
         high = low

@@ -27,6 +27,7 @@ from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
 from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
 from activerules.errors import TangentMismatch
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
@@ -69,13 +70,9 @@ class _ProjectionModel(models.StructModel):
         super().__init__(dmm, fe_type, [("shapes", fe_type.shapes)])
 
 
-def _shapes(x: Any) -> Any:
+@chosen_by_types
+def _shapes(x):
     """The shapes of the arrays in `x`, in the structure of `x`."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(_shapes)
-def _shapes_of(x):
     if isinstance(x, types.Array):
         return lambda x: x.shape
     if isinstance(x, types.BaseTuple):
@@ -110,13 +107,9 @@ def _remembered(typing_context, projection):
     return projection.shapes(projection), codegen
 
 
-def _project(projection: Any, dx: Any) -> Any:
+@chosen_by_types
+def _project(projection, dx):
     """`projection(dx)`."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(_project)
-def _project_form(projection, dx):
     project = _projected(projection.primal, dx)
     return lambda projection, dx: project(_remembered(projection), dx)  # pyright: ignore[reportCallIssue]
 

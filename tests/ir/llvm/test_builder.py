@@ -8,8 +8,9 @@ import pytest
 from activerules.ir.llvm.builder import Builder, Namer, add_incoming
 from activerules.ir.llvm.model import Block
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.printer import print_module, structure
+from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, PTR, VOID, StructType
+from tests.ir.llvm.structure import structure
 
 PAIR = StructType((I64, DOUBLE))
 

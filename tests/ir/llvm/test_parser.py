@@ -17,8 +17,9 @@ from activerules.ir.llvm import types as T
 from activerules.ir.llvm.constants import constant, number_of
 from activerules.ir.llvm.model import Constant, GlobalRef
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.printer import print_module, structure
+from activerules.ir.llvm.printer import print_module
 from corpus import captured
+from tests.ir.llvm.structure import structure
 
 PARAMETERS = (
     "double %x, double %y, i64 %n, i1 %c, ptr %p, { i64, [2 x double] } %s, <2 x double> %v"

@@ -6,10 +6,11 @@ import llvmlite.binding as ll
 import pytest
 
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.printer import print_function, print_instruction, print_module, structure
+from activerules.ir.llvm.printer import print_function, print_instruction, print_module
 from activerules.ir.text.normalise import target_machine
 from corpus import HELPER_IS_MARKED, captured, normalised
 from corpus_functions import CORPUS
+from tests.ir.llvm.structure import structure
 
 # ruff: noqa: E501 (a line of LLVM IR cannot be broken)
 
