@@ -10,6 +10,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
+import pytest
+
 OPTION = "--activerules-unchecked"
 _SENT = "activerules_rules"
 
@@ -52,6 +54,7 @@ class Unchecked:
         if (not self.rules or self._missing()) and session.exitstatus == 0:
             session.exitstatus = 1
 
+    @pytest.hookimpl(optionalhook=True)  # a hook of pytest-xdist
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a worker found."""
         found, checked = getattr(node, "workeroutput", {}).get(_SENT, ({}, ()))
