@@ -8,7 +8,7 @@ JOBS   ?= 2
 ARGS   ?=
 NUMBA  ?=
 
-.PHONY: help demo test test-numba fuzz nightly lint format bench docs generate coverage values clean
+.PHONY: help demo test test-numba fuzz nightly lint format bench peers docs generate coverage values clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and docs/performance.md"
+	@echo "make peers    time programs of GradBench beside JAX, write its table in docs/performance.md"
 	@echo "make docs     run the examples, build the documentation into build/docs; warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
@@ -66,6 +67,9 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.long_function --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.compile_arrays --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md
+
+peers: $(VENV)/.installed-peers
+	$(BIN)/python -m benchmarks.peers.measure $(ARGS)
 
 # Blocks of the pages and of docstrings are run first; the build itself runs the gallery.
 docs: $(VENV)/.installed-docs

@@ -1,0 +1,95 @@
+"""The programs of GradBench as users of JAX write them: whole arrays, `vmap`, `scan`, `jit`."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp, multigammaln
+
+jax.config.update("jax_enable_x64", True)
+
+
+@jax.jit
+@jax.value_and_grad
+def lse(x):
+    largest = jnp.max(x)
+    return largest + jnp.log(jnp.sum(jnp.exp(x - largest)))
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+@partial(jax.value_and_grad, argnums=(0, 1, 2))
+def gmm(alphas, means, factors, points, gamma, m):
+    (k, d), n = means.shape, points.shape[0]
+    columns, rows = np.triu_indices(d, 1)
+    lower = jnp.zeros((k, d, d)).at[:, rows, columns].set(factors[:, d:])
+    diagonals, sums = jnp.exp(factors[:, :d]), jnp.sum(factors[:, :d], axis=1)
+    centred = points[:, None, :] - means
+    z = diagonals * centred + jnp.einsum("cij,ncj->nci", lower, centred)
+    terms = alphas + sums - 0.5 * jnp.sum(z**2, axis=2)
+    likelihood = jnp.sum(logsumexp(terms, axis=1)) - n * logsumexp(alphas)
+    squares = jnp.sum(diagonals**2) + jnp.sum(factors[:, d:] ** 2)
+    freedom = d + m + 1
+    prior = k * (freedom * d * np.log(gamma / np.sqrt(2.0)) - multigammaln(0.5 * freedom, d))
+    prior += m * jnp.sum(sums) - 0.5 * gamma**2 * squares
+    return likelihood - 0.5 * n * d * np.log(2.0 * np.pi) + prior
+
+
+def reprojection_error(camera, point, weight, feature):
+    angles, centred = camera[:3], point - camera[3:6]
+    square = jnp.sum(angles**2)
+    theta = jnp.sqrt(square)
+    turned = (
+        centred * jnp.cos(theta)
+        + jnp.cross(angles, centred) * jnp.sin(theta) / theta
+        + angles * jnp.dot(angles, centred) * (1.0 - jnp.cos(theta)) / square
+    )
+    image = turned[:2] / turned[2]
+    radius = jnp.sum(image**2)
+    scale = camera[6] * (1.0 + camera[9] * radius + camera[10] * radius**2)
+    return weight * (image * scale + camera[7:9] - feature)
+
+
+@jax.jit
+def ba(cameras, points, weights, seen, features):
+    by = jax.vmap(jax.jacrev(reprojection_error, argnums=(0, 1, 2)))
+    of_camera, of_point, of_weight = by(cameras[seen[:, 0]], points[seen[:, 1]], weights, features)
+    return jnp.concatenate((of_camera, of_point, of_weight[:, :, None]), axis=2), -2.0 * weights
+
+
+def distances(centroids, points):
+    squares = jnp.sum((points[:, None, :] - centroids) ** 2, axis=2)
+    return jnp.sum(jnp.min(squares, axis=1))
+
+
+@jax.jit
+def kmeans(centroids, points):
+    return jax.jvp(
+        lambda c: jax.grad(distances)(c, points), (centroids,), (jnp.ones_like(centroids),)
+    )
+
+
+@partial(jax.jit, static_argnums=1)
+@jax.value_and_grad
+def llsq(coefficients, n):
+    t = -1.0 + jnp.arange(n) * 2.0 / (n - 1)
+    fitted = jnp.vander(t, len(coefficients), increasing=True) @ coefficients
+    return 0.5 * jnp.sum((jnp.sign(t) - fitted) ** 2)
+
+
+@partial(jax.jit, static_argnums=1)
+@jax.value_and_grad
+def ode(x, steps):
+    h = 2.0 / steps
+
+    def chain(y):
+        return x * jnp.concatenate((jnp.ones(1), y[:-1]))
+
+    def step(y, _):
+        k1 = chain(y)
+        k2 = chain(y + 0.5 * h * k1)
+        k3 = chain(y + 0.5 * h * k2)
+        k4 = chain(y + h * k3)
+        return y + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4), None
+
+    return jax.lax.scan(step, jnp.zeros_like(x), None, length=steps)[0][-1]
