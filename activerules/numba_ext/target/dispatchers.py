@@ -95,7 +95,7 @@ def flags_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_flags(options: Mapping[str, Any]) -> str:
-    """The flags as part of a name, so that caches keep versions under different flags apart."""
+    """The flags as text, the same for the same flags."""
     return "".join(f"_{name}_{_word(flag)}" for name, flag in flags_of(options).items())
 
 
