@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+
 MODULES = {
     "constants": "HELPERS, RULES, FASTMATH = 2.0, 3.0, False",
     "helpers": """
@@ -126,7 +128,10 @@ class Machine:
         """Write a module, with a text in it replaced."""
         text = MODULES[module]
         assert not change or change[0] in text
-        (self.folder / f"{module}.py").write_text(text.replace(*change) if change else text)
+        text = text.replace(*change) if change else text
+        path = self.folder / f"{module}.py"
+        if not path.exists() or path.read_text() != text:  # old releases of Numba ask for its time
+            path.write_text(text)
 
     def start(self, first: str = "", **environment: str) -> Any:
         """Start the program; `first` is run before anything is imported."""
@@ -149,7 +154,7 @@ class Machine:
         found, by_callers, compiled = json.loads(out)
         expected = {**VALUES, **self.expected}
         assert found == expected
-        assert by_callers == {
+        assert not RELOADS or by_callers == {
             "calls": expected["calls"],
             "served": expected["served"],
             "twice": 2.0 * expected["served"],
@@ -162,6 +167,7 @@ class Machine:
 
 
 _GRADIENTS = [f"grad_{name}" for name in VALUES]
+_RENEWED = ("served", "twice") if RELOADS else ()  # of the callers
 _INTERESTING = {*_GRADIENTS, "calls", "served", "twice"}
 
 
@@ -194,11 +200,11 @@ def test_a_helper_in_another_module_is_edited(machine: Machine) -> None:
 def test_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
     machine.edit("rules", "dret.val\n", "dret.val + 1.0\n")
     machine.expected = {"served": 4.0}
-    assert {"grad_served", "served", "twice"} <= set(machine.run())
+    assert {"grad_served", *_RENEWED} <= set(machine.run())
     assert machine.run() == []
     machine.edit("constants", "3.0", "5.0")
     machine.expected = {"served": 6.0}
-    assert {"grad_served", "served", "twice"} <= set(machine.run())
+    assert {"grad_served", *_RENEWED} <= set(machine.run())
 
 
 def test_a_constant_of_a_callee_or_an_option_is_changed(machine: Machine) -> None:
@@ -217,7 +223,7 @@ def test_another_version_or_processor_finds_nothing(machine: Machine) -> None:
         machine.run(versions),
         machine.run(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=""),
     ):
-        assert set(compiled) >= {*_GRADIENTS, "served", "twice"}
+        assert set(compiled) >= {*_GRADIENTS, *_RENEWED}
     # what the others wrote is beside it (but for Numba's files, which have one entry for all)
     assert not {*machine.run()} & {*_GRADIENTS}
 
