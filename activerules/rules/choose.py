@@ -446,7 +446,8 @@ def _why(
 ) -> str:
     """A line for each argument whose activity no rule admits."""
     if not any(len(rule.signature) == len(call.types) for rule in rules):
-        return f"no rule takes {len(call.types) - 1} arguments"
+        count = len(call.types) - 1
+        return f"no rule takes {count} argument{'s' * (count != 1)}"
     lines: list[str] = []
     for i in misfits:
         what = f"`{names[i]}`" if i < len(names) else "the result"

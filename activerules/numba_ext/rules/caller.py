@@ -139,6 +139,9 @@ class RuleCaller:
             value = self.context.get_constant_generic(
                 self.builder, argument.value_type, argument.passed.value
             )
+        elif isinstance(argument.passed, types.Literal):
+            # the value of a literal string is in its type alone
+            value = self.context.cast(self.builder, value, argument.passed, argument.value_type)
         fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
         if argument.annotation.dval is not None:
             fields.append(self.shadow(argument, value))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import float64, from_dtype, literal_unroll, njit, typed, types
 from numba.experimental import jitclass, structref
-from numba.extending import overload_method
+from numba.extending import overload, overload_method
 
 import activerules as ar
 from activerules.errors import RuleCheckError, RuleReturnError
@@ -281,6 +281,43 @@ def _(config, ret: ar.Duplicated, x: ar.Duplicated):
 @njit
 def scaled_square(x):
     return 0.5 * squared(x)
+
+
+def power_named(x, exponent):
+    """Only in compiled code."""
+
+
+@overload(power_named)
+def overload_power_named(x, exponent):
+    return lambda x, exponent: x**3 if exponent == "three" else x**2
+
+
+@ar.augmented_primal(power_named)
+def _(config, ret: Active, x: Active, exponent: Const):
+    return ar.AugmentedReturn(power_named(x.val, exponent.val), None, exponent.val)
+
+
+@ar.reverse(power_named)
+def _(config, dret: Active, tape, x: Active, exponent: Const):
+    return dret.val * (3.0 * x.val**2 if tape == "three" else 2.0 * x.val), None
+
+
+@ar.forward(power_named)
+def _(config, ret, x: Duplicated, exponent: Const):
+    slope = 3.0 * x.val**2 if exponent.val == "three" else 2.0 * x.val
+    return power_named(x.val, exponent.val), slope * x.dval
+
+
+def test_strings_written_in_a_call_are_constants_of_its_rules():
+    @njit
+    def f(x, exponent):
+        return power_named(x, "three") * power_named(x, "two") + power_named(x, exponent)
+
+    x = 2.0
+    for exponent in ("three", "two"):
+        expected = 5 * x**4 + (3 * x**2 if exponent == "three" else 2 * x)
+        assert ar.grad(f)(x, exponent) == pytest.approx(expected, rel=1e-14)
+        assert ar.jvp(f, (x, exponent), (1.0, None))[1] == pytest.approx(expected, rel=1e-14)
 
 
 def test_rules_may_print_numbers(capsys):
