@@ -93,3 +93,23 @@ def ode(x, steps):
         return y + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4), None
 
     return jax.lax.scan(step, jnp.zeros_like(x), None, length=steps)[0][-1]
+
+
+@jax.jit
+@partial(jax.value_and_grad, argnums=(0, 1))
+def lstm(layers, outer, state, sequence):
+    def predict(state, x):
+        x, states = x * outer[0], []
+        for (w, b), (hidden, cell) in zip(layers, state, strict=True):
+            forget = jax.nn.sigmoid(x * w[0] + b[0])
+            accept = jax.nn.sigmoid(hidden * w[1] + b[1])
+            output = jax.nn.sigmoid(x * w[2] + b[2])
+            change = jnp.tanh(hidden * w[3] + b[3])
+            cell = cell * forget + accept * change
+            x = output * jnp.tanh(cell)
+            states.append(jnp.stack((x, cell)))
+        x = x * outer[1] + outer[2]
+        return jnp.stack(states), x - jnp.log(jnp.sum(jnp.exp(x)) + 2.0)
+
+    _, predicted = jax.lax.scan(predict, state, sequence[:-1])
+    return -jnp.mean(sequence[1:] * predicted)

@@ -3,7 +3,7 @@
 Each is what a scientist would write without a thought of derivatives. What is differentiated, and
 how, is at the end of each section.
 
-Source: https://github.com/gradbench/gradbench describes them; gmm and ba come from ADBench
+Source: https://github.com/gradbench/gradbench describes them; gmm, ba and lstm come from ADBench
 (Srajer, Kukelova, Fitzgibbon 2018), llsq and ode from cmpad.
 """
 
@@ -221,6 +221,51 @@ def end_of_chain(x, steps):
 ode = ar.value_and_grad(end_of_chain)
 
 
+# --- lstm: a recurrent network whose matrices are diagonal ---
+
+
+@njit
+def sigmoid(x):
+    """Between 0 and 1."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+@njit
+def perplexity(layers, outer, state, sequence):
+    """Of predicting each row of a sequence from those before it. Of each layer there are the gates'
+    weights and their biases, (2, 4, d), and hidden state and cell, (2, d).
+    """
+    steps, d = sequence.shape
+    state = state.copy()
+    x = np.empty(d)
+    total = 0.0
+    for t in range(steps - 1):
+        for j in range(d):
+            x[j] = sequence[t, j] * outer[0, j]
+        for k in range(layers.shape[0]):
+            w, b = layers[k, 0], layers[k, 1]
+            for j in range(d):
+                hidden = state[k, 0, j]
+                forget = sigmoid(x[j] * w[0, j] + b[0, j])
+                accept = sigmoid(hidden * w[1, j] + b[1, j])
+                output = sigmoid(x[j] * w[2, j] + b[2, j])
+                change = math.tanh(hidden * w[3, j] + b[3, j])
+                cell = state[k, 1, j] * forget + accept * change
+                state[k, 1, j] = cell
+                state[k, 0, j] = output * math.tanh(cell)
+                x[j] = state[k, 0, j]
+        exponentials = 2.0
+        for j in range(d):
+            x[j] = x[j] * outer[1, j] + outer[2, j]
+            exponentials += math.exp(x[j])
+        for j in range(d):
+            total += sequence[t + 1, j] * (x[j] - math.log(exponentials))
+    return -total / (d * (steps - 1))
+
+
+lstm = ar.value_and_grad(perplexity, argnums=(0, 1))
+
+
 # --- their arguments ---
 
 PROGRAMS: dict[str, Callable] = {
@@ -230,6 +275,7 @@ PROGRAMS: dict[str, Callable] = {
     "kmeans": kmeans,
     "llsq": llsq,
     "ode": ode,
+    "lstm": lstm,
 }
 SIZES = {
     "lse": ((10_000,), (1_000_000,)),
@@ -238,6 +284,7 @@ SIZES = {
     "kmeans": ((5, 4, 500), (10, 16, 5_000)),
     "llsq": ((4, 1_000), (16, 20_000)),
     "ode": ((20, 50), (200, 200)),
+    "lstm": ((2, 14, 100), (4, 14, 1_000)),
 }
 
 
@@ -260,6 +307,10 @@ def arguments(name: str, size: tuple[int, ...]) -> tuple:
     if name == "kmeans":
         k, d, n = size
         return rng.normal(size=(k, d)), rng.normal(size=(n, d))
+    if name == "lstm":
+        k, d, steps = size
+        outer, state = rng.normal(size=(3, d)), rng.normal(size=(k, 2, d))
+        return rng.normal(size=(k, 2, 4, d)), outer, state, rng.normal(size=(steps, d))
     if name == "llsq":
         return rng.normal(size=size[0]), size[1]
     return rng.uniform(0.5, 1.5, size=size[0]), size[1]
