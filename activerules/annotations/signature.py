@@ -86,7 +86,7 @@ class PlainSpec:
     deferred: bool = False
 
 
-_OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
+_OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "vector_math", "fast")
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,14 +129,21 @@ class Mode:
             )
         return self._with("holomorphic")
 
+    def vector_math(self) -> Mode:
+        """Return the mode in which sin, exp, log, pow and the like may be computed for several
+        iterations of a loop at once, in the function itself, as the derivative computes it, and in
+        the sweeps: by vector functions of the C library (libmvec), whose error is at most 4 units
+        in the last place. All else, the order of sums included, is as without the option. It has no
+        effect where the machine has no such functions: see the page on platforms.
+        """
+        return self._with("vector_math")
+
     def fast(self, reassociate: bool = True, vector_math: bool = True) -> Mode:
         """Return the mode that trades the last digits of values and derivatives for speed.
 
         reassociate  sums and products may be evaluated in another order, as with
                      `fastmath={"reassoc"}`, in the code of the derivative only.
-        vector_math  sin, exp and the like in loops may call the vector functions of the C library
-                     (libmvec: within 4 units in the last place), where the machine has them; not
-                     with Numba 0.62, whose cached code cannot ask for a library.
+        vector_math  as the option of that name.
         """
         names = ("reassociate",) * reassociate + ("vector_math",) * vector_math
         return replace(self, options=self.options | set(names))
@@ -177,10 +184,9 @@ class Mode:
     __repr__ = __str__
 
     def _speed(self) -> str:
-        chosen = self.options & {"reassociate", "vector_math"}
-        if len(chosen) != 1:
-            return ".fast()" * bool(chosen)
-        return ".fast(vector_math=False)" if "reassociate" in chosen else ".fast(reassociate=False)"
+        if "reassociate" not in self.options:
+            return ".vector_math()" * ("vector_math" in self.options)
+        return ".fast()" if "vector_math" in self.options else ".fast(vector_math=False)"
 
 
 def no_mode(given: object, following: object) -> ActivityError:

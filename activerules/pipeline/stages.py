@@ -141,7 +141,7 @@ def _same_line(one: str, other: str) -> bool:
 def relax(
     functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
 ) -> None:
-    """Let generated functions be reassociated, and use vectorised math functions, as `Mode.fast`
+    """Let generated functions be reassociated, and use vectorised math functions, as the mode
     allows.
     """
     if "reassociate" in options:

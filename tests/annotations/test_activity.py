@@ -97,6 +97,8 @@ def test_the_parts_of_fast_are_options():
     assert Forward.fast().options == {"reassociate", "vector_math"}
     assert str(Forward.fast()) == "Forward.fast()"
     assert str(Reverse.fast(vector_math=False)) == "Reverse.fast(vector_math=False)"
+    assert Reverse.fast(reassociate=False) == Reverse.vector_math()
+    assert str(Reverse.strong_zero().vector_math()) == "Reverse.strong_zero().vector_math()"
 
 
 def test_forward_mode_is_not_holomorphic():

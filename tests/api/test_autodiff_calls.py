@@ -147,7 +147,7 @@ def test_halves_say_what_they_are():
 
 
 def test_modes_are_written_as_they_are_made():
-    for mode in (ar.Reverse, ar.ForwardWithPrimal.strong_zero(), ar.Reverse.fast()):
+    for mode in (ar.Reverse, ar.Forward.vector_math(), ar.Reverse.strong_zero().fast()):
         assert eval(repr(mode), dict(vars(ar))) == mode
 
 

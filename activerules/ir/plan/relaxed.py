@@ -5,20 +5,31 @@ Gives       `reassociate`: lets LLVM reorder sums and products
             `vectorise`: tells LLVM the vector forms of functions that are called
 
 LLVM looks for a vector form in the attribute "vector-function-abi-variant" of a call, and among the
-functions of the module: the declarations are kept by `llvm.compiler.used`.
+functions of the module: the declarations are kept by `llvm.compiler.used`. It rewrites calls of
+functions it knows, and the new call has no such attribute: `log` becomes an intrinsic where its
+argument is positive or may not be NaN, `pow(2, x)` becomes `exp2(x)`. So the calls are of names of
+our own, which are other symbols for the same functions.
 Source      LLVM language reference, "Call Site Attributes"; the x86 vector function ABI
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from activerules.ir.derivatives.table import function_of
-from activerules.ir.llvm.model import Function, GlobalRef
-from activerules.ir.llvm.types import DOUBLE
+from activerules.ir.llvm.constants import number_of
+from activerules.ir.llvm.model import Function, GlobalRef, Instruction, Value
+from activerules.ir.llvm.types import DOUBLE, FLOAT, Type
+
+SCALAR = "activerules.scalar."
+"""Begins the name under which code calls a scalar function of the C library that has a vector form:
+`activerules.scalar.logf`."""
 
 _REORDERED = {"fadd", "fsub", "fmul"}
-_LANES = 4
+# LLVM knows these by their names, to compute both of one argument at once, and leaves them in place
+_PAIRED = {"sin", "cos"}
+_PRODUCTS = {-1.0, 0.0, 0.5, 1.0, 2.0}
+_SUFFIX: dict[Type, str] = {DOUBLE: "", FLOAT: "f"}
 
 
 def reassociate(functions: Iterable[Function]) -> None:
@@ -30,35 +41,62 @@ def reassociate(functions: Iterable[Function]) -> None:
 
 
 def vectorise(
-    functions: Iterable[Function], forms: Mapping[str, str], declarations: dict[str, str]
+    functions: Iterable[Function],
+    forms: Mapping[str, Sequence[tuple[int, str]]],
+    declarations: dict[str, str],
 ) -> None:
     """Declare the vector forms of functions that are called.
 
-    forms   per function (`sin`), the symbol that computes it for four doubles
+    forms   per function of the C library (`sin`, `sinf`), the symbols that compute it for several
+            numbers, each with how many
     """
     used: dict[str, None] = {}
     for function in functions:
         for i in function.instructions():
-            if i.opcode != "call":
+            if i.opcode != "call" or i.type not in _SUFFIX:
                 continue
-            name = function_of(i.callee_name or "") or ""
-            if name not in forms or {i.type, *(o.type for o in i.operands)} != {DOUBLE}:
+            kind = function_of(i.callee_name or "") or ""
+            name = kind + _SUFFIX[i.type]
+            same = all(o.type == i.type for o in i.operands)
+            if name not in forms or not same or _is_product(kind, i):
                 continue
             count = len(i.operands)
-            symbol = forms[name]
-            variant = f"_ZGV_LLVM_N{_LANES}{'v' * count}_{name}({symbol})"
-            i.callee = GlobalRef(name)
+            own = name if kind in _PAIRED else SCALAR + name
+            variants = [f"_ZGV_LLVM_N{n}{'v' * count}_{own}({symbol})" for n, symbol in forms[name]]
+            i.callee = GlobalRef(own)
+            i.flags = ()
             i.attributes["call_attributes"] = (
-                f'memory(none) nounwind willreturn "vector-function-abi-variant"="{variant}"'
+                "memory(none) nounwind willreturn "
+                f'"vector-function-abi-variant"="{",".join(variants)}"'
             )
-            declarations[name] = f"declare double @{name}({', '.join(['double'] * count)})"
-            vector = f"<{_LANES} x double>"
-            parameters = ", ".join([vector] * count)
-            declarations[symbol] = f"declare {vector} @{symbol}({parameters})"
-            used[symbol] = None
+            declarations[own] = f"declare {i.type} @{own}({', '.join([str(i.type)] * count)})"
+            for lanes, symbol in forms[name]:
+                vector = f"<{lanes} x {i.type}>"
+                parameters = ", ".join([vector] * count)
+                declarations[symbol] = f"declare {vector} @{symbol}({parameters})"
+                used[symbol] = None
     if used:
         kept = ", ".join(f"ptr @{symbol}" for symbol in used)
         declarations["llvm.compiler.used"] = (
             f"@llvm.compiler.used = appending global [{len(used)} x ptr] [{kept}], "
             'section "llvm.metadata"'
         )
+
+
+def _is_product(kind: str, call: Instruction) -> bool:
+    """Whether LLVM makes a product, a quotient or a root of a power; with fast-math flags it does
+    for more exponents.
+    """
+    exponent = _number(call.operands[1]) if kind == "pow" else None
+    if exponent is None:
+        return False
+    return exponent in _PRODUCTS or (bool(call.flags) and (2 * exponent).is_integer())
+
+
+def _number(value: Value) -> float | None:
+    """The number LLVM will find for a value: exponents of slopes are differences of literals."""
+    if isinstance(value, Instruction) and value.opcode == "fsub":
+        x, y = map(number_of, value.operands)
+        return float(x - y) if x is not None and y is not None else None
+    found = number_of(value)
+    return None if found is None else float(found)

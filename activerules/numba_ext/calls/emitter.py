@@ -24,7 +24,8 @@ from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.substitutes import object_runtime, vector_math
+from activerules.numba_ext.substitutes import object_runtime
+from activerules.numba_ext.substitutes.vector_math import link_vector_math
 from activerules.numba_ext.target.derivative import (
     OUT_OF_MEMORY,
     TOO_DEEP,
@@ -99,9 +100,8 @@ def link_derivative(context: Context, gradient: Gradient) -> None:
                 known[symbol] = make(context)
         context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
-    if "vector_math" in gradient.options and vector_math.vector_forms():
-        # code that Numba caches on disk loads the library before it runs
-        context.active_code_library._reload_init.add(vector_math.load)
+    if "vector_math" in gradient.options:
+        link_vector_math(context.active_code_library)
     if not known:
         from activerules.numba_ext.calls import support as definitions
 

@@ -247,7 +247,7 @@ def _register_option(name: str) -> None:
         return lambda mode: result
 
 
-for _name in ("with_primal", "runtime_activity", "strong_zero", "holomorphic"):
+for _name in ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "vector_math"):
     _register_option(_name)
 
 
