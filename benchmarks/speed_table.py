@@ -85,11 +85,16 @@ def _rule_calls(rows: list[dict]) -> list[str]:
 
 def replace_table(page: str, results: dict) -> str:
     """The page with its table renewed; `ValueError` if the page has no place for it."""
-    before, found, rest = page.partition(BEGIN)
-    _, found_end, after = rest.partition(END)
+    return replace_between(page, BEGIN, END, table(results))
+
+
+def replace_between(page: str, begin: str, end: str, text: str) -> str:
+    """The page with other text between two lines; `ValueError` if it lacks one of them."""
+    before, found, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
     if not (found and found_end):
-        raise ValueError(f"the page must hold the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{table(results)}\n{END}{after}"
+        raise ValueError(f"the page must hold the lines {begin!r} and {end!r}")
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.peers import in_jax, programs
 from benchmarks.run import processor
+from benchmarks.speed_table import replace_between
 
 TOLERANCE, SAMPLE_SECONDS = 1e-9, 0.02
 RESULTS = Path(__file__).with_name("results.json")
@@ -111,11 +112,7 @@ def table(results: dict) -> str:
 
 def replace_table(page: str, results: dict) -> str:
     """The page with its table renewed; `ValueError` if the page has no place for it."""
-    before, found, rest = page.partition(BEGIN)
-    _, found_end, after = rest.partition(END)
-    if not (found and found_end):
-        raise ValueError(f"the page must hold the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{table(results)}\n{END}{after}"
+    return replace_between(page, BEGIN, END, table(results))
 
 
 def main() -> None:
