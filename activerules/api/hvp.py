@@ -30,6 +30,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.rules.registry import RULES
@@ -117,10 +118,10 @@ class ProductFunction(DerivedFunction[..., Any]):
         first, *rest = signature.parameters.values()
         taken = set(signature.parameters)
         plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        vector = inspect.Parameter(_free("v", taken), plain)
+        vector = inspect.Parameter(free_name("v", taken), plain)
         if first.kind is first.VAR_POSITIONAL:
             rest = [first, *rest]
-            first = inspect.Parameter(_free("x", taken), plain)
+            first = inspect.Parameter(free_name("x", taken), plain)
         return signature.replace(parameters=[first.replace(default=first.empty), vector, *rest])
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
@@ -162,10 +163,6 @@ def _as_they_are(args: Sequence[Any]) -> bool:
         if type(other) is np.ndarray and np.may_share_memory(v, other):
             return False
     return True
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return _free(f"{name}_", taken) if name in taken else name
 
 
 @overload(hvp, strict=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -20,7 +20,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import jvp_form
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
-from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.arity import first_names, free_name
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
@@ -197,7 +197,7 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
 
     def make() -> Any:
         names = first_names(dispatcher, count)
-        extra = _free(f"dot_{names[argnum]}", names)
+        extra = free_name(f"dot_{names[argnum]}", names)
         tangents = [extra if k == argnum else "None" for k in range(len(names))]
         source = (
             f"def along({', '.join(names)}, {extra}):\n"
@@ -216,10 +216,6 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
         return njit(made)
 
     return _along.get(dispatcher, ("along", argnum, count), make)
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    return _free(f"{name}_", taken) if name in taken else name
 
 
 def jacfwd(

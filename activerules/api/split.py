@@ -29,7 +29,7 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
-from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.arity import first_names, free_name
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.split.forms import halves_form
@@ -200,12 +200,8 @@ def _parameters(target: Any, spec: SplitSpec, half: str) -> tuple[str, ...]:
     names = first_names(target, len(spec.arguments))
     if half == "reverse":
         extra = ["dret", "tape"] if _takes_cotangent(spec) else ["tape"]
-        names += [_free(name, names) for name in extra]
+        names += [free_name(name, names) for name in extra]
     return tuple(names)
-
-
-def _free(name: str, taken: list[str]) -> str:
-    return _free(name + "_", taken) if name in taken else name
 
 
 def _takes_cotangent(spec: SplitSpec) -> bool:

@@ -422,18 +422,8 @@ def test_threads_compile_and_call_at_once():
 CACHED_PROGRAM = """
 import numpy as np
 from numba import njit
-from numba.core import event
 import activerules as ar
-
-compiled = []
-
-class Listener(event.Listener):
-    def on_start(self, event):
-        compiled.append(event.data["dispatcher"].__name__)
-
-    def on_end(self, event): ...
-
-event.register("numba:compile", Listener())
+from tests.compile_log import compiled
 
 @njit(cache=True)
 def energy(x):

@@ -4,6 +4,7 @@ Needs       a dispatcher, and how many arguments a call has
 Gives       `takes_any_number`: whether there is an `*args`
             `of_count`: the signature for a number of arguments; `*args` becomes `args_0` …
             `first_names`: the names of that many arguments
+            `free_name`: a name for one more parameter
             `folded`: the types of all arguments, where the last ones may be left out
 Invariants  V1  the names in one signature are distinct
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Collection
 from typing import Any
 
 from numba.core import types
@@ -61,6 +63,11 @@ def of_count(dispatcher: Any, count: int) -> inspect.Signature:
 def first_names(dispatcher: Any, count: int) -> list[str]:
     """The names of the first `count` parameters of a dispatcher."""
     return list(of_count(dispatcher, count).parameters)[:count]
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A name like the one given that is not among those taken."""
+    return free_name(f"{name}_", taken) if name in taken else name
 
 
 def folded(dispatcher: Any, argtypes: tuple[Any, ...]) -> tuple[inspect.Signature, tuple[Any, ...]]:

@@ -86,17 +86,16 @@ def link_vector_math(library: Any) -> None:
     """
     if vector_forms():
         library._reload_init.add(load)
-    optimise = library._optimize_final_module
-    if getattr(optimise, "__name__", "") != _in_order.__name__:
-        library._optimize_final_module = _in_order(optimise)
+    if "_optimize_final_module" not in vars(library):
+        library._optimize_final_module = _in_order(library._optimize_final_module)
 
 
 def _in_order(optimise: Any) -> Any:
-    def _in_order() -> None:
+    def in_order() -> None:
         binding.set_option("", f"{_ORDERED}=1")
         try:
             optimise()
         finally:
             binding.set_option("", f"{_ORDERED}=0")
 
-    return _in_order
+    return in_order

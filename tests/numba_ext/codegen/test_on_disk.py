@@ -92,17 +92,8 @@ def twice(x):
 """,
     "program": """
 import json, sys
-from numba.core import event
+from tests.compile_log import compiled
 
-compiled = []
-
-class Listener(event.Listener):
-    def on_start(self, event):
-        compiled.append(event.data["dispatcher"].__name__)
-
-    def on_end(self, event): ...
-
-event.register("numba:compile", Listener())
 exec(sys.argv[1])
 import callers
 
