@@ -32,7 +32,7 @@ Flags (`nsw`, `fast`, `inbounds` ...) are in `flags`, in LLVM's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -220,6 +220,29 @@ class Function:
         """The names of its parameters, blocks and values."""
         values = {i.name for i in self.instructions() if i.name}
         return values | {a.name for a in self.arguments} | {b.name for b in self.blocks}
+
+    def remove_unused(self, candidates: Collection[Instruction]) -> None:
+        """Take out the candidates that only one another use."""
+        dead: set[Value] = set(candidates)
+        changed = bool(dead)
+        while changed:
+            used = {o for i in self.instructions() if i not in dead for o in i.operands}
+            changed = not dead.isdisjoint(used)
+            dead -= used
+        for block in self.blocks:
+            block.instructions = [i for i in block.instructions if i not in dead]
+
+    def replace(self, instead: Mapping[Value, Value]) -> None:
+        """Take out the instructions that are keys; their values are used instead."""
+        if not instead:
+            return
+        for block in self.blocks:
+            block.instructions = [i for i in block.instructions if i not in instead]
+        for i in self.instructions():
+            for k, value in enumerate(i.operands):
+                while value in instead:
+                    value = instead[value]
+                i.operands[k] = value
 
     def __repr__(self) -> str:
         return f"<function @{self.name}>"

@@ -85,7 +85,8 @@ class _Restorer:
             self._store(store)
         if self.values or self.replaced:
             self._rebuild()
-            self._remove_unused()
+            touched = [key[0] for key in self.twins if isinstance(key[0], Instruction)]
+            self.function.remove_unused([i for i in touched if i.opcode in _REMOVABLE])
 
     def _attempt(self, make: Callable[[], Value]) -> Value | None:
         """The result of `make`; None if it fails, with all its changes undone."""
@@ -271,18 +272,6 @@ class _Restorer:
         while value in self.values:
             value = self.values[value]
         return value
-
-    def _remove_unused(self) -> None:
-        """Remove integers that only one another use."""
-        touched = {key[0] for key in self.twins}
-        dead = {i for i in touched if isinstance(i, Instruction) and i.opcode in _REMOVABLE}
-        changed = True
-        while changed:
-            used = {o for i in self.function.instructions() if i not in dead for o in i.operands}
-            changed = not dead.isdisjoint(used)
-            dead -= used
-        for block in self.function.blocks:
-            block.instructions = [i for i in block.instructions if i not in dead]
 
     _TWINS: ClassVar[dict[str, Callable[[_Restorer, Instruction, Type, int], Value]]] = {
         "bitcast": _bitcast,

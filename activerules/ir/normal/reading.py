@@ -5,6 +5,7 @@ from __future__ import annotations
 from activerules.ir.llvm.model import Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal.carried import uncarry
 from activerules.ir.normal.comparisons import restore_comparisons
 from activerules.ir.normal.devirtualise import devirtualise
 from activerules.ir.normal.float_bits import restore_floats
@@ -21,8 +22,8 @@ def read_module(text: str, function: str) -> Module:
 
     Cycles get a single entry, hidden comparisons are restored, stack memory of variable size moves
     to the heap, calls through pointers become calls by name, aggregates become scalars, integers
-    that hold floats become floats, and subscripts become plain. Calls that access no memory are
-    marked.
+    that hold floats become floats, what loops only carry along leaves them, and subscripts become
+    plain. Calls that access no memory are marked.
     """
     module = parse_module(text)
     if enter_once(module):
@@ -32,6 +33,7 @@ def read_module(text: str, function: str) -> Module:
     devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)
+    uncarry(module)
     plain_subscripts(module)
     keep_promises(module)
     return module

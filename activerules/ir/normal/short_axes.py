@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.cfg import Loop, control_flow
-from activerules.ir.llvm.model import Constant, Function, Instruction, Module, Value
+from activerules.ir.llvm.model import Constant, Instruction, Module, Value
 from activerules.ir.llvm.types import I1, I64
 
 SHORT_AXIS = "short axis"
@@ -39,7 +39,7 @@ def plain_subscripts(module: Module) -> None:
             flow = control_flow(function)
         except UnsupportedIR:
             continue  # refused later, if it is differentiated
-        plain: dict[Instruction, Instruction] = {}
+        plain: dict[Value, Value] = {}
         for i, chosen in found:
             count = _counter(chosen)
             loop = next((one for one in flow.loops if one.header is count.parent), None)
@@ -50,7 +50,7 @@ def plain_subscripts(module: Module) -> None:
                 plain[i] = chosen
             elif loop.children and not _changes_in(loop, i.operands[0]):
                 i.attributes[SHORT_AXIS] = True
-        _exchange(function, plain)
+        function.replace(plain)
 
 
 def _chosen(i: Instruction) -> Instruction | None:
@@ -130,10 +130,3 @@ def _goes_on_below(loop: Loop, following: Value | None, length: Value) -> bool:
     if back_if_true == (branch.blocks[1] is loop.header):
         return False
     return test.attributes["predicate"] in (_GOES_ON if back_if_true else _ENDS)
-
-
-def _exchange(function: Function, instead: dict[Instruction, Instruction]) -> None:
-    for i in function.instructions():
-        i.operands = [instead.get(o, o) if isinstance(o, Instruction) else o for o in i.operands]
-    for block in function.blocks:
-        block.instructions = [i for i in block.instructions if i not in instead]

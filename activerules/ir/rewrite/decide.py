@@ -29,10 +29,7 @@ def decide(function: Function, integers: Integers) -> bool:
             value = _simpler(i, integers)
             if value is not None:
                 instead[i] = value
-    for block in function.blocks:
-        block.instructions = [i for i in block.instructions if i not in instead]
-        for i in block.instructions:
-            i.operands = [_final(o, instead) for o in i.operands]
+    function.replace(instead)
     return bool(instead)
 
 
@@ -84,9 +81,3 @@ def _before(i: Instruction, opcode: str, t: Type, operands: list[Value], hint: s
     made = Instruction(opcode, t, operands, name, parent=block)
     block.instructions.insert(block.instructions.index(i), made)
     return made
-
-
-def _final(value: Value, instead: dict[Value, Value]) -> Value:
-    while value in instead:
-        value = instead[value]
-    return value

@@ -21,7 +21,7 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.repeated_loads import is_plain_load, repeated_loads
 from activerules.ir.analysis.variation import changes_in
 from activerules.ir.llvm.cfg import ControlFlow, Loop
-from activerules.ir.llvm.model import Block, Function, Instruction, Value
+from activerules.ir.llvm.model import Block, Function, Instruction
 
 
 def forward_loads(
@@ -41,7 +41,7 @@ def forward_loads(
             mover.hoist(loop)
     instead = repeated_loads(flow, memory, dependence, live)
     if instead:
-        _replace(function, instead)
+        function.replace(instead)
     return mover.changed or bool(instead)
 
 
@@ -71,13 +71,3 @@ class _Mover:
         if not is_plain_load(i) or not is_invariant(i.operands[0], loop):
             return False
         return not changes_in(i, loop, self.memory, self.dependence)
-
-
-def _replace(function: Function, instead: dict[Value, Value]) -> None:
-    for block in function.blocks:
-        block.instructions = [i for i in block.instructions if i not in instead]
-    for i in function.instructions():
-        for k, value in enumerate(i.operands):
-            while value in instead:
-                value = instead[value]
-            i.operands[k] = value

@@ -66,7 +66,6 @@ from activerules.numba_ext.codegen.unoptimised import (
     NeverCalled,
 )
 from activerules.numba_ext.substitutes import (
-    broadcast,
     complex_math,
     counted_generators,
     float_parts,  # noqa: F401  (registers what it implements)
@@ -208,7 +207,6 @@ class ADContext(InactiveValues):
         self.is32bit = False
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
-        broadcast.install()
 
     def refresh(self) -> None:
         """Load new registrations; the target's own implementations come after Numba's, so that they

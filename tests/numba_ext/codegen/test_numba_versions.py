@@ -44,7 +44,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.typing.context import BaseContext as TypingContext
 from numba.cpython import listobj
-from numba.np import arrayobj, npyimpl
+from numba.np import arrayobj
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
 from numba.stencils.stencil import StencilFunc
 from numba.typed import dictobject
@@ -203,7 +203,6 @@ PRIVATE = [
     (dispatcher._FunctionCompiler, "compile"),
     (NRTContext, "get_meminfos"),
     (NRTContext, "meminfo_alloc_dtor_unchecked"),
-    (npyimpl._ArrayIndexingHelper, "update_indices"),
     (listobj.ListInstance, "move"),
 ]
 

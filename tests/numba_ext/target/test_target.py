@@ -3,15 +3,6 @@
 import subprocess
 import sys
 
-# What is assigned to an attribute of Numba's, and why it is no implementation of the target's own.
-PATCHES = {
-    "numba.np.npyimpl._ArrayIndexingHelper.update_indices": (
-        "ufuncs, @vectorize functions and array expressions all make their loops with it; the last "
-        "look the loop up in a module, by its name, so that no target can give them another. "
-        "It asks for the target, and is Numba's own for any other"
-    ),
-}
-
 PROGRAM = """
 import re
 import sys
@@ -83,4 +74,4 @@ def test_plain_functions_are_compiled_as_without_activerules():
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == list(PATCHES)
+    assert run.stdout.split() == [], "attributes of Numba's were assigned"
