@@ -120,7 +120,7 @@ class Interpreter:
                 self.at_access(i, x[1])
                 self.memory[x[1]] = x[0]
                 return None
-            case "icmp":
+            case "icmp" | "fcmp":
                 predicate = i.attributes["predicate"]
                 if predicate[0] == "u" and isinstance(x[0], int):
                     x = [v % (1 << 64) for v in x]

@@ -136,6 +136,31 @@ class Nest:
         return f"%{token}" if token in {"n", "m"} else token
 
 
+class ChoiceNest(Nest):
+    """Nests of which each statement replaces an entry if what is computed from others is less."""
+
+    def _statement(self, around: list[str]) -> None:
+        """a[s] = min(a[s], 0.6 a[s'] + a[s'']), by a choice or by a branch"""
+        target = self._address(around)
+        old, y, z = (
+            self._emit(f"load double, ptr {pointer}")
+            for pointer in (target, self._address(around), self._address(around))
+        )
+        scaled = self._emit(f"fmul double {y}, 0.6")
+        other = self._emit(f"fadd double {scaled}, {z}")
+        less = self._emit(f"fcmp olt double {other}, {old}")
+        if self.rng.random() < 0.5:
+            new = self._emit(f"select i1 {less}, double {other}, double {old}")
+            self.lines.append(f"  store double {new}, ptr {target}")
+            return
+        number = self.count = self.count + 1
+        self.lines.append(f"  br i1 {less}, label %less{number}, label %met{number}")
+        self._begin(f"less{number}")
+        self.lines.append(f"  store double {other}, ptr {target}")
+        self.lines.append(f"  br label %met{number}")
+        self._begin(f"met{number}")
+
+
 class ReadingNest(Nest):
     """The text of a function `void f(ptr a, ptr b, i64 n, i64 m)`: an outer loop with a nest that
     reads `b` and writes `a`, and behind it a loop that writes `b`.

@@ -19,7 +19,7 @@ from activerules.ir.plan.request import Parameter, Request
 from activerules.ir.text.normalise import exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import Nest, ReadingNest, WindowNest
+from tests.ir.nests import ChoiceNest, Nest, ReadingNest, WindowNest
 
 SIZES = [(4, 4), (5, 3), (3, 6), (1, 5), (0, 3), (6, 6), (5, 7)]
 ROOM = 400  # elements on each side of where the base pointer leads
@@ -39,6 +39,9 @@ class Dual:
         if isinstance(other, Dual):
             return Dual(self.v * other.v, self.v * other.t + self.t * other.v)
         return Dual(self.v * other, self.t * other)
+
+    def __lt__(self, other: Any) -> bool:
+        return self.v < other.v
 
 
 def planned(text: str, checked: bool) -> tuple[Module, Plan]:
@@ -112,3 +115,7 @@ def test_gradient_of_nests_that_read_again() -> None:
 
 def test_gradient_of_nests_that_read_neighbours() -> None:
     assert sum(check(seed, True, WindowNest) for seed in range(12)) > 60
+
+
+def test_gradient_of_nests_that_choose() -> None:
+    assert sum(check(seed, True, ChoiceNest) for seed in range(12)) > 60

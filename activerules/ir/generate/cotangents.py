@@ -21,7 +21,7 @@ from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.sweep import Lanes
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import Argument, Instruction, Value
-from activerules.ir.llvm.types import FLOAT, I1, IntType, StructType
+from activerules.ir.llvm.types import FLOAT, I1, I32, IntType, StructType
 from activerules.ir.plan.plan import Plan
 
 SUM = ("reassoc", "nsz")
@@ -31,7 +31,7 @@ class Cotangents:
     """The cotangents of the values of a primal, one per lane."""
 
     def __init__(self, plan: Plan, entry: Builder, here: Builder) -> None:
-        self._active = plan.activity.is_active
+        self._plan, self._active = plan, plan.activity.is_active
         self._width = plan.request.width
         self._entry, self._b = entry, here
         self._shared = plan.across_blocks
@@ -62,6 +62,20 @@ class Cotangents:
         bar = self._b.load(value.type, slot)
         self._b.store(zero, slot)
         return bar
+
+    def store_active(self, derivatives: Value) -> None:
+        """Store the cotangents of the Active parameters in a struct (`derivatives_type`)."""
+        fields = derivatives_type(self._plan)
+        k = 0
+        for parameter in self._plan.request.parameters:
+            if parameter.activity != "active":
+                continue
+            argument = parameter.argument
+            zero = self._b.const(argument.type, 0.0)
+            for bar in self.take(argument) if argument in self else (zero,) * self._width:
+                indices = [self._b.const(I32, 0), self._b.const(I32, k)]
+                self._b.store(bar, self._b.gep(fields, derivatives, indices))
+                k += 1
 
     def are_zero(self, values: Iterable[Value]) -> Value:
         """Whether the cotangents of values that are used in other blocks are zero, in all lanes."""

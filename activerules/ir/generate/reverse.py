@@ -29,7 +29,6 @@ from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.cotangents import (
     SUM,
     Cotangents,
-    derivatives_type,
     seeds_of,
     tracked_sum,
     was_used,
@@ -177,7 +176,8 @@ class _Reverser:
     def _go_back(self, block: Block) -> None:
         step = self.plan.reversal.steps[block]
         if block is self.plan.flow.order[0]:
-            self._finish()
+            self.bars.store_active(self.derivatives)
+            self.b.ret(self.b.const(I32, 0))
             return
         phis = [phi for phi in block.phis if phi in self.plan.needs]
         taken = {phi: self.bars.take(phi) for phi in phis}
@@ -306,22 +306,6 @@ class _Reverser:
                 self.b.target = here
         self.b.cond_br(condition, arms[0], arms[1])
 
-    def _finish(self) -> None:
-        """At the entry of the primal: store the derivatives of Active parameters and return."""
-        fields = derivatives_type(self.plan)
-        k = 0
-        for parameter in self.plan.request.parameters:
-            if parameter.activity != "active":
-                continue
-            argument = parameter.argument
-            zero = self.b.const(argument.type, 0.0)
-            bars = self.bars.take(argument) if argument in self.bars else (zero,) * self.width
-            for bar in bars:
-                indices = [self.b.const(I32, 0), self.b.const(I32, k)]
-                self.b.store(bar, self.b.gep(fields, self.derivatives, indices))
-                k += 1
-        self.b.ret(self.b.const(I32, 0))
-
     def _scope(self, pointer: Value, lane: int) -> str:
         """The alias scopes of the shadow memory of a pointer of the primal."""
         return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer), lane)
@@ -353,7 +337,21 @@ class _Reverser:
 
     def _undo_load(self, i: Instruction, lane: int) -> None:
         g = self.bars.take_one(i, lane)
-        (self.windows.add if i in self.plan.windows else self._add_to_shadow)(i, g, lane)
+        if i in self.plan.windows:
+            self.windows.add(i, g, lane)
+        elif i in self.plan.added_if_chosen:
+            self._add_unless_zero(i, g, lane)
+        else:
+            self._add_to_shadow(i, g, lane)
+
+    def _add_unless_zero(self, i: Instruction, g: Value, lane: int) -> None:
+        self.values.shadow(i.operands[0], lane)  # what it is computed from holds on both paths
+        add, after = Block(self.namer("chosen")), Block(self.namer("added"))
+        self.b.cond_br(self.b.fcmp("une", g, self.b.const(g.type, 0.0)), add, after)
+        self._open(add)
+        self._add_to_shadow(i, g, lane)
+        self.b.br(after)
+        self._open(after)
 
     def _add_to_shadow(self, i: Instruction, g: Value, lane: int) -> None:
         shadow = self.values.shadow(i.operands[0], lane)

@@ -61,6 +61,7 @@ class Plan(Facts):
     keeping       where values of the primal are kept, which may be outside of their own loop
     windows       loads whose cotangents are added up in registers
     passed_over   loops that the sweep passes over where the cotangents of these values are zero
+    added_if_chosen  loads whose cotangents are added to shadows only where they are not zero
     pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
@@ -86,6 +87,7 @@ class Plan(Facts):
     keeping: Mapping[Node, Keeping]
     windows: Mapping[Instruction, Window]
     passed_over: Mapping[Loop, tuple[Instruction, ...]]
+    added_if_chosen: frozenset[Instruction]
     pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from activerules.ir.analysis.cache import RELOAD_COST, CachePlan, plan_cache
-from activerules.ir.analysis.choices import passed_over
+from activerules.ir.analysis.choices import added_if_chosen, passed_over
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header, is_counted
@@ -146,6 +146,9 @@ class _Planner:
                 self.facts.integers, self.memory, self.dependence, needs.keys() - tracked
             ),
             passed_over=passed_over(self.flow, needs.keys(), may_be_unused | tracked),
+            added_if_chosen=added_if_chosen(
+                self.flow, self.memory, self.dependence, needs.keys() - tracked
+            ),
             across_blocks=used_across_blocks(self.facts.request.function),
             fixed_data=frozenset(
                 node.value

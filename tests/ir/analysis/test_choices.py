@@ -1,4 +1,4 @@
-"""Loops whose results may be passed over: where they are, and that passing changes nothing."""
+"""What the sweep may pass over where it was not chosen, and that this changes nothing."""
 
 from __future__ import annotations
 
@@ -137,3 +137,64 @@ def test_h1_h2_no_loop_is_passed_over_where(why):
     assert old in NEAREST
     found = plan_of(NEAREST.replace(old, new)).passed_over
     assert [loop for loop in found if not loop.children] == []
+
+
+# a[i, j] = min(a[i, j], a[i, k] + a[k, j]) for one i and k, where rows i and k may be the same
+SHORTER = """
+define void @f(ptr %a, ptr %c, ptr %r, i64 %n, i64 %m) {
+entry:
+  %kept = getelementptr double, ptr %a, i64 2
+  br label %next
+next:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %met ]
+  %old.at = getelementptr double, ptr %a, i64 %j
+  %old = load double, ptr %old.at
+  %x = load double, ptr %kept
+  %y.at = getelementptr double, ptr %c, i64 %j
+  %y = load double, ptr %y.at
+  %xy = fadd double %x, %y
+  %less = fcmp olt double %xy, %old
+  %new = select i1 %less, double %xy, double %old
+  store double %new, ptr %old.at
+  ;after
+  br label %met
+met:
+  %j.next = add nsw i64 %j, 1
+  %j.more = icmp slt i64 %j.next, %n
+  br i1 %j.more, label %next, label %done
+done:
+  ret void
+}
+"""
+STORED_IF_LESS = SHORTER.replace(
+    "  %new = select i1 %less, double %xy, double %old\n  store double %new, ptr %old.at\n"
+    "  ;after\n  br label %met\n",
+    "  br i1 %less, label %then, label %met\nthen:\n  store double %xy, ptr %old.at\n"
+    "  br label %met\n",
+)
+
+
+@pytest.mark.parametrize("text", [SHORTER, STORED_IF_LESS], ids=["select", "branch"])
+def test_what_was_not_chosen_is_not_added_and_the_rest_is(text):
+    plan = plan_of(text)
+    assert {i.ref for i in plan.added_if_chosen} == {"%x", "%y"}
+    rng = np.random.default_rng(6)
+    args = [rng.normal(size=5), rng.normal(size=5), np.zeros(2)]
+    bars = [rng.normal(size=a.shape) for a in args]
+    found = gradient(plan, [a.copy() for a in args], bars)
+    always = gradient(replace(plan, added_if_chosen=frozenset()), [a.copy() for a in args], bars)
+    for one, other in zip(found, always, strict=True):
+        np.testing.assert_array_equal(one, other)
+    numbers = [rng.normal(size=5), rng.normal(size=5), np.zeros(2), 5, 2]
+    check_gradient(text, "f", ACTIVITIES, numbers)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(";after", "store double %xy, ptr %r"), ("ptr %a, i64 2", "ptr %r, i64 0")],
+    ids=["it is stored as well", "the loop does not write what it reads"],
+)
+def test_cotangents_are_added_without_a_comparison_where(old, new):
+    text = SHORTER.replace("%a, ptr %c, ptr %r", "noalias %a, ptr %c, ptr noalias %r")
+    assert plan_of(text).added_if_chosen
+    assert not plan_of(text.replace(old, new)).added_if_chosen
