@@ -24,7 +24,8 @@ adapts the package to another version. Tested with Numba {low} up to, not includ
 without an import are tested by `tests/numba_ext/codegen/test_numba_versions.py`; differences
 between releases are handled in `numba_ext/codegen/numba_versions.py`. One method of Numba's is
 replaced, and no other attribute (`tests/numba_ext/target/test_target.py` says why, and that
-functions which are not differentiated are compiled as before).
+functions which are not differentiated are compiled as before); another is shadowed for one call
+when cached code is loaded (`pass_on` in `numba_ext/codegen/on_disk.py`).
 
 `since`: the first of the releases {releases}
 in which Numba has something of this name, as `docs/look_up_numba_names.py` found; – for names

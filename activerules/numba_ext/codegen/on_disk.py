@@ -5,8 +5,9 @@ Gives       `compiled_stub`: the stub with the options of a derivative, stored i
             `depend_on_rules`: the function being lowered calls a derivative
 Invariants  O1  stored code is found only for the same function, with all it calls and reads, the
                 same rules, options and types, the same versions, and on the same processor
-            O2  Numba's cache keeps O1 for the derivatives in functions that it stores: if one is
-                out of date, Numba compiles the function again (not with Numba 0.62)
+            O2  Numba's cache keeps O1 for the derivatives in functions that it stores, whatever was
+                itself found on disk: if one is out of date, Numba compiles the function again (not
+                with Numba 0.62)
             O3  a process never finds a file that another one has half written, nor the code of
                 other types; a directory that cannot be written is as if nothing were stored
 
@@ -27,6 +28,7 @@ from typing import Any
 from numba import njit
 from numba.core import types
 from numba.core.caching import FunctionCache
+from numba.core.registry import cpu_target
 
 from activerules.numba_ext.codegen.files import (
     VERSIONS,
@@ -74,8 +76,7 @@ class _DerivativeCache(FunctionCache):
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super()._load_overload(sig, target_context)
         if found is not None and RELOADS:
-            # Numba forgets what code that links the library must do before it runs.
-            found.library._reload_init.update(found.reload_init, [self._unchanged])
+            found.library._reload_init.add(self._unchanged)
         return found
 
     def _save_overload(self, sig: Any, data: Any) -> None:
@@ -133,6 +134,26 @@ def depend_on_rules(library: Any, found: Iterable[Any]) -> None:
             library._reload_init.add(_Unchanged(function.dispatcher))
 
 
+def pass_on(part: Any) -> None:
+    """Called by a part of code on disk that Numba runs before it loads the code: let what links
+    that code have the part, too.
+
+    Numba passes the parts of a library on to those that link it, but forgets them when it loads
+    one. It makes the library right after it has run the parts, under its lock; so one call of the
+    method that makes it is intercepted.
+    """
+    codegen = cpu_target.target_context.codegen()
+    make = codegen.unserialize_library
+
+    def with_part(stored: Any) -> Any:
+        codegen.__dict__.pop("unserialize_library", None)
+        library = make(stored)
+        library._reload_init.add(part)
+        return library
+
+    codegen.unserialize_library = with_part
+
+
 class _OutOfDate(OSError):
     """Code on disk is out of date. Numba takes an OSError of its files for a missing file, and
     compiles.
@@ -148,7 +169,8 @@ class _Unchanged:
         self._target, self._epoch = target, RULES.epoch
 
     def __call__(self) -> None:
-        """Do nothing: it was asked when this was unpickled."""
+        """It was asked when this was unpickled; code that links the same code asks it again."""
+        pass_on(self)
 
     def __eq__(self, other: object) -> bool:
         """Whether both ask the same."""

@@ -17,6 +17,7 @@ from numba.core import config
 from activerules.errors import UnknownCall
 from activerules.ir.plan.relaxed import SCALAR
 from activerules.numba_ext.codegen.numba_versions import RELOADS
+from activerules.numba_ext.codegen.on_disk import pass_on
 
 _NAMES = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2"),
@@ -55,6 +56,7 @@ def load() -> None:
             why="It was compiled with `.vector_math()` or `.fast()` on a system that has them.",
             instead=["remove what Numba cached (`__pycache__`, or NUMBA_CACHE_DIR), and run again"],
         )
+    pass_on(load)
 
 
 @cache

@@ -53,6 +53,8 @@ from activerules.errors import UnsupportedVersion
 from activerules.numba_ext.codegen import numba_versions as versions
 
 PRIVATE = [
+    # what links code from disk must know of it
+    (codegen.Codegen, "unserialize_library"),
     # what a pullback can hold in Python
     (pythonapi, "_boxers"),
     (boxing, "box_unsupported"),

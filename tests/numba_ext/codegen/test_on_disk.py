@@ -198,6 +198,17 @@ def test_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
     assert {"grad_served", *_RENEWED} <= set(machine.run())
 
 
+@pytest.mark.skipif(not RELOADS, reason="Numba 0.62 does not ask cached code what it depends on")
+def test_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) -> None:
+    for file in (machine.folder / "cache").rglob("callers.twice-*"):
+        file.unlink()
+    assert machine.run() == ["twice"]  # it links `served` as found on disk
+    assert machine.run() == []
+    machine.edit("constants", "3.0", "5.0")
+    machine.expected = {"served": 5.0}
+    assert {"grad_served", "served", "twice"} <= set(machine.run())
+
+
 def test_a_constant_of_a_callee_or_an_option_is_changed(machine: Machine) -> None:
     machine.edit("constants", "2.0, 3.0, False", "7.0, 3.0, True")
     machine.expected = {"reads": 28.0}

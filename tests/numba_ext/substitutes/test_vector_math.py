@@ -153,7 +153,7 @@ def test_powers_with_simple_exponents_stay_products():
 
 
 PROGRAM = """
-import numpy as np, activerules as ar
+import sys, numpy as np, activerules as ar
 from numba import njit
 
 @njit(cache=True)
@@ -171,7 +171,15 @@ def vectors(x, x_bar):
 def strict(x, x_bar):
     return ar.autodiff(ar.ReverseWithPrimal, f, ar.Active, ar.Duplicated(x, x_bar))
 
+@njit(cache=True)
+def caller(x, x_bar):
+    return vectors(x, x_bar)
+
 x = np.linspace(0.0, 3.0, 1001)
+if sys.argv[1:]:
+    value = caller(x, np.zeros(1001))[1]
+    print(sum(caller.stats.cache_hits.values()), value)
+    sys.exit()
 results = [g(x, np.zeros(1001))[1] for g in (vectors, strict)]
 assert abs(results[0] - results[1]) < 1e-11
 assert results[1] == f(x)
@@ -184,13 +192,17 @@ def test_cached_code_finds_the_functions_in_another_process(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     command = [sys.executable, "-W", "error", "program.py"]
     outputs = [
-        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        for _ in range(2)
+        subprocess.run(
+            [*command, *more], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        for more in ([], [], ["caller"], ["caller"])
     ]
-    assert [run.stderr for run in outputs] == ["", ""]
-    first, second = (run.stdout.split() for run in outputs)
+    assert [run.stderr for run in outputs] == [""] * 4
+    first, second, linked, alone = (run.stdout.split() for run in outputs)
     assert (first[0], second[0]) == ("0", "1")
-    assert first[1:] == second[1:]
+    # compiled with what was found on disk, and then found without it
+    assert (linked[0], alone[0]) == ("0", "1")
+    assert first[1:] == second[1:] == linked[1:] == alone[1:]
 
 
 def test_cached_code_is_refused_where_the_library_is_missing(monkeypatch):
