@@ -8,7 +8,8 @@ the flow. `ir` runs without Numba.
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,18 @@ def path_of(name: str) -> Path:
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
-def imports(name: str) -> Iterator[tuple[str, int]]:
+@cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(path_of(name).read_text())
+
+
+@cache
+def imports(name: str) -> list[tuple[str, int]]:
     """Absolute names imported anywhere in a module (function bodies too), with the line."""
+    return [*_imports(name)]
+
+
+def _imports(name: str) -> Iterator[tuple[str, int]]:
     path = path_of(name)
     package = (PACKAGE + "." + name if name else PACKAGE).split(".")
     if path.name != "__init__.py":
@@ -120,6 +131,27 @@ def internal_imports(name: str) -> Iterator[tuple[str, int]]:
             yield target.removeprefix(PACKAGE + "."), line
 
 
+def of_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
+    """A check of a module as one test of all these modules, which lists those that fail."""
+    found = [*names]
+    assert found
+
+    def test_of(check: Callable[[str], None]) -> Callable[[], None]:
+        def test() -> None:
+            failed = []
+            for name in found:
+                try:
+                    check(name)
+                except AssertionError as error:
+                    failed.append(f"{name or PACKAGE}: {error}")
+            assert not failed, "\n".join(failed)
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        return test
+
+    return test_of
+
+
 MODULES = frozenset(modules())
 INNER_MODULES = sorted(MODULES - {""})
 
@@ -134,7 +166,7 @@ def height(floor: str) -> int:
     return FLOOR_OF[floor]
 
 
-@pytest.mark.parametrize("name", INNER_MODULES)
+@of_each(INNER_MODULES)
 def test_every_module_has_a_floor(name):
     package = name if path_of(name).name == "__init__.py" else name.rpartition(".")[0] or name
     closest = floor_of(name)
@@ -143,7 +175,7 @@ def test_every_module_has_a_floor(name):
     assert covers_all or closest in (package, name), f"{package} has no row in FLOORS"
 
 
-@pytest.mark.parametrize("name", INNER_MODULES)
+@of_each(INNER_MODULES)
 def test_imports_go_down(name):
     wrong = [
         f"{path_of(name)}:{line} imports {target}"
@@ -157,7 +189,7 @@ def test_what_turns_up_is_listed():
     calls = [
         statement.value.func.id
         for name in MODULES
-        for statement in ast.parse(path_of(name).read_text()).body
+        for statement in tree_of(name).body
         if isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
         and isinstance(statement.value.func, ast.Name)
@@ -166,14 +198,14 @@ def test_what_turns_up_is_listed():
     assert sorted(calls) == sorted(HOOKS)
 
 
-@pytest.mark.parametrize("name", modules())
+@of_each(modules())
 def test_what_differs_between_versions_has_one_room(name):
     """Numba's version is asked for, and what it may not have is looked for, nowhere else; what is
     kept on disk has the version in its key.
     """
     if name == "numba_ext.codegen.numba_versions":
         return
-    tree = ast.parse(path_of(name).read_text())
+    tree = tree_of(name)
     asked = [
         node.lineno
         for node in ast.walk(tree)
@@ -207,7 +239,7 @@ def test_a_name_stands_for_one_module_or_for_two():
     assert {name: count for name, count in names.items() if count > 2} == {}
 
 
-@pytest.mark.parametrize("name", INNER_MODULES)
+@of_each(INNER_MODULES)
 def test_rules_and_engine_do_not_know_each_other(name):
     top = name.split(".")[0]
     forbidden = {"rules": "ir", "ir": "rules"}.get(top)
@@ -215,13 +247,13 @@ def test_rules_and_engine_do_not_know_each_other(name):
     assert not wrong, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", [n for n in INNER_MODULES if {n, n.split(".")[0]} & {*NUMBA_FREE}])
+@of_each([n for n in INNER_MODULES if {n, n.split(".")[0]} & {*NUMBA_FREE}])
 def test_engine_needs_no_numba(name):
     wrong = [t for t, _ in imports(name) if t.split(".")[0] == "numba"]
     assert not wrong, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", modules())
+@of_each(modules())
 def test_llvmlite_stays_at_the_two_ends(name):
     if name.startswith(LLVMLITE_ONLY_IN):
         return
@@ -229,7 +261,7 @@ def test_llvmlite_stays_at_the_two_ends(name):
     assert not wrong, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", modules())
+@of_each(modules())
 def test_private_numba_api_stays_where_it_is_known(name):
     """`numba.core` and below is Numba's own business; the rest of the package does not know it."""
     if name.split(".")[0] in PRIVATE_NUMBA_ONLY_IN and name not in WHAT_A_TYPE_IS:
@@ -244,14 +276,14 @@ NUMBAS_SYMBOLS = re.compile(
 )
 
 
-@pytest.mark.parametrize("name", [n for n in INNER_MODULES if n.split(".")[0] == "ir"])
+@of_each([n for n in INNER_MODULES if n.split(".")[0] == "ir"])
 def test_the_engine_knows_no_symbol_of_numba(name):
     """What is keyed on them is in one table: `numba_ext.target.symbols`."""
     if name.startswith("ir.foreign"):
         return
     strings = [
         node
-        for node in ast.walk(ast.parse(path_of(name).read_text()))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     wrong = [f"{path_of(name)}:{s.lineno}" for s in strings if NUMBAS_SYMBOLS.search(s.value)]
@@ -303,7 +335,7 @@ def modules_of(*packages: str) -> list[str]:
     return [n for n in INNER_MODULES if any(f"{n}.".startswith(f"{p}.") for p in packages)]
 
 
-@pytest.mark.parametrize("name", modules_of("ir.analysis", "ir.plan"))
+@of_each(modules_of("ir.analysis", "ir.plan"))
 def test_an_analysis_and_a_plan_change_nothing(name):
     """One module of the plan asks for all rewrites at once, and no module writes code."""
     builders = {"Builder", "LaneBuilder"}
@@ -316,7 +348,7 @@ def test_an_analysis_and_a_plan_change_nothing(name):
     assert not wrong, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", modules_of("ir.plan", "ir.generate", "pipeline"))
+@of_each(modules_of("ir.plan", "ir.generate", "pipeline"))
 def test_only_who_makes_plans_prepares_and_analyses(name):
     """From facts on, the function that a plan is about stays as it is."""
     makers = {"ir.plan.planning", "ir.plan.forward_plan"}
@@ -325,7 +357,7 @@ def test_only_who_makes_plans_prepares_and_analyses(name):
     assert not wrong or name in makers, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", modules_of("ir.generate"))
+@of_each(modules_of("ir.generate"))
 def test_a_generator_does_not_analyse(name):
     """It may know what results of analyses are, the classes; not how they are found."""
     wrong = [
@@ -337,12 +369,12 @@ def test_a_generator_does_not_analyse(name):
     assert not wrong, f"{name} imports {wrong}"
 
 
-@pytest.mark.parametrize("name", modules_of("ir.generate"))
+@of_each(modules_of("ir.generate"))
 def test_a_generator_does_not_refuse(name):
     errors = [t for t, _ in internal_imports(name) if t.startswith(("errors", "ir.llvm.refusal"))]
     raised = [
         ast.unparse(node)
-        for node in ast.walk(ast.parse(path_of(name).read_text()))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Raise)
         and not (isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "AssertionError")
     ]
@@ -354,7 +386,7 @@ def plans() -> list[tuple[str, ast.ClassDef]]:
     return [
         (name, node)
         for name in modules_of("ir.plan")
-        for node in ast.parse(path_of(name).read_text()).body
+        for node in tree_of(name).body
         if isinstance(node, ast.ClassDef) and node.name in {"Facts", "Plan", "ForwardPlan"}
     ]
 

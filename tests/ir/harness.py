@@ -53,9 +53,8 @@ class Compiled:
     def __init__(self, text: str, opt: int | None = 2) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            opt=opt or 0, codemodel="jitdefault"
-        )
+        target = llvm.Target.from_default_triple()
+        machine = target.create_target_machine(opt=0, codemodel="jitdefault")  # `opt` is of passes
         module = llvm.parse_assembly(text)
         module.verify()
         self.module_functions = {f.name.strip('"'): f for f in parse_module(str(module)).defined()}

@@ -229,7 +229,7 @@ def compiled():
         if f.is_declaration and not f.name.startswith("llvm.") and not ll.address_of_symbol(f.name)
     ]
     assert unknown == [], "the engine would leave every call of the module unresolved"
-    machine = ll.Target.from_default_triple().create_target_machine(opt=1)
+    machine = ll.Target.from_default_triple().create_target_machine(opt=0)
     engine = ll.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     for case, role, function in functions:
