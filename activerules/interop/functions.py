@@ -28,6 +28,7 @@ from activerules.errors import (
     NotCompilable,
     ShadowMismatch,
 )
+from activerules.interop.tapes import TAPES
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.marked_calls import NUMBA_REFUSES
@@ -188,7 +189,7 @@ class ArrayFunction:
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The results, in memory that no argument has."""
-        return self._apart(self._run(self._prepared(arrays)), arrays)
+        return self.apart(self._run(self._prepared(arrays)), arrays)
 
     def _run(self, args: Sequence[Any]) -> Any:
         out = run_compiled(self._target, *args)
@@ -199,16 +200,17 @@ class ArrayFunction:
     ) -> tuple[list[np.ndarray[Any, Any]], Callable[[Sequence[Any]], list[np.ndarray[Any, Any]]]]:
         """The results, and a function from cotangents of the useful ones to those of `wrt`."""
         args = self._prepared(arrays)
-        out, pull = self._record(args, wrt)
-        results = self._apart((out,) if self.single else out, arrays)
+        out, pull = self.record(args, wrt)
+        results = self.apart((out,) if self.single else out, arrays)
 
         def pulled(cotangents: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-            bars = pull(self._seed(_arguments(cotangents)))
+            bars = pull(self._seed(arguments(cotangents)))
             return [np.asarray(bars[k]) for k in wrt]
 
         return results, pulled
 
-    def _record(self, args: Sequence[Any], wrt: tuple[int, ...]) -> tuple[Any, Any]:
+    def record(self, args: Sequence[Any], wrt: tuple[int, ...]) -> tuple[Any, Any]:
+        """What the function returns, and its pullback."""
         spec = self._specs.get(wrt)
         if spec is None:
             spec = self._specs[wrt] = spec_of(self.dispatcher, self._argument_types, wrt)
@@ -223,9 +225,10 @@ class ArrayFunction:
 
     def _prepared(self, arrays: Sequence[Any]) -> list[Any]:
         """Arguments for compiled code: the arrays themselves, unless they have to be copied."""
-        return _arguments(arrays, self.written)
+        return arguments(arrays, self.written)
 
-    def _apart(self, out: Sequence[Any], arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    def apart(self, out: Sequence[Any], arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The results, copied where they lie in the memory of `arrays`."""
         results = [np.asarray(one) for one in out]
         return [
             one.copy() if one.ndim and any(np.may_share_memory(one, x) for x in arrays) else one
@@ -236,26 +239,27 @@ class ArrayFunction:
         """The function of the arguments and of tangents of those in `wrt`, whose results are the
         tangents of the useful results.
         """
-        return self._derivative("push", wrt, lambda: _Pushforward(self, wrt))
+        return self.derivative("push", wrt, lambda: _Pushforward(self, wrt))
 
     def pullback(self, wrt: tuple[int, ...]) -> ArrayFunction:
         """The function of the arguments and of cotangents of the useful results, whose results are
         the cotangents of the arguments in `wrt`.
         """
-        return self._derivative("pull", wrt, lambda: _Pullback(self, wrt))
+        return self.derivative("pull", wrt, lambda: Pullback(self, wrt))
 
     def batched(self) -> ArrayFunction:
         """The function of arrays with one more axis in front, along which it is run."""
-        return self._derivative("batched", (), lambda: _Batched(self))
+        return self.derivative("batched", (), lambda: Batched(self))
 
     @property
     def transposed(self) -> ArrayFunction:
         """The transpose with respect to the last arguments, those it is linear in."""
         raise NotImplementedError(f"{self.name} is not linear")
 
-    def _derivative(
+    def derivative(
         self, kind: str, wrt: tuple[int, ...], make: Callable[[], ArrayFunction]
     ) -> ArrayFunction:
+        """The function that `make` returns; for the same kind and arguments always the same one."""
         key = kind, wrt
         if key not in self._derivatives:
             self._derivatives[key] = make()
@@ -278,41 +282,51 @@ class ArrayFunction:
         )
 
 
-class _Linear(ArrayFunction):
-    """A function of the arguments of `primal` and of vectors, in which it is linear."""
+class Derived(ArrayFunction):
+    """A function made of another one, whose name it has; it returns a tuple."""
 
-    def __init__(self, primal: ArrayFunction, wrt: tuple[int, ...]) -> None:
-        self._primal, self._wrt, self.conjugated = primal, wrt, primal.conjugated
-        vectors, results = self._sides()
-        self.kinds = (*primal.kinds, *vectors)
-        self.linear = len(vectors)
+    def __init__(
+        self, origin: ArrayFunction, kinds: Sequence[Kind], results: Sequence[Kind]
+    ) -> None:
+        self.origin, self.conjugated = origin, origin.conjugated
+        self.kinds = tuple(kinds)
         self.__dict__["results"] = tuple(results)
         self._derivatives = {}
-
-    def _sides(self) -> tuple[list[Kind], list[Kind]]:
-        """The kinds of the vectors and of the results."""
-        raise NotImplementedError
 
     @property
     def name(self) -> str:
         """The name of the function that was wrapped."""
-        return self._primal.name
+        return self.origin.name
 
     @property
     def location(self) -> str:
         """Where that function is defined."""
-        return self._primal.location
+        return self.origin.location
 
     @property
     def single(self) -> bool:
         """It returns a tuple."""
         return False
 
+
+class _Linear(Derived):
+    """A function of the arguments of `primal` and of vectors, in which it is linear."""
+
+    def __init__(self, primal: ArrayFunction, wrt: tuple[int, ...]) -> None:
+        self.primal, self.wrt = primal, wrt
+        vectors, results = self._sides()
+        super().__init__(primal, (*primal.kinds, *vectors), results)
+        self.linear = len(vectors)
+
+    def _sides(self) -> tuple[list[Kind], list[Kind]]:
+        """The kinds of the vectors and of the results."""
+        raise NotImplementedError
+
     @cached_property
     def _target(self) -> Any:
         """The function in compiled form, which is needed to differentiate it."""
         primals, vectors = self._texts
-        scope = {"primal": self._primal.dispatcher, "jvp": jvp, "vjp": vjp, "conj": np.conj}
+        scope = {"primal": self.primal.dispatcher, "jvp": jvp, "vjp": vjp, "conj": np.conj}
         source = f"def derivative({primals}{vectors}):\n    {self._lines()}\n"
         made = function_from(source, "derivative", scope, module=__name__)
         made.__name__ = f"{type(self).__name__.lower()}_{self.name}"
@@ -324,74 +338,76 @@ class _Linear(ArrayFunction):
 
     @property
     def _texts(self) -> tuple[str, str]:
-        count = len(self._primal.kinds)
+        count = len(self.primal.kinds)
         primals = "".join(f"x{k}, " for k in range(count))
         return primals, "".join(f"v{k}, " for k in range(self.linear))
 
 
 class _Pushforward(_Linear):
     def _sides(self) -> tuple[list[Kind], list[Kind]]:
-        primal = self._primal
-        return [primal.kinds[k] for k in self._wrt], [primal.results[k] for k in primal.useful]
+        primal = self.primal
+        return [primal.kinds[k] for k in self.wrt], [primal.results[k] for k in primal.useful]
 
     @cached_property
     def written(self) -> tuple[bool, ...]:
         """What the function writes into, and the tangents of it."""
-        own = self._primal.written
-        return (*own, *(own[k] for k in self._wrt))
+        own = self.primal.written
+        return (*own, *(own[k] for k in self.wrt))
 
     @property
     def transposed(self) -> ArrayFunction:
         """The pullback."""
-        return self._primal.pullback(self._wrt)
+        return self.primal.pullback(self.wrt)
 
     def _run(self, args: Sequence[Any]) -> Any:
-        count = len(self._primal.kinds)
+        count = len(self.primal.kinds)
         tangents: list[Any] = [None] * count
-        for k, tangent in zip(self._wrt, args[count:], strict=True):
+        for k, tangent in zip(self.wrt, args[count:], strict=True):
             tangents[k] = tangent
-        tangent = jvp(self._primal.dispatcher, tuple(args[:count]), tuple(tangents))[1]
-        return [tangent] if self._primal.single else [tangent[k] for k in self._primal.useful]
+        tangent = jvp(self.primal.dispatcher, tuple(args[:count]), tuple(tangents))[1]
+        return [tangent] if self.primal.single else [tangent[k] for k in self.primal.useful]
 
     def _lines(self) -> str:
-        place = {k: f"v{i}" for i, k in enumerate(self._wrt)}
-        tangents = "".join(f"{place.get(k)}, " for k, _ in enumerate(self._primal.kinds))
-        paths = [""] if self._primal.single else [f"[{k}]" for k in self._primal.useful]
+        place = {k: f"v{i}" for i, k in enumerate(self.wrt)}
+        tangents = "".join(f"{place.get(k)}, " for k, _ in enumerate(self.primal.kinds))
+        paths = [""] if self.primal.single else [f"[{k}]" for k in self.primal.useful]
         tangent = "".join(f"t{path}, " for path in paths)
         return f"t = jvp(primal, ({self._texts[0]}), ({tangents}))[1]\n    return ({tangent})"
 
 
-class _Pullback(_Linear):
+class Pullback(_Linear):
+    """See `ArrayFunction.pullback`."""
+
     def _sides(self) -> tuple[list[Kind], list[Kind]]:
-        primal = self._primal
-        return [primal.results[k] for k in primal.useful], [primal.kinds[k] for k in self._wrt]
+        primal = self.primal
+        return [primal.results[k] for k in primal.useful], [primal.kinds[k] for k in self.wrt]
 
     @cached_property
     def written(self) -> tuple[bool, ...]:
         """What the function writes into."""
-        return (*self._primal.written, *(False,) * self.linear)
+        return (*self.primal.written, *(False,) * self.linear)
 
     @property
     def transposed(self) -> ArrayFunction:
         """The pushforward."""
-        return self._primal.pushforward(self._wrt)
+        return self.primal.pushforward(self.wrt)
 
     def _run(self, args: Sequence[Any]) -> Any:
-        primal, count = self._primal, len(self._primal.kinds)
-        pull = primal._record(args[:count], self._wrt)[1]
+        primal, count = self.primal, len(self.primal.kinds)
+        pull = primal.record(args[:count], self.wrt)[1]
         turned = [self._turned(k) for k in range(count, len(self.kinds))]
         cotangents = [
             np.conj(one) if turn else one for one, turn in zip(args[count:], turned, strict=True)
         ]
         bars = pull(primal._seed(cotangents))
-        return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self._wrt]
+        return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self.wrt]
 
     def _turned(self, k: int) -> bool:
         """Whether what goes with argument `k` is conjugated."""
         return self.conjugated and self.kinds[k][0].kind == "c"
 
     def _lines(self) -> str:
-        primal = self._primal
+        primal = self.primal
 
         def text(one: str, k: int) -> str:
             return f"conj({one})" if self._turned(k) else one
@@ -400,40 +416,28 @@ class _Pullback(_Linear):
         place = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
         seeds = [str(place.get(k)) for k, _ in enumerate(primal.results)]
         seed = seeds[0] if primal.single else f"({', '.join(seeds)},)"
-        bars = "".join(f"{text(f'bars[{k}]', k)}, " for k in self._wrt)
+        bars = "".join(f"{text(f'bars[{k}]', k)}, " for k in self.wrt)
         return f"bars = vjp(primal, {self._texts[0]})[1]({seed})\n    return ({bars})"
 
 
-class _Batched(ArrayFunction):
+class Batched(Derived):
     """A function run along the first axis of its arguments."""
 
     def __init__(self, item: ArrayFunction) -> None:
-        self._item = item
-        self.kinds = tuple((dtype, ndim + 1) for dtype, ndim in item.kinds)
-        self.__dict__["results"] = tuple((dtype, ndim + 1) for dtype, ndim in item.results)
+        super().__init__(item, *([(d, n + 1) for d, n in k] for k in (item.kinds, item.results)))
         self.linear = item.linear
-        self._derivatives = {}
-
-    @property
-    def name(self) -> str:
-        """The name of the function that was wrapped."""
-        return self._item.name
-
-    @property
-    def location(self) -> str:
-        """Where that function is defined."""
-        return self._item.location
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The results along the first axis; `ShadowMismatch` if their shapes differ."""
-        rows = [self._item.run(each) for each in zip(*arrays, strict=True)]
+        with TAPES.shared():  # where one is not batched, it is for all rows
+            rows = [self.origin.run(each) for each in zip(*arrays, strict=True)]
         if not rows:
             raise ShadowMismatch(
                 f"{self.name} is mapped along an axis of length 0",
                 why="the shapes of its results are known when it has run",
             )
         for row in rows:
-            self._item.require_shapes(row, [np.shape(one) for one in rows[0]])
+            self.origin.require_shapes(row, [np.shape(one) for one in rows[0]])
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def run_with_pullback(
@@ -448,16 +452,16 @@ class _Batched(ArrayFunction):
 
     def pushforward(self, wrt: tuple[int, ...]) -> ArrayFunction:
         """That of the function, along the axis."""
-        return self._item.pushforward(wrt).batched()
+        return self.origin.pushforward(wrt).batched()
 
     def pullback(self, wrt: tuple[int, ...]) -> ArrayFunction:
         """That of the function, along the axis."""
-        return self._item.pullback(wrt).batched()
+        return self.origin.pullback(wrt).batched()
 
     @property
     def transposed(self) -> ArrayFunction:
         """That of the function, along the axis."""
-        return self._item.transposed.batched()
+        return self.origin.transposed.batched()
 
 
 def compiled_call(dispatcher: Any, argtypes: tuple[Any, ...]) -> Any:
@@ -491,7 +495,7 @@ def _result_kind(found: Any) -> Kind | None:
     return np.dtype(str(number)), getattr(found, "ndim", 0)
 
 
-def _arguments(arrays: Sequence[Any], written: Sequence[bool] = ()) -> list[Any]:
+def arguments(arrays: Sequence[Any], written: Sequence[bool] = ()) -> list[Any]:
     """Numbers, and arrays in C order, that compiled code of one type takes."""
     return [_argument(np.asarray(x), bool(written) and written[k]) for k, x in enumerate(arrays)]
 

@@ -15,12 +15,14 @@ import numpy as np
 from activerules.api import extras
 from activerules.errors import ForeignArrayError
 from activerules.interop.functions import ArrayFunction, Specialised, kind_of
+from activerules.interop.recorded import continued, recorded
 
 _jax: Any = extras.load("jax", "jax")
 _core: Any = extras.load("jax.extend.core", "jax")
 _ad: Any = extras.load("jax.interpreters.ad", "jax")
 _batching: Any = extras.load("jax.interpreters.batching", "jax")
 _mlir: Any = extras.load("jax.interpreters.mlir", "jax")
+_partial: Any = extras.load("jax.interpreters.partial_eval", "jax")
 
 __all__ = ["wrap"]
 
@@ -51,7 +53,9 @@ def wrap(function: Callable[..., Any], shape: Any = None) -> Callable[..., Any]:
         derivative what `vjp` and `jvp` raise.
 
     Cost      a callback from JAX's compiled code, some 50 to 200 µs, and a copy of the arguments.
-              A gradient runs the function once more for its value.
+              A value and its gradient take one forward and one reverse sweep, and so do all rows of
+              `jacrev`. In between the tape is kept, of at most the last 32 calls: what is older, as
+              in a long `scan`, is computed again by the reverse sweep.
 
     >>> _jax.config.update("jax_enable_x64", True)
     >>> square = wrap(lambda x: (x * x).sum())
@@ -174,15 +178,23 @@ def _jvp(
     shapes: tuple[Shape, ...],
 ) -> tuple[list[Any], list[Any]]:
     """The results, and their tangents along those tangents that are not zero."""
-    results = _bind(function, shapes, primals)
-    found = [*map(_zero_tangent, results)]
     wrt = tuple(k for k in function.varied if not isinstance(tangents[k], _ad.Zero))
     useful = function.useful
+    # tangents are unknown where a function is linearised, which is how it is transposed
+    transposed = any(isinstance(tangents[k], _partial.JaxprTracer) for k in wrt)
+    recording = recorded(function, wrt) if transposed and useful else None
+    if recording is None:
+        linear, given, results = function, [*primals], _bind(function, shapes, primals)
+    else:
+        axes = recording.results[-1][1]  # of a batch
+        *results, number = _bind(recording, [*shapes, np.shape(primals[0])[:axes]], primals)
+        linear, given = continued(function), [*primals, number]
+    found = [*map(_zero_tangent, results)]
     if wrt and useful:
         pushed = _bind(
-            function.pushforward(wrt),
+            linear.pushforward(wrt),
             [shapes[k] for k in useful],
-            [*primals, *(tangents[k] for k in wrt)],
+            [*given, *(tangents[k] for k in wrt)],
         )
         for k, tangent in zip(useful, pushed, strict=True):
             found[k] = tangent

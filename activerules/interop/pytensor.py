@@ -10,12 +10,15 @@ import numpy as np
 
 from activerules.api import extras
 from activerules.errors import ForeignArrayError
-from activerules.interop.functions import ArrayFunction, Specialised, carries, kind_of
+from activerules.interop.functions import ArrayFunction, Pullback, Specialised, carries, kind_of
+from activerules.interop.recorded import continued, recorded
 
 _op: Any = extras.load("pytensor.graph.op", "pytensor")
 _basic: Any = extras.load("pytensor.graph.basic", "pytensor")
 _tensor: Any = extras.load("pytensor.tensor", "pytensor")
 _gradient: Any = extras.load("pytensor.gradient", "pytensor")
+_rewriting: Any = extras.load("pytensor.graph.rewriting.basic", "pytensor")
+_rewrites: Any = extras.load("pytensor.tensor.rewriting.basic", "pytensor")
 
 __all__ = ["wrap"]
 
@@ -37,7 +40,8 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         ForeignArrayError for a variable of another precision or type; NotAFloatReturn if the result
         is something else; ArityError, NotCompilable; when the graph runs, what `vjp` raises.
 
-    Cost      a call of Python per evaluation. A gradient runs the function once more for its value.
+    Cost      a call of Python per evaluation. A graph of a value and its gradient takes one forward
+              and one reverse sweep, and copies the arguments.
 
     >>> x = _tensor.dvector("x")
     >>> y = wrap(lambda x: (x * x).sum())(x)
@@ -130,6 +134,32 @@ class _Call(_op.Op):
             for k, tangent in zip(function.useful, pushed, strict=True):
                 found[k] = tangent
         return found
+
+
+@_rewrites.register_specialize
+@_rewriting.node_rewriter([_Call])
+def _go_on_from_value(fgraph: Any, node: Any) -> Any:
+    """Where a function and its pullback are called with the same arguments, let the pullback go on
+    from the forward sweep of the function.
+    """
+    pullback = node.op.function
+    if not isinstance(pullback, Pullback):
+        return None
+    primal, wrt = pullback.primal, pullback.wrt
+    inputs = node.inputs[: len(primal.kinds)]
+    cotangents = node.inputs[len(inputs) :]
+    recording = recorded(primal, wrt)
+    for client, _ in fgraph.clients[inputs[wrt[0]]]:
+        op = getattr(client, "op", None)
+        if recording and op == _Call(primal) and client.inputs == inputs:
+            *results, number = _Call(recording)(*inputs, return_list=True)
+            pull = _Call(continued(primal).pullback(wrt))
+            bars = pull(*inputs, number, *cotangents, return_list=True)
+            return {
+                **dict(zip(node.outputs, bars, strict=True)),
+                **dict(zip(client.outputs, results, strict=True)),
+            }
+    return None
 
 
 def _is_disconnected(variable: Any) -> bool:

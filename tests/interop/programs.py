@@ -1,7 +1,23 @@
 """Functions that every bridge is tried with: one of a number, one of a tuple."""
 
 import numpy as np
+import pytest
 from numba import njit
+
+from activerules.interop import functions
+
+
+@pytest.fixture
+def forward_runs(monkeypatch):
+    """The functions that are run, also by forward sweeps."""
+    runs, run = [], functions.run_compiled
+
+    def counted(function, *args):
+        runs.append(function)
+        return run(function, *args)
+
+    monkeypatch.setattr(functions, "run_compiled", counted)
+    return runs
 
 
 @njit

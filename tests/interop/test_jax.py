@@ -5,7 +5,8 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from tests.interop.programs import energy, filtered
+from activerules.interop.tapes import MOST, TAPES
+from tests.interop.programs import energy, filtered, forward_runs  # noqa: F401 (a fixture)
 
 jax = pytest.importorskip("jax")
 
@@ -80,6 +81,47 @@ def test_in_a_loop_of_jax():
         return jax.grad(lambda a: jax.lax.scan(step, a, numpy.arange(1.0, 4.0))[0])
 
     assert_same(looped(wrapped)(A), looped(in_jax)(A))
+
+
+def loss_of_results(x, a):
+    y, s, _ = tuple_of_three(x, a)
+    return numpy.sum(y**2) + s
+
+
+def of_rows(x, a):
+    return jax.vmap(wrapped, (0, None, None))(x, a, 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("derivative", "args", "runs"),
+    [
+        (jax.value_and_grad(wrapped), (X, A, 2), 1),
+        (jax.jit(jax.value_and_grad(wrapped, (0, 1))), (X, A, 2), 1),
+        (jax.jit(jax.value_and_grad(loss_of_results)), (X, A), 1),
+        (jax.grad(jax.jit(loss_of_results)), (X, A), 1),
+        (jax.jacrev(lambda x, a: tuple_of_three(x, a)[0]), (X, A), 1),
+        (jax.jit(jax.grad(of_rows, (0, 1))), (ROWS, A), 2),
+        (jax.vmap(jax.grad(wrapped), (0, None, None)), (ROWS, A, 2), 2),
+        (jax.grad(jax.checkpoint(loss_of_results)), (X, A), 3),  # JAX asks for no tape here
+    ],
+)
+def test_the_reverse_sweep_goes_on_from_the_forward_sweep(derivative, args, runs, forward_runs):  # noqa: F811
+    jax.block_until_ready(derivative(*args))
+    before = len(forward_runs)
+    TAPES._kept.clear()  # those that nobody asked for
+    jax.block_until_ready(derivative(*args))
+    assert len(forward_runs) - before == runs
+    assert not TAPES._kept
+
+
+def test_a_pullback_that_finds_no_tape_runs_the_function_again(forward_runs):  # noqa: F811
+    pulls = [jax.vjp(wrapped, X * k, A, 2)[1] for k in range(MOST + 1)]
+    assert len(TAPES._kept) == MOST
+    for k in (0, 5, 5):  # the oldest has gone, the other one is taken once
+        exact = jax.vjp(lambda x: in_jax(x, A, 2), X * k)[1](1.0)
+        assert_same(pulls[k](1.0)[:1], exact)
+    assert len(forward_runs) == MOST + 1 + 2
+    TAPES._kept.clear()
 
 
 def test_complex_numbers_in_the_convention_of_jax():

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from tests.interop.programs import energy, filtered
+from tests.interop.programs import energy, filtered, forward_runs  # noqa: F401 (a fixture)
 
 pytensor = pytest.importorskip("pytensor")
 
@@ -26,6 +26,22 @@ def test_a_number_and_its_gradients():
     np.testing.assert_allclose(found[0], value)
     np.testing.assert_allclose(found[1], slopes[0])
     np.testing.assert_allclose(found[2], slopes[1])
+
+
+@pytest.mark.parametrize("wrt", [[x], [x, a]])
+def test_a_value_and_its_gradient_take_one_forward_sweep(wrt, forward_runs):  # noqa: F811
+    y, s, _ = tuple_of_three(x, a)
+    total = (y**2).sum() + s
+    compiled = pytensor.function([x, a], [total, *pytensor.grad(total, wrt)])
+    found = compiled(X, A)
+    before = len(forward_runs)
+    np.testing.assert_equal(compiled(X, A), found)
+    assert len(forward_runs) - before == 1
+    ys = np.sin(X * A) * np.roll(X, 1)
+    np.testing.assert_allclose(found[0], (ys**2).sum() + A * ys.sum())
+    seeds = 2.0 * ys + A
+    slope = seeds * A * np.cos(X * A) * np.roll(X, 1) + np.roll(seeds * np.sin(X * A), -1)
+    np.testing.assert_allclose(found[1], slope)
 
 
 def test_gradients_by_pytensors_own_check():
