@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,7 @@ class Tapes:
         return tape
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def shared(self) -> Generator[None]:
         """Inside, and in this thread, a tape is given to all who ask."""
         outer: dict[int, Any] | None = getattr(self._threads, "taken", None)
         self._threads.taken = {} if outer is None else outer
