@@ -1,9 +1,15 @@
 """What is said twice must agree: versions, releases of Python and Numba, commands."""
 
+import hashlib
+import io
 import json
 import re
+import runpy
+import tarfile
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import activerules as ar
 from activerules.numba_ext.codegen.numba_versions import TESTED
@@ -24,6 +30,27 @@ def test_what_is_published_elsewhere_has_the_same_version_and_pins():
     assert re.findall(r'^  version: "(.*)"$', recipe, re.MULTILINE) == [PROJECT["version"]]
     for needed in [*PROJECT["dependencies"], "python" + PROJECT["requires-python"]]:
         assert f"    - {re.sub('(?=>=)', ' ', needed)}\n" in recipe
+
+
+def test_the_recipe_is_filled_for_the_source_of_its_version(tmp_path):
+    fill = runpy.run_path(str(ROOT / ".ci/conda-forge/fill.py"))["filled"]
+    name = f"activerules-{PROJECT['version']}"
+    archive = tmp_path / f"{name}.tar.gz"
+
+    def write(version):
+        metadata = f"Name: activerules\nVersion: {version}\n".encode()
+        info = tarfile.TarInfo(f"{name}/PKG-INFO")
+        info.size = len(metadata)
+        with tarfile.open(archive, "w:gz") as files:
+            files.addfile(info, io.BytesIO(metadata))
+
+    write(PROJECT["version"])
+    assert f"  sha256: {hashlib.sha256(archive.read_bytes()).hexdigest()}\n" in fill(archive)
+    write("0.0.1")
+    with pytest.raises(SystemExit, match="is not of version"):
+        fill(archive)
+    with pytest.raises(SystemExit, match="this is other.tar.gz"):
+        fill(tmp_path / "other.tar.gz")
 
 
 def test_pins_are_the_tested_releases():
