@@ -49,7 +49,7 @@ def test_the_recipe_is_filled_for_the_source_of_its_version(tmp_path):
     write("0.0.1")
     with pytest.raises(SystemExit, match="is not of version"):
         fill(archive)
-    with pytest.raises(SystemExit, match="this is other.tar.gz"):
+    with pytest.raises(SystemExit, match=r"this is other\.tar\.gz"):
         fill(tmp_path / "other.tar.gz")
 
 
