@@ -209,12 +209,7 @@ class WindowNest(ReadingNest):
         here, there = ("a", "b") if self.reads else ("b", "a")
         if rng.random() < 0.1:
             there = here
-        i, step = rng.choice([around[-1], around[-1], rng.choice(around)]), rng.choice([1, 1, 1, 2])
-        first = rng.randrange(-2, 2)
-        read = [
-            self._read(there, f"{step} * {i} + {first + rng.choice([k, k, k, rng.randrange(4)])}")
-            for k in range(rng.randrange(2, 6))
-        ]
+        read = self._reads(there, around)
         total = self._emit(f"fmul double {read[0]}, {read[1]}")
         for one in read[rng.randrange(3) :]:
             total = self._emit(f"fadd double {total}, {one}")
@@ -225,7 +220,57 @@ class WindowNest(ReadingNest):
         new = self._emit(f"fadd double {scaled}, {kept}")
         self.lines.append(f"  store double {new}, ptr {target}")
 
+    def _reads(self, base: str, around: list[str]) -> list[str]:
+        """Loads of some entries, as many as are added up."""
+        rng = self.rng
+        i, step = rng.choice([around[-1], around[-1], rng.choice(around)]), rng.choice([1, 1, 1, 2])
+        first = rng.randrange(-2, 2)
+        return [
+            self._read(base, f"{step} * {i} + {first + rng.choice([k, k, k, rng.randrange(4)])}")
+            for k in range(rng.randrange(2, 6))
+        ]
+
     def _read(self, base: str, subscript: str) -> str:
         index = self._integer(subscript)
         address = self._emit(f"getelementptr double, ptr %{base}, i64 {index}")
         return self._emit(f"load double, ptr {address}")
+
+
+class PeriodicNest(WindowNest):
+    """Such nests in which neighbours may be periodic, written in one of several ways."""
+
+    def _reads(self, base: str, around: list[str]) -> list[str]:
+        i, length = around[-1], self.rng.choice("nm")
+        ways = (
+            self._next_by_choice, self._before_by_choice, self._next_by_rest, self._before_by_rest
+        )  # fmt: skip
+        found = [self._read(base, f"{i} + {k}") for k in (0, self.rng.randrange(-1, 2))]
+        for way in self.rng.choices(ways, k=self.rng.randrange(1, 4)):
+            address = self._emit(f"getelementptr double, ptr %{base}, i64 {way(i, length)}")
+            found.append(self._emit(f"load double, ptr {address}"))
+        return found
+
+    def _next_by_choice(self, i: str, length: str) -> str:
+        after = self._integer(f"{i} + 1")
+        if self.rng.random() < 0.5:
+            ends = self._emit(f"icmp eq i64 {after}, %{length}")
+        else:
+            ends = self._emit(f"icmp sge i64 {i}, {self._integer(f'{length} - 1')}")
+        return self._emit(f"select i1 {ends}, i64 0, i64 {after}")
+
+    def _before_by_choice(self, i: str, length: str) -> str:
+        before, last = self._integer(f"{i} - 1"), self._integer(f"{length} - 1")
+        predicate = self.rng.choice(["ne", "sgt"])
+        inside = self._emit(f"icmp {predicate} i64 {i}, 0")
+        return self._emit(f"select i1 {inside}, i64 {before}, i64 {last}")
+
+    def _next_by_rest(self, i: str, _: str) -> str:
+        return self._integer(f"{i} + 1 {self.rng.choice(['urem', 'srem'])} m")
+
+    def _before_by_rest(self, i: str, _: str) -> str:
+        """(i - 1) % m, as Python has it"""
+        rest = self._integer(f"{i} - 1 srem m")
+        signs = self._emit(f"xor i64 {rest}, %m")
+        differ = self._emit(f"icmp slt i64 {signs}, 0")
+        added = self._emit(f"select i1 {differ}, i64 %m, i64 0")
+        return self._emit(f"add i64 {added}, {rest}")

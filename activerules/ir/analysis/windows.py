@@ -10,6 +10,9 @@ Invariants  W1  in iteration t, the loads in `arms[k]` of a Window read the entr
 `b[i] = a[i - 1] + a[i] + a[i + 1]` has a window of three arms. The reverse sweep could add to the
 shadow of an entry in three iterations, each of which loads and stores what the last one stored: no
 vector loop can do that. It adds them up in registers instead, and to the shadow once.
+
+By W1, the first arm may read anything in the first iteration, and the last one in the last: where
+neighbours are periodic, `a[(i + 1) % n]` is such an arm.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from itertools import groupby
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
+from activerules.ir.analysis.loops.most_iterations import but_the_first, but_the_last
 from activerules.ir.analysis.loops.trip_counts import is_invariant
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.repeated_loads import is_plain_load
@@ -66,9 +70,14 @@ def _rows(
 ) -> Iterator[list[list[Instruction]]]:
     """Loads of one array, in lists of equal distance, where the distances have no gap."""
     lines: list[_Line] = []
+    others: list[Instruction] = []
     for load in loads:
         if not any(line.adds(load, integers) for line in lines):
-            lines += _Line.through(load, loop, integers)
+            new = _Line.through(load, loop, integers)
+            lines += new
+            others += [] if new else [load]
+    after = but_the_first(integers, loop) if others and lines else integers
+    before = but_the_last(integers, loop) if others and lines else integers
     for line in lines:
         arms = [[load for _, load in arm] for _, arm in groupby(line.ordered(), lambda x: x[0])]
         distances = sorted({d for d, _ in line.loads})
@@ -76,9 +85,27 @@ def _rows(
         for k in range(1, len(distances) + 1):
             gap = k == len(distances) or distances[k] > distances[k - 1] + 1
             if gap or k - start == _MOST_ARMS:
-                if k - start > 1:
-                    yield arms[start:k]
+                row = arms[start:k]
+                if others and len(row) < _MOST_ARMS - 1:
+                    first = _taken(others, line, distances[start] - 1, after)
+                    last = _taken(others, line, distances[k - 1] + 1, before)
+                    row = [arm for arm in (first, *row, last) if arm]
+                if len(row) > 1:
+                    yield row
                 start = k
+
+
+def _taken(
+    loads: list[Instruction], line: _Line, distance: int, integers: Integers
+) -> list[Instruction]:
+    """The loads from one pointer that are on a line at a distance; they are removed from `loads`.
+
+    integers   what integers are in all iterations but one
+    """
+    fitting = [load for load in loads if line.distance(load, integers) == distance]
+    found = [load for load in fitting if load.operands[0] is fitting[0].operands[0]]
+    loads[:] = [load for load in loads if load not in found]
+    return found
 
 
 @dataclass(eq=False)
@@ -104,13 +131,17 @@ class _Line:
 
     def adds(self, load: Instruction, integers: Integers) -> bool:
         """Add a load if it is on this line."""
-        address = integers.address(load.operands[0])
-        if address is None or address.base is not self.base or load.type != self.loads[0][1].type:
-            return False
-        distance = _multiple(address.offset - self.offset, self.step)
+        distance = self.distance(load, integers)
         if distance is not None:
             self.loads.append((distance, load))
         return distance is not None
+
+    def distance(self, load: Instruction, integers: Integers) -> int | None:
+        """How far a load is from the first on this line, in steps; None if it is not on it."""
+        address = integers.address(load.operands[0])
+        if address is None or address.base is not self.base or load.type != self.loads[0][1].type:
+            return None
+        return _multiple(address.offset - self.offset, self.step)
 
     def ordered(self) -> list[tuple[int, Instruction]]:
         """The loads by their distance from the first, in steps."""

@@ -13,11 +13,15 @@ from activerules.ir.llvm.model import Block, Instruction
 from activerules.ir.plan.plan import Plan
 from tests.ir.harness import Const, Duplicated, check_gradient
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import WindowNest
+from tests.ir.nests import PeriodicNest, WindowNest
 from tests.ir.plan.planned import plan_of
 from tests.ir.test_nests import planned
 
-PLANS = [planned(WindowNest(random.Random(seed)).text, checked=False)[1] for seed in range(40, 60)]
+PLANS = [
+    planned(kind(random.Random(seed)).text, checked=False)[1]
+    for kind, seeds in ((WindowNest, range(40, 60)), (PeriodicNest, range(20)))
+    for seed in seeds
+]
 SIZES = [(4, 5), (5, 3), (1, 4)]
 
 
@@ -167,6 +171,51 @@ def test_neighbours_are_a_window():
     numbers = np.random.default_rng(1)
     for n in (1, 2, 7):
         check_gradient(text, "f", ACTIVITIES, [*numbers.normal(size=(2, 9)), n])
+
+
+PERIODIC = """
+  %before = add nsw i64 %i, -1
+  %first = icmp sle i64 %i, 0
+  %left = select i1 %first, i64 8, i64 %before
+  %p = getelementptr double, ptr %a, i64 %left
+  %x = load double, ptr %p
+  %q = getelementptr double, ptr %a, i64 %i
+  %y = load double, ptr %q
+  %after = add nsw i64 %i, 1
+  %right = srem i64 %after, %n
+  %s = getelementptr double, ptr %a, i64 %right
+  %w = load double, ptr %s
+  %xy = fmul double %x, %y
+  %z = fmul double %xy, %w
+  %r = getelementptr double, ptr %b, i64 %i
+  store double %z, ptr %r
+"""
+NOT_PERIODIC = {
+    "the second iteration is special, too": ("icmp sle i64 %i, 0", "icmp sle i64 %i, 1"),
+    "the last iteration is special": ("icmp sle i64 %i, 0", "icmp sge i64 %i, 7"),
+    "one entry is left out": ("i64 %i, -1", "i64 %i, -2"),
+    "the loop may go on behind the period": ("srem i64 %after, %n", "srem i64 %after, 5"),
+}
+IF_ANY = "  %any = icmp sgt i64 %n, 0\n  br i1 %any, label %outer, label %end\nouter:"
+
+
+def periodic(body: str) -> str:
+    text = LOOP.format(body=body).replace("[ 1, %outer ]", "[ 0, %outer ]")
+    return argument(text.replace("  br label %outer\nouter:", IF_ANY))
+
+
+def test_periodic_neighbours_are_a_window():
+    assert windows(periodic(PERIODIC)) == [3]
+    numbers = np.random.default_rng(2)
+    for n in (0, 1, 2, 3, 7):
+        check_gradient(periodic(PERIODIC), "f", ACTIVITIES, [*numbers.normal(size=(2, 9)), n])
+
+
+@pytest.mark.parametrize("why", NOT_PERIODIC)
+def test_only_the_neighbour_that_is_periodic_is_in_the_window_where(why):
+    old, new = NOT_PERIODIC[why]
+    assert old in PERIODIC
+    assert windows(periodic(PERIODIC.replace(old, new))) == [2]
 
 
 @pytest.mark.parametrize("why", REFUSED)

@@ -308,6 +308,10 @@ class Integers:
             for key in stale:
                 del memo[key]
 
+    def while_going_on(self, loop: Loop) -> list[Poly]:
+        """Polynomials that are not negative in every iteration of a loop but the last."""
+        return list(self._going_on(loop, self.facts(loop.header)))
+
     def _going_on(self, loop: Loop, before: list[Poly]) -> Iterator[Poly]:
         """Polynomials that are not negative in every iteration but the last."""
         for block in sorted(loop.blocks, key=lambda b: self.flow.position[b]):

@@ -54,7 +54,8 @@ class Watch:
         self.run.at_value = self._value
         self.run.at_access = self._access
         self.loops = {loop.header: loop for loop in integers.flow.loops}
-        self.done = self.run.run([("a", 0), *sizes])
+        pointers = [(a.name, 0) for a in function.arguments[:-2]]
+        self.done = self.run.run([*pointers, *sizes])
 
     def _counters(self) -> dict[Loop, int]:
         # the interpreter has loops of its own
