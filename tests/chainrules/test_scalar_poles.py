@@ -63,10 +63,12 @@ def test_second_derivatives_pass_through_the_product():
     np.testing.assert_allclose(ar.grad(ar.grad(weighted, argnums=1), argnums=0)(0.0, 4.0), 0.25)
 
 
-def test_a_direct_call_has_the_same_convention():
-    point = np.float64(0.0)
+@pytest.mark.parametrize("number", [np.float64, np.float32, np.complex64, np.complex128])
+def test_a_direct_call_has_the_same_convention(number):
+    point = number(0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         _, pull = rrule(root_of_numpy, point)
-        assert pull(0.0) == (NoTangent(), 0.0)
-        assert pull(1.0) == (NoTangent(), math.inf)
-        assert frule((NoTangent(), 0.0), root_of_numpy, point)[1] == 0.0
+        assert pull(point) == (NoTangent(), 0.0)
+        assert frule((NoTangent(), point), root_of_numpy, point)[1] == 0.0
+        if not np.iscomplexobj(point):
+            assert pull(number(1.0)) == (NoTangent(), math.inf)

@@ -294,3 +294,26 @@ def test_second_derivatives_where_a_tangent_is_zero(forward):
     c, r = 2.25, math.sqrt(1.25)
     expected = 1.0 / c / 1.5 - math.log(c) / 2.25 + 0.125 / r + r
     assert ar.grad(along)(0.0) == pytest.approx(expected, rel=1e-14)
+
+
+# --- what is NaN ---
+
+
+@njit
+def magnitudes(x):
+    """|x| in several forms, and missing data that a mask drops."""
+    kept = np.where(np.isnan(x), 0.0, np.abs(x))
+    return np.abs(x[:3]).sum() + 10.0 * kept.sum() + 0.0 * x[0] + math.copysign(x[4], -1.0)
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32])
+def test_the_slope_of_a_modulus_is_nan_at_nan_alone(number):
+    x = np.array([2.0, -3.0, 0.0, nan, nan], number)
+    gradient = ar.grad(magnitudes)(x)
+    np.testing.assert_array_equal(gradient, [11.0, -11.0, 0.0, 0.0, nan])
+    along = [ar.jvp(magnitudes, (x,), (row,))[1] for row in np.eye(5, dtype=number)]
+    np.testing.assert_array_equal(along, gradient)
+    shadow = np.zeros_like(x)
+    mode = ar.Reverse.strong_zero()
+    ar.autodiff(mode, magnitudes, ar.Active, ar.Duplicated(x, shadow))
+    np.testing.assert_array_equal(shadow, gradient)

@@ -2,7 +2,8 @@
 
 `is_finite`   the slope is a number whatever the arguments are: no zero meets an infinity
 `is_steep`    the slope may be infinite or NaN although the values it is computed from are finite:
-              1 / x at 0, the functions that have a pole or a vertical tangent
+              1 / x at 0, the functions that have a pole or a vertical tangent; and |x|, whose slope
+              is NaN at NaN alone, so that a mask drops missing data
 `absorbing`   the operands for which a zero cotangent (or tangent) gives a zero term
 
 By default that is so for steep slopes; the comparison costs little next to the division or root
@@ -23,11 +24,11 @@ from activerules.ir.llvm.types import DOUBLE, FLOAT, IntType, Type
 
 STEEP_FUNCTIONS = frozenset(
     "sqrt cbrt log log2 log10 log1p pow powi asin acos acosh atanh atan2 cpow.re cpow.im lgamma "
-    "tgamma".split()
+    "tgamma fabs copysign".split()
 )
 _REMAINDERS = frozenset("frem fmod remainder".split())
 # Their slopes are finite for any argument: one of few numbers, or a cotangent that is scaled.
-_FINITE = frozenset("fabs copysign ldexp".split())
+_FINITE = frozenset({"ldexp"})
 # Their slopes may overflow for arguments that are far from it.
 _GROWING = frozenset("sinh cosh".split())
 

@@ -3,9 +3,9 @@
     x, y, z, w   operands 0 to 3      r   the result        g   cotangent of r (see `rows`)
 
 Where a function has no derivative, the convention is
-    fabs, copysign at 0            0
+    fabs, copysign at 0            0; at NaN it is NaN, as their result is
     hypot at (0, 0)                0
-    min and max of equal operands  all to the first operand
+    min and max of equal operands  all to the first operand; of two NaN, too
     floor, ceil, rint ...          0, at the jumps too
     nextafter(x, y)                that of x: the step to the next number is a constant
     with_value(x, y)               that of x: y is what stands for it
@@ -227,27 +227,36 @@ def _hypot_term(b: Builder, i: RowOperands, g: Value, x: Value) -> Value:
     return b.fmul(g, _or_zero(b, _equal(b, i.r, 0.0), b.fdiv(x, i.r)))
 
 
+def _times_sign(b: Builder, g: Value, x: Value, sign: Value) -> Value:
+    """g times the sign of x, given for other numbers than 0: 0 there, and NaN at NaN."""
+    slope = _or_zero(b, _equal(b, x, 0.0), sign)
+    return b.fmul(g, b.select(b.fcmp("uno", x, x), _c(b, x, math.nan), slope))
+
+
 def _fabs_x(b: Builder, i: RowOperands, g: Value) -> Value:
-    return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), _sign(b, i.x)))
+    return _times_sign(b, g, i.x, _sign(b, i.x))
 
 
 def _copysign_x(b: Builder, i: RowOperands, g: Value) -> Value:
-    signs = b.fmul(_sign(b, i.x), _sign(b, i.y))
-    return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), signs))
+    return _times_sign(b, g, i.x, b.fmul(_sign(b, i.x), _sign(b, i.y)))
 
 
-def _chosen(first: bool, predicate: str) -> Partial:
-    def times(b: Builder, i: RowOperands, g: Value) -> Value:
-        zero, is_first = _c(b, g, 0.0), b.fcmp(predicate, i.r, i.x)
-        return b.select(is_first, g, zero) if first else b.select(is_first, zero, g)
+def _chosen(first: bool, *, or_nan: bool) -> Partial:
+    """One operand of a minimum or maximum; `or_nan`: the result is the operand that is NaN."""
+
+    def is_first(b: Builder, i: RowOperands) -> Value:
+        equal = b.fcmp("oeq", i.r, i.x)
+        return b.binary("or", equal, b.fcmp("uno", i.x, i.x)) if or_nan else equal
 
     def used(b: Builder, i: RowOperands) -> Value:
-        return b.fcmp(predicate if first else _OPPOSITE[predicate], i.r, i.x)
+        chosen = is_first(b, i)
+        return chosen if first else b.binary("xor", chosen, b.const(I1, 1))
+
+    def times(b: Builder, i: RowOperands, g: Value) -> Value:
+        zero = _c(b, g, 0.0)
+        return b.select(is_first(b, i), *((g, zero) if first else (zero, g)))
 
     return Partial(("x", "r"), times, used=used)
-
-
-_OPPOSITE = {"oeq": "une", "ueq": "one"}
 
 
 def _positive_part(negate: bool) -> Partial:
@@ -289,9 +298,9 @@ _product_x, _product_y = (
     _by("x", lambda b, i, g: b.fmul(g, i.x)),
 )
 # minnum gives the operand that is not NaN; minimum gives NaN if either is
-_choice = _row(_chosen(True, "oeq"), _chosen(False, "oeq"))
+_choice = _row(_chosen(True, or_nan=False), _chosen(False, or_nan=False))
 _KEPT = _row(_same)
-_choice_of_nan = _row(_chosen(True, "ueq"), _chosen(False, "ueq"))
+_choice_of_nan = _row(_chosen(True, or_nan=True), _chosen(False, or_nan=True))
 
 INSTRUCTIONS: dict[str, Row] = {
     "fadd": _row(_same, _same),

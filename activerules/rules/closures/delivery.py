@@ -241,5 +241,6 @@ def scaled(slope: Any, value: Any) -> Any:
     product (decision 0050).
     """
     product = slope * value
-    is_undefined = isinstance(product, float | complex) and product != product
+    is_number = isinstance(product, float | complex | np.inexact)
+    is_undefined = is_number and product != product
     return value if is_undefined and value == 0 else product

@@ -29,7 +29,7 @@ BODY = {
     "call double @llvm.sqrt.f64(double %x)": (True, False),
     "call double @llvm.sin.f64(double %x)": (False, False),
     "call double @llvm.sin.f64(double %n)": (False, True),
-    "call double @llvm.fabs.f64(double %x)": (False, True),
+    "call double @llvm.fabs.f64(double %x)": (True, False),
     "call double @llvm.maxnum.f64(double %x, double %y)": (False, True),
     "call double @sinh(double %n)": (False, False),
 }
