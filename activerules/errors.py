@@ -422,6 +422,18 @@ class FrozenArrayWarning(ActiverulesWarning):
     """
 
 
+class UnusedRuleWarning(ActiverulesWarning):
+    """A call is not served by a rule of yours that is for its types: the number of its arguments is
+    another, it names other arguments, or the rule admits other activities. The rule that comes with
+    activerules serves the call instead, or the body of the function is differentiated.
+
+    If that is not what you mean, write a rule for the call as it is: with a parameter for each
+    argument that is passed, or wider annotations (`Const | Duplicated`). If it is,
+    `warnings.simplefilter("ignore", ar.UnusedRuleWarning)` says so. Rules for other types are not
+    mentioned. The warning is given once per line.
+    """
+
+
 class MissingForwardWarning(ActiverulesWarning):
     """Forward mode differentiates the body of a function that has a reverse rule but no forward
     rule. If the rule was written because differentiating the body is wrong (a loop that converges,

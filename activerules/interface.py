@@ -77,6 +77,7 @@ from activerules.errors import (
     UnknownOption,
     UnsupportedIR,
     UnsupportedVersion,
+    UnusedRuleWarning,
 )
 from activerules.explain.tape import tape_bytes
 from activerules.nested import rewrite  # noqa: F401
@@ -174,6 +175,7 @@ __all__ = [
     "UnknownOption",
     "UnsupportedIR",
     "UnsupportedVersion",
+    "UnusedRuleWarning",
     "accumulate",
     "active",
     "augmented_primal",

@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from typing import Any, TypeVar
 
 import numba
@@ -28,6 +29,7 @@ from activerules.annotations.activity import Active, Const, Duplicated, MixedDup
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.rules.functions import callable_rule
+from activerules.numba_ext.target.dispatchers import flags_of
 from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.frule import forward_rule
@@ -166,7 +168,7 @@ def register_rrule(
         conversion = convert(plain, function) if compiled else None
         if conversion is not None:
             paths = {"sends": sends, "receives": receives}
-            add_pair(function, plain, types, conversion, replace, paths)
+            add_pair(function, plain, types, _with_flags(conversion, rule), replace, paths)
         RRULES.add(function, WrittenRule(plain, types, conversion, requires))
         return rule
 
@@ -206,6 +208,18 @@ def register_frule(
 
 def _jitted(rule: Any, plain: Any) -> Any:
     return rule if is_jitted(rule) else callable_rule(plain)
+
+
+def _with_flags(conversion: Conversion, rule: Any) -> Conversion:
+    """The pair with the flags its author gave the rule, whose first half computes slopes, too: it
+    divides as NumPy does.
+    """
+    own = flags_of(getattr(rule, "targetoptions", {}))
+    jit: Any = numba.njit
+    flagged = jit(**{"error_model": "numpy", **own})
+    return replace_fields(
+        conversion, augmented=flagged(conversion.augmented), reverse=flagged(conversion.reverse)
+    )
 
 
 def add_pair(

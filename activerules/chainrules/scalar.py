@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -242,7 +243,7 @@ def _uses_result(function: Any) -> bool:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float | complex)
+    return isinstance(x, numbers.Number)
 
 
 def _projection(value: Any) -> ProjectTo:

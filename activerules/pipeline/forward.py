@@ -30,6 +30,7 @@ from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
 from activerules.pipeline.stages import Stages, finish, locate
+from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 from activerules.rules.views import FORWARD_VIEW
@@ -104,6 +105,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
         locate(error, module, captured)
         raise
     warn_frozen(dispatcher)
+    warn_missed(captured.followed, rules.missed)
     text, name = finish(stage, captured, module, functions, declarations, spec.options, rules)
     gradient = Gradient(
         symbol=name + ".forward",

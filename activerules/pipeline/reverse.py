@@ -41,6 +41,7 @@ from activerules.pipeline.requests import (
     with_scratch,
 )
 from activerules.pipeline.stages import STEM, Stages, finish, locate
+from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 from activerules.values.kinds import returned_type
@@ -106,6 +107,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         locate(error, module, captured)
         raise
     warn_frozen(dispatcher)
+    warn_missed(captured.followed, rules.missed)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
     deferred = spec.deferred and _assumes(plan)

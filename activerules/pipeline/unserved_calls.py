@@ -3,7 +3,8 @@
 Needs       a finished plan, the marked calls of its capture
 Gives       `warn_unserved`: a warning per line with a call that no rule serves, although data may
             bypass the arguments of the function; `warn_followed`: a warning per function whose body
-            is differentiated in forward mode although it has a reverse pair
+            is differentiated in forward mode although it has a reverse pair; `warn_missed`: a
+            warning per line with a call that a user's rule nearly serves
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from os.path import abspath
 from typing import Any
 
-from activerules.errors import ActiverulesWarning, MissingForwardWarning, UndeclaredDataWarning
+from activerules.errors import (
+    ActiverulesWarning,
+    MissingForwardWarning,
+    UndeclaredDataWarning,
+    UnusedRuleWarning,
+)
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Instruction, Module
 from activerules.ir.plan.forward_plan import ForwardPlan
@@ -62,6 +68,22 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
                 f'is right: ar.opt_out({one.name}, mode="forward"). '
                 "Help: python -m activerules help MissingForwardWarning",
                 one.location,
+            )
+
+
+def warn_missed(followed: Iterable[FollowedCall], served: Mapping[tuple[str, str], str]) -> None:
+    """Warn (`UnusedRuleWarning`), once per line, of calls that a user's rule does not serve,
+    although it is for their types: they are `followed`, or `served` by a rule of the library.
+    """
+    instead = {(c.name, c.location): ("its body is differentiated", c.missed) for c in followed}
+    instead |= {call: ("the library's rule serves it", missed) for call, missed in served.items()}
+    for (name, location), (how, missed) in instead.items():
+        if missed:
+            warn_once(
+                UnusedRuleWarning,
+                f"a call of {name} at {location}: {missed}; {how}. "
+                "Help: python -m activerules help UnusedRuleWarning",
+                location,
             )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from activerules.annotations.activity import (
@@ -36,13 +37,22 @@ from activerules.rules.rule import ForwardRule, Half, Kind, Lowering, Rule, Rule
 class RuleQuery:
     """The call to find a rule for: types and activities of the arguments and, last, of the result.
 
-    `forward`: every value that carries a derivative is Duplicated, floats too.
+    `forward`: every value that carries a derivative is Duplicated, floats too. `names` are those of
+    the arguments in the call, `parameters` all that the function has, as far as they are known.
     """
 
     name: str
     types: tuple[Any, ...]
     kinds: tuple[Kind, ...]
     forward: bool = False
+    names: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+
+    def names_arguments_of(self, rule: Rule) -> bool:
+        """Whether the arguments are those that a rule takes: in `sum(x, dtype=t)` the second one is
+        not the `axis` of a rule for `sum(x, axis)`.
+        """
+        return takes(rule, self.names, self.parameters)
 
     @property
     def halves(self) -> tuple[Half, ...]:
@@ -53,7 +63,7 @@ class RuleQuery:
         """The activity a rule may have for a value of this type that is Const in the call."""
         if self.forward:
             return BatchDuplicated if BatchDuplicated in self.kinds else Duplicated
-        return _differentiable_kind(found)
+        return differentiable_kind(found)
 
     def __str__(self) -> str:
         *arguments, result = (
@@ -147,7 +157,7 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     if result is Const or any(kind is not Const for kind in arguments):
         return call
     for k, found in enumerate(call.types[:-1]):
-        if _differentiable_kind(found) is not Const:
+        if differentiable_kind(found) is not Const:
             given = (*arguments[:k], result, *arguments[k + 1 :], result)
             asked = replace(call, kinds=given)
             if _candidates(rules, asked):
@@ -182,7 +192,7 @@ def _is_selective(signature: Sequence[Pattern], found: Sequence[Any]) -> bool:
     several = [
         {alternative.kind is Const for alternative in pattern}
         for pattern, one in zip(signature, found, strict=True)
-        if _differentiable_kind(one) is not Const
+        if differentiable_kind(one) is not Const
     ]
     return len(several) > 1 and any(len(both) == 1 for both in several)
 
@@ -210,9 +220,7 @@ def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) 
     return any(
         len(rule.arguments) == len(found)
         and all(
-            any(
-                patterns.admits(a.type, one) and _is_possible(a.kind, one, forward) for a in pattern
-            )
+            could_have(pattern, one, forward=forward)
             for pattern, one in zip(rule.arguments, found, strict=True)
         )
         for rule in rules
@@ -237,7 +245,7 @@ def serves_elements(
     for_numbers = [r for r in rules if forward or _returns(r, {Active})]
     for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
     return (
-        any(_differentiable_kind(one) is Active for one in elements)
+        any(differentiable_kind(one) is Active for one in elements)
         and is_for_types(for_numbers, elements, forward=forward)
         and not is_for_types(for_arrays, found, forward=forward)
         and not prefers_body(opted_out, rules, elements)
@@ -261,13 +269,20 @@ def _returns(rule: Rule, kinds: set[Kind]) -> bool:
     return any(alternative.kind in kinds for alternative in rule.result)
 
 
+def could_have(pattern: Pattern, found: Any, *, forward: bool) -> bool:
+    """Whether a value of this type could be passed for a parameter, whatever its activity."""
+    return any(
+        patterns.admits(a.type, found) and _is_possible(a.kind, found, forward) for a in pattern
+    )
+
+
 def _is_possible(kind: Kind, found: Any, forward: bool) -> bool:
     """Whether a value of this type may have the activity, or be passed to a rule for it."""
     if kind is Const or getattr(found, "types", ()):
         return True
     if hasattr(found, "layout"):
         return kind is not Active
-    is_number = _differentiable_kind(found) is Active
+    is_number = differentiable_kind(found) is Active
     return is_number and (kind is Active) is not forward
 
 
@@ -290,7 +305,7 @@ def _is_narrower(first: Sequence[Any], second: Sequence[Any]) -> bool:
 
 
 def _candidates(rules: Sequence[Rule], call: RuleQuery) -> list[Candidate]:
-    return [c for c in (_serve(rule, call) for rule in rules) if c is not None]
+    return [c for c in (serve(rule, call) for rule in rules) if c is not None]
 
 
 def _best(rules: Sequence[Rule], call: RuleQuery) -> Candidate:
@@ -313,20 +328,45 @@ _WITHOUT_VALUE: dict[Kind, Kind] = {
 }
 
 
-def _serve(rule: Rule, call: RuleQuery) -> Candidate | None:
-    if len(rule.signature) != len(call.types):
+def takes(rule: Rule, names: Sequence[str], parameters: Sequence[str]) -> bool:
+    """Whether arguments of these names go to the parameters of a rule, by their positions among
+    those of the function.
+    """
+    passed, taken = (_positions(given, parameters) for given in (names, rule.argument_names))
+    return not names or passed == taken
+
+
+def _positions(names: Sequence[str], parameters: Sequence[str]) -> list[int]:
+    """The positions of arguments; where their names do not determine it, their own order."""
+    found = [parameters.index(n) if n in parameters else i for i, n in enumerate(names)]
+    is_in_order = all(a < b for a, b in pairwise(found))
+    return found if is_in_order else list(range(len(names)))
+
+
+def serve(rule: Rule, call: RuleQuery) -> Candidate | None:
+    """The rule as a candidate for a call; None if it does not serve it."""
+    if len(rule.signature) != len(call.types) or not call.names_arguments_of(rule):
         return None
     served: list[Narrowed] = []
     lowered = 0
     for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
-        alternative = patterns.matching(pattern, kind, found)
-        if alternative is None:
-            alternative = _lowered(pattern, kind, found, call)
-            lowered += 1
+        lowered += patterns.matching(pattern, kind, found) is None
+        alternative = _alternative(pattern, kind, found, call)
         if alternative is None:
             return None
         served.append(alternative)
     return Candidate(rule, tuple(served), lowered)
+
+
+def misfits(rule: Rule, call: RuleQuery) -> list[int]:
+    """The positions of the arguments, and of the result, whose activity a rule does not admit."""
+    each = zip(rule.signature, call.kinds, call.types, strict=True)
+    return [i for i, one in enumerate(each) if _alternative(*one, call) is None]
+
+
+def _alternative(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
+    """The alternative that serves an activity, as it is or lowered."""
+    return patterns.matching(pattern, kind, found) or _lowered(pattern, kind, found, call)
 
 
 def _lowered(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
@@ -338,7 +378,7 @@ def _lowered(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narro
     return patterns.matching(pattern, call.lowered(found), found) if kind is Const else None
 
 
-def _differentiable_kind(found: Any) -> Kind:
+def differentiable_kind(found: Any) -> Kind:
     """The activity of a value of this type that is not Const; Const if it always is."""
     from activerules.values.layout import layout_of  # needs Numba, which rules are defined without
 
@@ -406,15 +446,8 @@ def _no_rule(rules: Sequence[Rule], call: RuleQuery) -> NoRuleForActivity:
 
 def _misfits(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
     """The positions of the arguments, and of the result, whose activity no rule admits."""
-    signatures = [rule.signature for rule in rules if len(rule.signature) == len(call.types)]
-    return [
-        i
-        for i, (kind, found) in enumerate(zip(call.kinds, call.types, strict=True))
-        if not any(
-            patterns.matching(each[i], kind, found) or _lowered(each[i], kind, found, call)
-            for each in signatures
-        )
-    ]
+    each = [misfits(rule, call) for rule in rules if len(rule.signature) == len(call.types)]
+    return [i for i in range(len(call.types)) if all(i in found for found in each)]
 
 
 def _declarations(call: RuleQuery, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
@@ -435,9 +468,8 @@ def _declarations(call: RuleQuery, names: Sequence[str], misfits: Sequence[int])
 
 def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
     for rule in rules:
-        names = next(iter(rule.halves.values())).argument_names
-        if len(names) == count:
-            return names
+        if len(rule.argument_names) == count:
+            return rule.argument_names
     return tuple(f"x{i}" for i in range(count))
 
 

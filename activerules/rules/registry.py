@@ -29,6 +29,7 @@ from activerules.rules.choose import (
     is_for_types,
     prefers_body,
     serves_elements,
+    takes,
     waits_for_activities,
 )
 from activerules.rules.consistent import (
@@ -39,6 +40,7 @@ from activerules.rules.consistent import (
     refuse_silencing,
 )
 from activerules.rules.fingerprint import digest, engine, written_rule
+from activerules.rules.nearest import near_miss
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
     RESULT,
@@ -52,6 +54,7 @@ from activerules.rules.rule import (
     display_name,
     is_generic,
     is_of_library,
+    parameters_of,
 )
 from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
 
@@ -96,6 +99,7 @@ class Treatment:
     kept         by a rule: the call is kept; otherwise its body is differentiated
     inactive     positions of the arguments whose derivatives stop at the body
     reason       why the body is differentiated
+    missed       the user's rule that comes nearest to the call, and why it does not serve it, or ""
     elementwise  the body calls, for each element, a function served by a rule for numbers
     """
 
@@ -103,6 +107,7 @@ class Treatment:
     inactive: frozenset[int] = frozenset()
     reason: str = ""
     elementwise: bool = False
+    missed: str = ""
 
 
 class Registry:
@@ -163,32 +168,45 @@ class Registry:
         )
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], mode: Half = "reverse"
+        self,
+        function: object,
+        names: Sequence[str],
+        found: Sequence[Any],
+        mode: Half = "reverse",
+        returned: Any = None,
     ) -> Treatment:
-        """How a call is differentiated, by the names and types of its arguments."""
+        """How a call is differentiated, by the names and types of its arguments, and the type of
+        its result as far as that is known.
+        """
         entry = self._entry(function)
         if entry is None or entry.is_inactive:
             return Treatment(kept=entry is not None)
-        rules = entry.rules.get(mode, [])
+        every = entry.rules.get(mode, [])
+        parameters = parameters_of(function)
+        rules = [rule for rule in every if takes(rule, names, parameters)]
         inactive = self.inactive_arguments(function, names)
         forward = mode == "forward"
         if not inactive and serves_elements(
             function, rules, entry.opted_out, found, forward=forward
         ):
             return Treatment(False, reason="its rule for numbers", elementwise=True)
+        missed = ""
         if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, found):
             if _can_wait(function) and waits_for_activities(entry.opted_out, found):
                 return Treatment(kept=True)
             reason = "opt_out"
         elif entry.refusal:
             return Treatment(kept=True)
-        elif rules and is_generic(function) and not is_for_types(rules, found, forward=forward):
-            reason = "no rule is for these types"
-        elif rules:
+        elif every and is_generic(function) and not is_for_types(rules, found, forward=forward):
+            types = (*found, returned)
+            call = RuleQuery("", types, (), forward, tuple(names), parameters)
+            missed = near_miss([rule for rule in every if not rule.of_library], call)
+            reason = missed or "no rule is for these types"
+        elif every:
             return Treatment(kept=True)
         else:
             reason = "it has no rule"
-        return Treatment(False, inactive, reason)
+        return Treatment(False, inactive, reason, missed=missed)
 
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
         """Whether the rules of a function were opted out of for arguments of these types."""
@@ -340,6 +358,7 @@ class Registry:
         return_type: Any,
         activities: Sequence[str | Kind],
         result_activity: str | Kind,
+        names: Sequence[str] = (),
     ) -> RulePair:
         """The most specific pair for a call.
 
@@ -347,10 +366,13 @@ class Registry:
         lowered for two rules equally well.
         """
         types = (*argument_types, return_type)
-        call = RuleQuery(display_name(function), types, _kinds(*activities, result_activity))
+        kinds, given = _kinds(*activities, result_activity), (tuple(names), parameters_of(function))
+        call = RuleQuery(display_name(function), types, kinds, False, *given)
         with self._lock, self._with_reason(function):
-            chosen = choose(self._rules_of(function, "reverse", call), call)
-        return replace(chosen, beside=self._of_other_mode(function, "reverse"))
+            rules = self._rules_of(function, "reverse", call)
+            chosen = choose(rules, call)
+        beside = self._of_other_mode(function, "reverse")
+        return replace(chosen, beside=beside, missed=_missed(rules, call, chosen))
 
     def find_forward(
         self,
@@ -360,6 +382,7 @@ class Registry:
         activities: Sequence[str | Kind],
         result_activity: str | Kind,
         width: int = 1,
+        names: Sequence[str] = (),
     ) -> ForwardRule | None:
         """The most specific forward rule for a call with `width` tangents; None if the function has
         no forward rule at all.
@@ -368,12 +391,15 @@ class Registry:
         """
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
-        call = RuleQuery(display_name(function), types, kinds, forward=True)
+        given = (tuple(names), parameters_of(function))
+        call = RuleQuery(display_name(function), types, kinds, True, *given)
         with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
             chosen = choose_forward(rules, call, width) if rules or reason else None
+        if chosen is None:
+            return None
         beside = self._of_other_mode(function, "forward")
-        return None if chosen is None else replace(chosen, beside=beside)
+        return replace(chosen, beside=beside, missed=_missed(rules, call, chosen))
 
     def _of_other_mode(self, function: Any, which: Half) -> str:
         """The location of a user's rule for the other mode, if there is none for this one."""
@@ -493,6 +519,14 @@ def _identity(function: Any) -> int:
 def _can_wait(function: Any) -> bool:
     """Whether the body of a function can be made a rule: an `@njit` function's."""
     return hasattr(function, "py_func")
+
+
+def _missed(rules: Sequence[Rule], call: RuleQuery, chosen: RulePair | ForwardRule) -> str:
+    """The user's rule that comes nearest to a call that the library's rule serves."""
+    users = [rule for rule in rules if not rule.of_library]
+    if any(chosen.location == half.location for rule in users for half in rule.halves.values()):
+        return ""
+    return near_miss(users, call)
 
 
 def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -66,14 +67,18 @@ class Rule:
         """The location of the half that was defined first."""
         return next(iter(self.halves.values())).location
 
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """The names of the arguments in the half that was defined first."""
+        return next(iter(self.halves.values())).argument_names
+
     def __repr__(self) -> str:
         """Return signature, halves and location in one line."""
         return f"<{self}: {', '.join(self.halves)} at {self.location}>"
 
     def __str__(self) -> str:
         """Return `solve(A: Const | Duplicated, b: Const) -> Duplicated`."""
-        names = next(iter(self.halves.values())).argument_names
-        written = zip(names, map(patterns.show, self.arguments), strict=True)
+        written = zip(self.argument_names, map(patterns.show, self.arguments), strict=True)
         arguments = ", ".join(f"{name}: {pattern}" for name, pattern in written)
         return f"{self.name}({arguments}) -> {patterns.show(self.result)}"
 
@@ -95,6 +100,8 @@ class RulePair:
     lost                 the location of the library's rule that would serve, or ""
     beside               the location of a user's rule that is for the other mode only, if this one
                          is the library's, or ""
+    missed               the user's rule that comes nearest to the call, if this one is the
+                         library's, and why it does not serve it, or ""
     """
 
     name: str
@@ -110,6 +117,7 @@ class RulePair:
     keeps_shadow: bool = True
     lost: str = ""
     beside: str = ""
+    missed: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,8 @@ class ForwardRule:
     lost                 the location of the library's rule that would serve, or ""
     beside               the location of a user's rule that is for the other mode only, if this one
                          is the library's, or ""
+    missed               the user's rule that comes nearest to the call, if this one is the
+                         library's, and why it does not serve it, or ""
     """
 
     name: str
@@ -135,6 +145,7 @@ class ForwardRule:
     location: str
     lost: str = ""
     beside: str = ""
+    missed: str = ""
 
 
 def is_of_library(module: str | None) -> bool:
@@ -157,16 +168,32 @@ class DataPaths:
     declared: bool = False
 
 
+def is_of_numpy(function: Any) -> bool:
+    """Whether a function is one of NumPy or `math`, or a ufunc, as one made by `@vectorize` is."""
+    return _root(function) in {"numpy", "math", "cmath"} or hasattr(function, "nin")
+
+
+def _root(function: Any) -> str:
+    plain = getattr(function, "py_func", function)
+    return (getattr(plain, "__module__", None) or "").split(".")[0]
+
+
 def is_generic(function: Any) -> bool:
     """Whether a function (an operator, a function of NumPy or math) is defined for many types, with
     rules for some; any other function has one body, and its rules are for that.
     """
-    plain = getattr(function, "py_func", function)
-    root = (getattr(plain, "__module__", None) or "").split(".")[0]
-    return root in _GENERIC or isinstance(plain, np.ufunc)
+    return _root(function) in _GENERIC or isinstance(function, np.ufunc)
 
 
 _GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
+
+
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """The names of all parameters of a function; () if they are not known."""
+    try:
+        return tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
 def location_of(function: Any) -> str:

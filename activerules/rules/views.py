@@ -46,12 +46,14 @@ class ForwardView:
             has_body and registry.lacks_forward(function)
         )
 
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
         """How forward mode differentiates a call: by its rule, or by its body and why."""
         registry = self._registry
         if registry.lacks_forward(function) and registry.treatment(function, names, found).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
-        return registry.treatment(function, names, found, "forward")
+        return registry.treatment(function, names, found, "forward", returned)
 
     def is_inactive_type(self, found: Any) -> bool:
         """Whether the type was declared inactive."""
@@ -68,10 +70,12 @@ class SecondView(ForwardView):
         registry = self._registry
         return registry.carries_forward_rule(function) or registry.lacks_forward(function)
 
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
         """How a call is differentiated: by its forward rule, or by its pair if it has none."""
         mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
-        return self._registry.treatment(function, names, found, mode)
+        return self._registry.treatment(function, names, found, mode, returned)
 
 
 class ForwardReportView(ForwardView):
@@ -81,10 +85,12 @@ class ForwardReportView(ForwardView):
         """Whether a report mentions calls of `function`."""
         return super().carries_rule(function) or self._registry.carries_rule(function)
 
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
-            return super().treatment(function, names, found)
+            return super().treatment(function, names, found, returned=returned)
         return Treatment(False, reason=WITHOUT_FORWARD)
 
 
@@ -114,10 +120,12 @@ class ReverseReportView:
         """Whether the type was declared inactive."""
         return self._all.is_inactive_type(found)
 
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if self._all.carries_rule(function):
-            return self._all.treatment(function, names, found)
+            return self._all.treatment(function, names, found, returned=returned)
         return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")
 
 

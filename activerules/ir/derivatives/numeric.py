@@ -101,8 +101,11 @@ class _Calculator:
         unordered = math.isnan(x.value) or math.isnan(y.value)
         if unordered:
             return predicate.startswith("u")
-        compare = {"eq": x.value == y.value, "gt": x.value > y.value}
+        compare = {"eq": x.value == y.value, "gt": x.value > y.value, "no": False}
         return bool(compare[predicate[1:]])
+
+    def binary(self, op: str, x: bool, y: bool) -> bool:
+        return {"or": x or y}[op]
 
     def select(self, condition: Any, first: _Number, second: _Number) -> _Number:
         return first if condition else second

@@ -54,6 +54,7 @@ from activerules.numba_ext.rules.forward_rules import (
     build_source,
     compile_forward_rule,
 )
+from activerules.numba_ext.rules.functions import flags_in_place_of
 from activerules.numba_ext.rules.parts import taken_apart, wholes_of
 from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, stem_of
 from activerules.numba_ext.rules.results import (
@@ -92,6 +93,7 @@ class RuleRegistry(Protocol):
         return_type: Any,
         activities: Sequence[Any],
         result_activity: Any,
+        names: Sequence[str] = (),
     ) -> RulePair:
         """The most specific pair for a call; raises the errors of the rule system."""
         ...
@@ -104,6 +106,7 @@ class RuleRegistry(Protocol):
         activities: Sequence[Any],
         result_activity: Any,
         width: int = 1,
+        names: Sequence[str] = (),
     ) -> ForwardRule | None:
         """The most specific forward rule for a call; None if the function has none."""
         ...
@@ -150,7 +153,9 @@ class RuleRegistry(Protocol):
 
 
 class NumbaRuleCompiler:
-    """Serves the marked calls of one capture; `seconds` is how long it compiled rules."""
+    """Serves the marked calls of one capture; `seconds` is how long it compiled rules, `missed` the
+    rules that nearly served calls, by the name and location of the call.
+    """
 
     def __init__(self, marked: Mapping[str, MarkedCall], registry: RuleRegistry) -> None:
         self._marked = marked
@@ -162,6 +167,7 @@ class NumbaRuleCompiler:
         self._primals = Primals()
         self._libraries: list[Any] = []
         self.seconds = 0.0
+        self.missed: dict[tuple[str, str], str] = {}
 
     @global_compiler_lock
     def libraries(self, text: str) -> tuple[Any, ...]:
@@ -299,6 +305,7 @@ class NumbaRuleCompiler:
         chosen = self._find_forward(marked, request)
         if chosen is None:
             return None
+        self._note(marked, chosen)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
         def make(stem: str | None) -> tuple[str, Any, list[str]]:
@@ -327,7 +334,13 @@ class NumbaRuleCompiler:
         kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
         if not self._registry.lacks_forward(function):
             return self._registry.find_forward(
-                function, found, result, kinds, request.result, request.width
+                function,
+                found,
+                result,
+                kinds,
+                request.result,
+                request.width,
+                marked.argument_names,
             )
         call, pair = self._registry.find_behind(function, found, result, kinds, request.result)
         arguments = self.call_info(marked.symbol).arguments
@@ -343,7 +356,12 @@ class NumbaRuleCompiler:
             marked.result_type,
             [whole.activity(request.activities) for whole in wholes_of(marked)],
             activity_of_result(marked.result_type, request.result),
+            marked.argument_names,
         )
+
+    def _note(self, marked: MarkedCall, chosen: RulePair | ForwardRule) -> None:
+        if chosen.missed:
+            self.missed[marked.name, marked.location] = chosen.missed
 
     def _is_inactive(self, marked: MarkedCall) -> bool:
         registry = self._registry
@@ -353,6 +371,7 @@ class NumbaRuleCompiler:
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         pair = self._find(marked, request)
+        self._note(marked, pair)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
         def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
@@ -398,8 +417,9 @@ class NumbaRuleCompiler:
         """The compiled rule, from the cache or newly made."""
         found = (*marked.signature.args, marked.signature.return_type)
         noalias = self._is_new_memory(marked)
-        debug = repr(self._registry.debug)
-        facts = (marked.name, marked.argument_names, told, request, written, noalias, debug)
+        debug = self._registry.debug and (repr(self._registry.debug), marked.location)
+        flags = flags_in_place_of(marked.function)
+        facts = (marked.name, marked.argument_names, told, request, written, noalias, debug, flags)
         stored = _compiled_rules.find_or_make(functions, found, facts, make)
         self._libraries.append(stored.library)
         return stored
@@ -410,7 +430,7 @@ _compiled_rules = StoredRules()
 
 def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
     """The fields of a rule that its code depends on."""
-    excluded = {"augmented", "reverse", "function", "location", "lost"}
+    excluded = {"augmented", "reverse", "function", "location", "lost", "missed"}
     values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in excluded]
     return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
 
@@ -528,6 +548,8 @@ def _rule_description(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str
     if chosen.beside:
         mode = "forward" if isinstance(chosen, RulePair) else "reverse"
         lowered.append(f"the library's; your rule, {chosen.beside}, is for {mode} mode alone")
+    if chosen.missed:
+        lowered.append(f"the library's; {chosen.missed}")
     return "; ".join([written, *lowered])
 
 

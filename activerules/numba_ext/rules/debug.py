@@ -300,7 +300,7 @@ class _Source:
 
     def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
         scope = {
-            "_rule": callable_rule(rule, boundscheck=True),
+            "_rule": callable_rule(rule, (), checked=True),
             "_function": _in_bounds(self.marked.function),
             "_RuleViolation": RuleViolation,
             "_AugmentedReturn": AugmentedReturn,

@@ -28,7 +28,7 @@ from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
-from activerules.numba_ext.rules.functions import callable_rule
+from activerules.numba_ext.rules.functions import callable_rule, flags_in_place_of
 from activerules.numba_ext.rules.typing import converts
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
@@ -150,10 +150,11 @@ class _RuleWriter:
             needs_shadow=self.pair.result in _SHADOWED,
             written=self.written,
         )
+        flags = flags_in_place_of(self.marked.function)
         return {
             **self.texts.classes,
             "_config": config,
-            "_augmented": callable_rule(self.pair.augmented),
+            "_augmented": callable_rule(self.pair.augmented, flags),
             "_reverse": callable_rule(self.pair.reverse),
             "_Active": Active,
             "_Const": Const,

@@ -1,11 +1,17 @@
 """The functions of a rule, compiled one by one for the CPU.
 
-Each has a dispatcher of our own, which caches compile results. They are linked with the wrapper of
-the rule, and never called from Python.
+Needs       a function of a rule, and the function that the rule is for
+Gives       `compile_function`: its compile result, linked with the wrapper of the rule and never
+            called from Python; `callable_rule`: a dispatcher, for calls from compiled code
+Invariants  E1  what the derivative adds divides as NumPy does: a division by zero is an infinite
+                slope, as in derivatives that the engine makes. What runs in place of the function
+                (an augmented primal) divides as the function does. Options of `@njit` that a
+                rule's function has itself come first
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numba
@@ -17,38 +23,64 @@ from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.numba_ext.target.marked_calls import NUMBA_REFUSES, MarkedCall
 from activerules.rules.pattern import type_name
-from activerules.rules.rule import ForwardRule, RulePair, location_of
+from activerules.rules.rule import ForwardRule, RulePair, is_of_numpy, location_of
 
 Chosen = RulePair | ForwardRule
 
-# By function, so that nothing is compiled twice.
+Flags = tuple[tuple[str, Any], ...]
+
+DERIVATIVE: Flags = (("error_model", "numpy"),)
+"""The flags of a function that only derivatives run."""
+
+
+def flags_in_place_of(function: Any) -> Flags:
+    """The flags of what runs in place of `function`: its own error model, and checks of bounds."""
+    own = getattr(function, "targetoptions", {})
+    divides = own.get("error_model") or ("numpy" if is_of_numpy(function) else "python")
+    checked = (("boundscheck", True),) if own.get("boundscheck") else ()
+    return (("error_model", divides), *checked)
+
+
+# By function and flags, so that nothing is compiled twice.
 _dispatchers: dict[Any, Any] = {}
 
 
-def _dispatcher(function: Any) -> Any:
-    if function not in _dispatchers:
-        options = dict(getattr(function, "targetoptions", {}))
-        options.pop("nopython", None)
+def _dispatcher(function: Any, flags: Flags) -> Any:
+    key = (function, flags)
+    if key not in _dispatchers:
+        options = _options(function, dict(flags))
         plain = getattr(function, "py_func", function)
-        _dispatchers[function] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
-    return _dispatchers[function]
+        _dispatchers[key] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
+    return _dispatchers[key]
 
 
-def callable_rule(function: Any, **more: Any) -> Any:
+def _options(function: Any, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `@njit` for a function of a rule: its own, then `flags`."""
+    own = getattr(function, "targetoptions", {})
+    given = {name: value for name, value in own.items() if value is not None}
+    return {name: v for name, v in {**flags, **given}.items() if name != "nopython"}
+
+
+def callable_rule(function: Any, flags: Flags = DERIVATIVE, *, checked: bool = False) -> Any:
     """A dispatcher of a function of a rule, for calls from other compiled functions.
 
-    `more` are further options of `@njit`.
+    `checked`: with checks of bounds.
     """
-    options = {**getattr(function, "targetoptions", {}), **more}
-    options.pop("nopython", None)
+    options = _options(function, dict(flags)) | ({"boundscheck": True} if checked else {})
     plain = getattr(function, "py_func", function)
-    return numba.njit(pipeline_class=RuleFunctionCompiler, **options)(plain)
+    jit: Any = numba.njit
+    return jit(pipeline_class=RuleFunctionCompiler, **options)(plain)
 
 
-def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen | MarkedCall) -> Any:
+def compile_function(
+    function: Any,
+    args: tuple[types.Type, ...],
+    pair: Chosen | MarkedCall,
+    flags: Flags = DERIVATIVE,
+) -> Any:
     """The compile result of one function of a rule; `NotCompilable` if Numba refuses it."""
     try:
-        return compile_to_link(_dispatcher(function), args)
+        return compile_to_link(_dispatcher(function, flags), args)
     except ActiverulesError:
         raise
     except (*NUMBA_REFUSES, NotImplementedError) as error:

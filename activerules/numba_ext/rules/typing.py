@@ -4,7 +4,7 @@ Needs       a marked call, the rule chosen for it, and the request it was chosen
 Gives       `compile_rule`: a `CompiledRule`; the typing that it shares with forward rules
 Invariants  T1  what a rule returns and the tape its reverse takes are checked when it is compiled
             T2  rules are compiled as if called from Python: no flag of the differentiated function
-                reaches them
+                reaches them (those of the function that a rule is for: `rules.functions`)
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ from activerules.numba_ext.rules.compiled import (
     shadow_arrays,
     types_of,
 )
-from activerules.numba_ext.rules.functions import Chosen, compile_function, rule_location
+from activerules.numba_ext.rules.functions import (
+    Chosen,
+    compile_function,
+    flags_in_place_of,
+    rule_location,
+)
 from activerules.numba_ext.rules.objects import (
     nothing_kept,
     object_checks,
@@ -110,7 +115,9 @@ def compile_rule(
         annotations = tuple(parameter.annotation for parameter in parameters)
         result = annotation_type(pair.result, marked.result_type)
         marker = typing_context.resolve_value_type(pair.result)
-        augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
+        leading = (config, marker)
+        flags = flags_in_place_of(marked.function)
+        augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         checks = {} if noalias else alias_checks(marked, arguments)

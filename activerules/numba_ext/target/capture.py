@@ -202,7 +202,8 @@ def _session(rules: RuleView) -> Session:
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module, text = _with_resolved_recursion(session, result.library._final_module)
     text = with_pointers(with_definitions(text, DEFINITIONS, NEEDED))
-    marked = {name: session.calls.get(name) for name in called(text, SYMBOL_PREFIX)}
+    callers = dict.fromkeys((result.fndesc.llvm_func_name, *(f.name for f in module.functions)))
+    marked = {name: session.calls.get(name, callers) for name in called(text, SYMBOL_PREFIX)}
     text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)
     text = with_statuses(text, _STATUS, parameter="retptr", unless="-[23]")
     return Captured(
@@ -216,7 +217,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         environments=_environments(text),
         location=location_of(function),
         call_at=session.sites.call_at,
-        followed=session.calls.followed_in({f.name for f in module.functions}),
+        followed=session.calls.followed_in(callers),
     )
 
 

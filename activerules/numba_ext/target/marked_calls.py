@@ -80,9 +80,17 @@ class RuleView(Protocol):
         ...
 
     def treatment(
-        self, function: Callable[..., Any], names: Sequence[str], found: Sequence[Any], /
+        self,
+        function: Callable[..., Any],
+        names: Sequence[str],
+        found: Sequence[Any],
+        /,
+        *,
+        returned: Any = None,
     ) -> Treatment:
-        """How to treat a call with arguments of these names and Numba types."""
+        """How to treat a call with arguments of these names and Numba types; `returned` is the type
+        of its result, or None.
+        """
         ...
 
     def is_inactive_type(self, found: Any, /) -> bool:
@@ -97,7 +105,7 @@ class MarkedCall:
     function        the Python callable that carries the rule
     signature       Numba types of the call, defaults folded in
     argument_names  one per type in `signature.args`
-    location        "file:line" of the first call seen, "" before lowering
+    location        "file:line" of the first call in the captured code, "" before lowering
     cpu_symbol      the callable itself, compiled for the CPU with the same LLVM signature
     cpu_library     the code library that defines `cpu_symbol`
     """
@@ -154,13 +162,15 @@ class MarkedCall:
 class FollowedCall:
     """A call of a function with rules whose body is differentiated instead, and the reason.
 
-    `caller` is the symbol of the function that contains the call.
+    `caller` is the symbol of the function that contains the call; `missed` the user's rule that
+    comes nearest to it, and why it does not serve it.
     """
 
     name: str
     location: str
     reason: str
     caller: str
+    missed: str = ""
 
 
 class CallTable:
@@ -170,6 +180,7 @@ class CallTable:
         self._rules = rules
         self._types: dict[int, RuleFunction] = {}
         self._calls: dict[str, MarkedCall] = {}
+        self._locations: dict[str, dict[str, str]] = {}
         self._followed: dict[tuple[str, str, str], FollowedCall] = {}
 
     def carries_rule(self, value: Any) -> bool:
@@ -184,7 +195,8 @@ class CallTable:
     def treatment(self, call: MarkedCall) -> Treatment:
         """How to treat a call that could be marked."""
         found = tuple(map(plain_type, call.signature.args))
-        return self._rules.treatment(call.function, call.argument_names, found)
+        names, returned = call.argument_names, call.result_type
+        return self._rules.treatment(call.function, names, found, returned=returned)
 
     def keeps(self, function: Any, names: Sequence[str], found: Sequence[types.Type]) -> bool:
         """Whether calls of `function` with arguments of these types are marked."""
@@ -204,11 +216,11 @@ class CallTable:
         """Add a call, unless its symbol is known already."""
         self._calls.setdefault(call.symbol, call)
 
-    def located(self, symbol: str, loc: Any) -> None:
-        """Record where `symbol` is first called; `loc` is Numba's location."""
-        call = self._calls[symbol]
-        if not call.location and loc.filename != FOR_EACH:
-            self._calls[symbol] = replace(call, location=f"{loc.filename}:{loc.line}")
+    def located(self, symbol: str, loc: Any, caller: str) -> None:
+        """Record where the function `caller` first calls `symbol`; `loc` is Numba's location."""
+        if loc.filename != FOR_EACH:
+            known = self._locations.setdefault(symbol, {})
+            known.setdefault(caller, f"{loc.filename}:{loc.line}")
 
     def follow(self, followed: FollowedCall) -> None:
         """Record a call of a function with rules whose body is differentiated."""
@@ -219,8 +231,14 @@ class CallTable:
         found = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
         return tuple(found.values())
 
-    def get(self, symbol: str) -> MarkedCall:
-        """The record of `symbol`; KeyError if it is not marked."""
+    def get(self, symbol: str, callers: Collection[str]) -> MarkedCall:
+        """The record of `symbol`, with its location in one of `callers`; KeyError if it is not
+        marked.
+        """
+        known = self._locations.get(symbol, {})
+        location = next((known[c] for c in callers if c in known), "")
+        if location != self._calls[symbol].location:
+            self._calls[symbol] = replace(self._calls[symbol], location=location)
         return self._calls[symbol]
 
 
@@ -235,7 +253,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self.ordinary = ordinary
         self._table = table
         self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
-        self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str]] = {}
+        self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str, str]] = {}
         self._elementwise: Any = None
         self._by_element: set[tuple[types.Type, ...]] = set()
         self.is_followed = False
@@ -278,7 +296,7 @@ class RuleFunction(types.Callable, types.Opaque):
             stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
             named = f"{', '.join(stopped)} inactive, and " if stopped else ""
             reason = named + treatment.reason
-            return self._follow(context, args, kws, reason, treatment.inactive)
+            return self._follow(context, args, kws, reason, treatment.inactive, treatment.missed)
         ad_args = tuple(
             seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
             for arg in marked.signature.args
@@ -302,9 +320,10 @@ class RuleFunction(types.Callable, types.Opaque):
         kws: dict[str, Any],
         reason: str,
         inactive: frozenset[int] = frozenset(),
+        missed: str = "",
     ) -> Any:
         """The signature of a call whose body is differentiated; `inactive` arguments are constants
-        in it.
+        in it, `missed` is the rule that nearly serves it.
         """
         # `np.ravel(x)` may be `x.ravel()` there, which must not be `np.ravel(x)` again.
         self.is_followed, before = True, self.is_followed
@@ -313,7 +332,7 @@ class RuleFunction(types.Callable, types.Opaque):
         finally:
             self.is_followed = before
         if followed is not None:
-            self._followed[followed.args] = (inactive, reason)
+            self._followed[followed.args] = (inactive, reason, missed)
         return followed
 
     def _for_each_element(
@@ -357,17 +376,18 @@ class RuleFunction(types.Callable, types.Opaque):
             return _Stopping(context, implementation, sig.args, frozenset(), self._locate)
         if sig.args not in self._followed:
             return implementation
-        inactive, reason = self._followed[sig.args]
+        inactive, reason, missed = self._followed[sig.args]
         name, table = display_name(self.function), self._table
 
         def record(loc: Any, caller: str) -> None:
-            table.follow(FollowedCall(name, f"{loc.filename}:{loc.line}", reason, caller))
+            location = f"{loc.filename}:{loc.line}"
+            table.follow(FollowedCall(name, location, reason, caller, missed))
 
         return _Stopping(context, implementation, sig.args, inactive, record)
 
     def _locate(self, loc: Any, caller: str) -> None:
         for marked in self._marked.values():
-            self._table.located(marked.symbol, loc)
+            self._table.located(marked.symbol, loc, caller)
 
     def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
         """The lowering of `marked`, in the form Numba's target context registers."""
@@ -377,7 +397,7 @@ class RuleFunction(types.Callable, types.Opaque):
             context: Context, builder: Builder, sig: Any, args: Sequence[Value], loc: Any = None
         ) -> Any:
             if loc is not None:
-                table.located(marked.symbol, loc)
+                table.located(marked.symbol, loc, builder.function.name)
             return _lower(marked, context, builder, args)
 
         return lower_marked_call

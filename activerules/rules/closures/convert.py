@@ -60,8 +60,8 @@ class Conversion:
     source               the pair as Python text, for readers
     """
 
-    augmented: types.FunctionType
-    reverse: types.FunctionType
+    augmented: Any
+    reverse: Any
     arguments: tuple[str, ...]
     tape: tuple[str, ...]
     source: str

@@ -234,6 +234,9 @@ def combined(slopes: Any, dots: Any) -> Any:
     return total
 
 
+_INEXACT: tuple[type, ...] = (float, complex, np.inexact)
+
+
 def scaled(slope: Any, value: Any) -> Any:
     """A partial derivative times a cotangent or tangent; 0 if that is 0 and the slope infinite.
 
@@ -241,6 +244,5 @@ def scaled(slope: Any, value: Any) -> Any:
     product (decision 0050).
     """
     product = slope * value
-    is_number = isinstance(product, float | complex | np.inexact)
-    is_undefined = is_number and product != product
-    return value if is_undefined and value == 0 else product
+    is_number = isinstance(product, _INEXACT)
+    return value if is_number and product != product and value == 0 else product

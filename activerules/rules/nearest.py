@@ -1,0 +1,64 @@
+"""The rule of a user that comes nearest to a call it does not serve, and why it does not.
+
+Needs       the rules of users for a function, and a `RuleQuery`
+Gives       `near_miss`: a rule that fits by types, and misses by the number of arguments, by their
+            names or by activities; one for other types is meant for other calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activerules.annotations.activity import Const
+from activerules.rules.choose import RuleQuery, could_have, differentiable_kind, misfits
+from activerules.rules.pattern import show
+from activerules.rules.rule import Rule
+
+
+def near_miss(rules: Sequence[Rule], call: RuleQuery) -> str:
+    """The rule that is nearest to a call, and why it does not serve it; "" if none is near.
+
+    Without `call.kinds` activities are not known, and a type of the result may be None.
+    """
+    if all(differentiable_kind(found) is Const for found in call.types[:-1]):
+        return ""
+    for is_near in (_by_activity, _by_name, _by_number):
+        for rule in reversed(rules):
+            why = is_near(rule, call) if _is_for_types(rule, call) else ""
+            if why:
+                return f"your rule {rule}, {rule.location}, does not serve it: {why}"
+    return ""
+
+
+def _is_for_types(rule: Rule, call: RuleQuery) -> bool:
+    """Whether the arguments that both have, and the result, could have their types."""
+    *arguments, result = call.types
+    pairs = [*zip(rule.arguments, arguments, strict=False), (rule.result, result)]
+    return all(
+        found is None or could_have(pattern, found, forward=call.forward)
+        for pattern, found in pairs
+    )
+
+
+def _by_number(rule: Rule, call: RuleQuery) -> str:
+    takes, passed = len(rule.arguments), len(call.types) - 1
+    if takes == passed:
+        return ""
+    names = f" ({', '.join(call.names)})" if call.names else ""
+    return f"it takes {takes} argument{'s' * (takes != 1)}, and the call passes {passed}{names}"
+
+
+def _by_name(rule: Rule, call: RuleQuery) -> str:
+    if len(rule.arguments) != len(call.types) - 1 or call.names_arguments_of(rule):
+        return ""
+    return f"it takes ({', '.join(rule.argument_names)}), and the call ({', '.join(call.names)})"
+
+
+def _by_activity(rule: Rule, call: RuleQuery) -> str:
+    names = (*(f"`{name}`" for name in rule.argument_names), "the result")
+    if len(names) != len(call.kinds) or not call.names_arguments_of(rule):
+        return ""
+    return "; ".join(
+        f"{names[i]} is {call.kinds[i].__name__}, and it admits {show(rule.signature[i])}"
+        for i in misfits(rule, call)
+    )
