@@ -117,4 +117,5 @@ def _is_chosen(
 
 def _is_skipped(i: Instruction, loop: Loop, flow: ControlFlow) -> bool:
     """Whether an instruction of a loop does not run in every iteration."""
+    assert loop.latch is not None
     return i.owner in loop.blocks and not flow.dominates(i.owner, loop.latch)
