@@ -11,6 +11,7 @@ PRIMALS = {
     "gmm": (programs.mixture, (2, 3, 4), (0, 1, 2)),
     "llsq": (programs.misfit, (3, 5), (0,)),
     "ode": (programs.end_of_chain, (3, 2), (0,)),
+    "det": (programs.determinant, (3,), (0,)),
     "lstm": (programs.perplexity, (2, 2, 4), (0, 1)),
 }
 

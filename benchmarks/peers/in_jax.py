@@ -113,3 +113,18 @@ def lstm(layers, outer, state, sequence):
 
     _, predicted = jax.lax.scan(predict, state, sequence[:-1])
     return -jnp.mean(sequence[1:] * predicted)
+
+
+@jax.jit
+@jax.value_and_grad
+def det(matrix):
+    def minor(rows):
+        """Of a batch: all minors of one size are computed at once."""
+        n = rows.shape[-1]
+        if n == 1:
+            return rows[..., 0, 0]
+        others = np.array([[i for i in range(n) if i != j] for j in range(n)])
+        below = jnp.moveaxis(rows[..., 1:, others], -2, -3)
+        return jnp.sum((-1.0) ** np.arange(n) * rows[..., 0, :] * minor(below), axis=-1)
+
+    return minor(matrix)

@@ -4,7 +4,7 @@ Each is what a scientist would write without a thought of derivatives. What is d
 how, is at the end of each section.
 
 Source: https://github.com/gradbench/gradbench describes them; gmm, ba and lstm come from ADBench
-(Srajer, Kukelova, Fitzgibbon 2018), llsq and ode from cmpad.
+(Srajer, Kukelova, Fitzgibbon 2018), det, llsq and ode from cmpad.
 """
 
 import math
@@ -266,6 +266,32 @@ def perplexity(layers, outer, state, sequence):
 lstm = ar.value_and_grad(perplexity, argnums=(0, 1))
 
 
+# --- det: a determinant by its minors, recursively ---
+
+
+@njit
+def minor(matrix, row, free):
+    """The determinant of the rows from `row` on, and the columns whose bit is set in `free`."""
+    n = matrix.shape[0]
+    if row == n:
+        return 1.0
+    total, sign = 0.0, 1.0
+    for j in range(n):
+        if free >> j & 1:
+            total += sign * matrix[row, j] * minor(matrix, row + 1, free - (1 << j))
+            sign = -sign
+    return total
+
+
+@njit
+def determinant(matrix):
+    """By n! products, which is no way to compute one, but a test of recursion."""
+    return minor(matrix, 0, (1 << matrix.shape[0]) - 1)
+
+
+det = ar.value_and_grad(determinant)
+
+
 # --- their arguments ---
 
 PROGRAMS: dict[str, Callable] = {
@@ -276,6 +302,7 @@ PROGRAMS: dict[str, Callable] = {
     "llsq": llsq,
     "ode": ode,
     "lstm": lstm,
+    "det": det,
 }
 SIZES = {
     "lse": ((10_000,), (1_000_000,)),
@@ -284,6 +311,7 @@ SIZES = {
     "kmeans": ((5, 4, 500), (10, 16, 5_000)),
     "llsq": ((4, 1_000), (16, 20_000)),
     "ode": ((20, 50), (200, 200)),
+    "det": ((6,), (8,)),
     "lstm": ((2, 14, 100), (4, 14, 1_000)),
 }
 
@@ -311,6 +339,8 @@ def arguments(name: str, size: tuple[int, ...]) -> tuple:
         k, d, steps = size
         outer, state = rng.normal(size=(3, d)), rng.normal(size=(k, 2, d))
         return rng.normal(size=(k, 2, 4, d)), outer, state, rng.normal(size=(steps, d))
+    if name == "det":
+        return (rng.normal(size=size * 2),)
     if name == "llsq":
         return rng.normal(size=size[0]), size[1]
     return rng.uniform(0.5, 1.5, size=size[0]), size[1]
