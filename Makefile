@@ -20,7 +20,7 @@ help:
 	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and docs/performance.md"
-	@echo "make peers    time programs of GradBench beside JAX, write its table in docs/performance.md"
+	@echo "make peers    time programs of GradBench beside JAX and PyTorch, write their table and figure in docs/"
 	@echo "make docs     run the examples, build the documentation into build/docs; warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
@@ -50,7 +50,7 @@ fuzz: $(VENV)/.installed-tests
 	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
 
 nightly: fuzz
-	ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs $(ARGS)
+	ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs tests/test_peers.py $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

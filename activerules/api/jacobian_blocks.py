@@ -143,7 +143,29 @@ def set_unit(direction, k, unit=1.0):
     """Fill an array with zeros, and set its item number `k`, if there is one, to `unit`."""
     direction[...] = 0.0
     if 0 <= k < direction.size:
-        direction.flat[k] = unit
+        set_item(direction, k, unit)
+
+
+@chosen_by_types
+def set_item(x, k, value):  # noqa: ARG001
+    """Set an item by its number in row-major order."""
+
+    def of_vector(x, k, value):
+        x[k] = value
+
+    def of_array(x, k, value):
+        x.flat[k] = value
+
+    return of_vector if x.ndim == 1 else of_array
+
+
+@chosen_by_types
+def in_order(x):
+    """The items of an array in row-major order, in one dimension: a view if it can be one.
+
+    A vector is returned as it is: a view of it would be counted, and its shape worked out.
+    """
+    return (lambda x: x) if x.ndim == 1 else (lambda x: x.ravel())
 
 
 @register_jitable
@@ -214,19 +236,30 @@ def put_columns(block, columns, k):  # noqa: ARG001
         f"if k < 0 or k + {len(columns)} > block.shape[1]:",
         *(f" put_column(block, columns[{c}], k + {c})" for c in lanes),
         " return",
-        *(f"c{c} = columns[{c}].ravel()" for c in lanes),
+        *(f"c{c} = in_order(columns[{c}])" for c in lanes),
         "for r in range(block.shape[0]):",
         *(f" block[r, k + {c}] = c{c}[r]" for c in lanes),
     ]
     source = "def impl(block, columns, k):\n    " + "\n    ".join(lines)
-    return function_from(source, "impl", {"put_column": put_column}, module=__name__)
+    scope = {"put_column": put_column, "in_order": in_order}
+    return function_from(source, "impl", scope, module=__name__)
 
 
 @register_jitable
 def put_row(block, row, k):
     """Write row `k` of a block; does nothing if there is no such row."""
     if 0 <= k < block.shape[0]:
-        overwrite(block[k], row.ravel())
+        items = in_order(row)
+        for i in range(block.shape[1]):
+            block[k, i] = items[i]
+
+
+@register_jitable
+def add_row(block, factor, row, k):
+    """Add a multiple of an array to row `k` of a block."""
+    items = in_order(row)
+    for i in range(block.shape[1]):
+        block[k, i] += factor * items[i]
 
 
 @chosen_by_types
@@ -234,6 +267,8 @@ def shaped(block, out, x):  # noqa: ARG001
     """A block with the shape `out.shape + x.shape`; a number if both are numbers."""
     if isinstance(out, types.Array):
         if isinstance(x, types.Array):
+            if out.ndim == x.ndim == 1:
+                return lambda block, out, x: block
             return lambda block, out, x: block.reshape(out.shape + x.shape)
         return lambda block, out, x: block.reshape(out.shape)
     if isinstance(x, types.Array):
@@ -242,6 +277,7 @@ def shaped(block, out, x):  # noqa: ARG001
 
 
 RUN_TIME: dict[str, Any] = {
+    "add_row": add_row,
     "copy_of": copy_of,
     "make_zero": make_zero,
     "new_block": new_block,

@@ -311,16 +311,15 @@ class Sweeps:
         return isinstance(row.number, types.Complex) and not self.request.holomorphic
 
     def _bar(self, row: LeafText, k: int, x: LeafText) -> str:
-        flat = ".ravel()" if x.is_array else ""
-        bar = f"bars[{k}]{x.path}{flat}"
+        bar = f"bars[{k}]{x.path}"
         if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
             return f"np.conj({bar})"
-        return bar + (f" + 1j * turned[{k}]{x.path}{flat}" if self._turned(row) else "")
+        return bar + (f" + 1j * turned[{k}]{x.path}" if self._turned(row) else "")
 
     def _sweep_rows(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks of a leaf of the result, one row per sweep."""
         put = [
-            f"  overwrite({_matrix(row, x)}[row], {self._bar(row, k, x)})"
+            f"  put_row({_matrix(row, x)}, {self._bar(row, k, x)}, row)"
             if x.is_array
             else f"  {_matrix(row, x)}[row, 0] = {self._bar(row, k, x)}"
             for k, x in self.inputs
@@ -366,15 +365,15 @@ class Sweeps:
         for c in range(WIDTH):
             put.append(f"  if row + {c} < {row.text}.size:")
             for k, x in self.inputs:
-                entry = f"{_matrix(row, x)}[row + {c}{'' if x.is_array else ', 0'}]"
-                bar = f"d{k}_{c}.ravel()" if x.is_array else f"found[{k}][{c}]"
+                matrix = _matrix(row, x)
+                bar = f"d{k}_{c}" if x.is_array else f"found[{k}][{c}]"
                 bar = f"np.conj({bar})" if self.request.holomorphic else bar
-                if start:
-                    put.append(f"   {entry} += {start} * {bar}")
-                elif x.is_array:
-                    put.append(f"   overwrite({entry}, {bar})")
+                if x.is_array:
+                    change = f"add_row({matrix}, {start}, " if start else f"put_row({matrix}, "
+                    put.append(f"   {change}{bar}, row + {c})")
                 else:
-                    put.append(f"   {entry} = {bar}")
+                    change = f"+= {start} *" if start else "="
+                    put.append(f"   {matrix}[row + {c}, 0] {change} {bar}")
         return [*clear, *seed, play, *put]
 
     def arranged(self, block: Block) -> str:

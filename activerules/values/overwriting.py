@@ -19,6 +19,13 @@ def overwrite(target: Any, source: Any) -> None:
 
 @overload(overwrite)
 def _overwrite(target, source):
+    if target.ndim == source.ndim == 1:
+
+        def item_by_item(target, source):
+            for i in range(target.size):
+                target[i] = source[i]
+
+        return item_by_item
     if target.layout == source.layout == "C":
 
         def in_one_run(target, source):

@@ -128,3 +128,126 @@ def det(matrix):
         return jnp.sum((-1.0) ** np.arange(n) * rows[..., 0, :] * minor(below), axis=-1)
 
     return minor(matrix)
+
+
+def rotated(angles, points):
+    """Rodrigues' formula, for points in rows."""
+    square = jnp.sum(angles**2)
+    theta = jnp.sqrt(square)
+    return (
+        points * jnp.cos(theta)
+        + jnp.cross(angles, points) * jnp.sin(theta) / theta
+        + jnp.outer(points @ angles, angles) * (1.0 - jnp.cos(theta)) / square
+    )
+
+
+def affine(linear, shift):
+    """Matrices of affine maps in homogeneous coordinates."""
+    below = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (len(linear), 1, 4))
+    return jnp.concatenate((jnp.concatenate((linear, shift), axis=-1), below), axis=-2)
+
+
+def bent(flexion, abduction):
+    """The rotations of all joints, about their x axes and then about their z axes."""
+    cx, sx, cz, sz = jnp.cos(flexion), jnp.sin(flexion), jnp.cos(abduction), jnp.sin(abduction)
+    zero = jnp.zeros_like(cx)
+    rows = [[cz, -sz * cx, sz * sx], [sz, cz * cx, -cz * sx], [zero, sx, cx]]
+    return jnp.moveaxis(jnp.array(rows), -1, 0)
+
+
+def hand_errors(pose, parents, base, inverse, positions, weights, seen, points):
+    fingers, bones = pose[6:].reshape(-1, 4), len(base)
+    zero = jnp.zeros_like(fingers[:, :1])
+    flexion = jnp.concatenate((fingers[:, :1], fingers[:, 2:], zero), axis=1).ravel()
+    abduction = jnp.concatenate((fingers[:, 1:2], zero, zero, zero), axis=1).ravel()
+    pad = jnp.zeros(bones - len(flexion))
+    turns = bent(jnp.concatenate((pad, flexion)), jnp.concatenate((pad, abduction)))
+    relative = affine(base[..., :3], base[..., 3:]) @ affine(turns, jnp.zeros((bones, 3, 1)))
+    # A chain of fingers is as deep as its bones: all fingers take a step at once.
+    first = relative[0] @ relative[1]
+    chain = relative[2:].reshape(-1, 4, 4, 4)
+    places, at = [], first
+    for joint in range(4):
+        at = at @ chain[:, joint]
+        places.append(at)
+    below = jnp.stack(places, axis=1).reshape(-1, 4, 4)
+    place = jnp.concatenate((relative[:1], first[None], below))
+    moved = (place @ affine(inverse[..., :3], inverse[..., 3:]))[:, :3]
+    at_rest = jnp.concatenate((positions[seen], jnp.ones((len(seen), 1))), axis=1)
+    at = jnp.einsum("nb,bij,nj->ni", weights[seen], moved, at_rest)
+    return points - rotated(pose[:3], at) - pose[3:6]
+
+
+ht = jax.jit(jax.jacfwd(hand_errors))
+
+
+def minimiser(function, differentiate):
+    """`while_loop` has a derivative in forward mode only: so must be what is taken of this one."""
+    slope = differentiate(function)
+
+    def minimise(start, given):
+        def going_on(state):
+            _, _, gradient, _, _, done = state
+            return ~done & (jnp.sqrt(jnp.sum(gradient**2)) > 1e-5)
+
+        def descend(state):
+            x, value, gradient, rate, successes, _ = state
+            often = successes == 10
+            rate, successes = jnp.where(often, 2.0 * rate, rate), jnp.where(often, 0, successes)
+            step = rate * gradient
+            new = x - step
+            at_new = function(new, given)
+            done, better = jnp.sqrt(jnp.sum(step**2)) <= 1e-5, at_new < value
+            moves = better & ~done
+            return (
+                jnp.where(moves, new, x),
+                jnp.where(moves, at_new, value),
+                jax.lax.cond(moves, lambda: slope(new, given), lambda: gradient),
+                jnp.where(better, rate, 0.5 * rate),
+                jnp.where(better, successes + 1, 0),
+                done,
+            )
+
+        state = start, function(start, given), slope(start, given), 1e-5, 0, False
+        return jax.lax.while_loop(going_on, descend, state)[0]
+
+    return minimise
+
+
+def descent(q, p):
+    return jnp.sum(q**2) - jnp.sum(p**2)
+
+
+maximise = minimiser(descent, jax.grad)
+
+
+def summit(p, start):
+    return -descent(maximise(start, p), p)
+
+
+@jax.jit
+def saddle(start):
+    p = minimiser(summit, jax.jacfwd)(start, start)
+    return p, maximise(start, p)
+
+
+def potential(place, w):
+    charges = jnp.array([[10.0, 10.0 - w], [10.0, 0.0]])
+    return jnp.sum(1.0 / jnp.linalg.norm(place - charges, axis=1))
+
+
+def landing(control, step):
+    def flying(state):
+        place, speed = state
+        return place[1] + step * speed[1] > 0.0
+
+    def fly(state):
+        place, speed = state
+        return place + step * speed, speed - step * jax.grad(potential)(place, control[0])
+
+    start = jnp.array([0.0, 8.0]), jnp.array([0.75, 0.0])
+    place, speed = jax.lax.while_loop(flying, fly, start)
+    return (place[0] - place[1] / speed[1] * speed[0]) ** 2
+
+
+particle = jax.jit(minimiser(landing, jax.jacfwd))

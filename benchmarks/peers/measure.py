@@ -1,9 +1,9 @@
-"""Check each program against JAX, then time both, and write the table of the performance page.
+"""Check each program against JAX and PyTorch, time all three, and write what the page shows.
 
     python -m benchmarks.peers.measure [--rounds 9] [--no-page] [name ...]
 
-All runs on one core, with one thread of BLAS; what is measured is the processor time of the
-process, which includes the threads of JAX. A round times one tool right after the other.
+All run on one core, with one thread of BLAS and of PyTorch; what is measured is the processor time
+of the process, which includes the threads of JAX. A round times one tool right after the other.
 """
 
 import argparse
@@ -21,29 +21,33 @@ os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"
 import jax
 import numba
 import numpy as np
+import torch
 
-from benchmarks.peers import in_jax, programs
+from benchmarks.peers import in_jax, in_torch, programs
+from benchmarks.peers.figure import draw
 from benchmarks.run import processor
 from benchmarks.speed_table import replace_between
 
-TOLERANCE, SAMPLE_SECONDS = 1e-9, 0.02
+TOLERANCE, SAMPLE_SECONDS, SLOW_SECONDS = 1e-9, 0.02, 1.0
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+FIGURE = PAGE.parent / "_static" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 
 
 def relative_error(ours: object, theirs: object) -> float:
     """The largest difference over all arrays, each relative to its largest entry."""
-    pairs = list(zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True))
-    errors = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in pairs]
+    pairs = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
+    arrays = [(np.asarray(a), np.asarray(b)) for a, b in pairs]
+    errors = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in arrays]
     return np.max(errors)  # NaN if one is, which Python's own `max` may pass over
 
 
-def check(name: str, ours: object, theirs: object) -> float:
+def check(name: str, peer: str, ours: object, theirs: object) -> float:
     """The relative error; `ValueError` if the two disagree, or one is not a number."""
     error = float(relative_error(ours, theirs))
     if not error <= TOLERANCE:
-        raise ValueError(f"{name}: the derivatives of Numba and JAX differ by {error:.1e}")
+        raise ValueError(f"{name}: the derivatives of Numba and {peer} differ by {error:.1e}")
     return error
 
 
@@ -55,57 +59,94 @@ def seconds(call: Callable, times: int = 1) -> float:
     return (time.process_time() - began) / times
 
 
-def measure(name: str, size: tuple[int, ...], rounds: int) -> dict:
-    """One row: milliseconds of ours, the ratio of JAX to it, first calls, and the error."""
+def calls_of(name: str, size: tuple[int, ...]) -> dict[str, Callable]:
+    """What each tool does for a row of the table, on arguments in its own memory."""
     arguments = programs.arguments(name, size)
-    on_device = [jax.device_put(x) if isinstance(x, np.ndarray) else x for x in arguments]
-    function, peer = programs.PROGRAMS[name], getattr(in_jax, name)
-    found = []
-    calls = [
-        lambda: function(*arguments),
-        lambda: jax.block_until_ready(peer(*on_device)),
-    ]
-    first = [seconds(lambda call=call: found.append(call())) for call in calls]
-    error = check(name, *found)
-    times = [max(1, round(SAMPLE_SECONDS / max(seconds(call), 1e-7))) for call in calls]
-    gc.disable()
-    samples = [[seconds(*one) for one in zip(calls, times, strict=True)] for _ in range(rounds)]
-    gc.enable()
-    ratios = [theirs / ours for ours, theirs in samples]
-    low, _, high = quantiles(ratios, n=4)
+    in_device = [jax.device_put(x) if isinstance(x, np.ndarray) else x for x in arguments]
+    tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in arguments]
+    ours, by_jax, by_torch = (
+        programs.PROGRAMS[name],
+        getattr(in_jax, name),
+        getattr(in_torch, name),
+    )
     return {
-        "name": name,
-        "size": list(size),
-        "milliseconds": 1e3 * median(ours for ours, _ in samples),
-        "jax": median(ratios),
-        "noise": (high - low) / 2,
-        "first_calls": first,
-        "error": error,
+        "ours": lambda: ours(*arguments),
+        "JAX": lambda: jax.block_until_ready(by_jax(*in_device)),
+        "PyTorch": lambda: by_torch(*tensors),
     }
 
 
+def measure(name: str, size: tuple[int, ...], rounds: int) -> dict:
+    """One row: milliseconds of ours, and of each peer the ratio to it and the error.
+
+    A call of a peer that takes seconds is timed in the first round only.
+    """
+    calls, found, first = calls_of(name, size), {}, {}
+    for tool, call in calls.items():
+        first[tool] = seconds(lambda tool=tool, call=call: found.update({tool: call()}))
+    ours = found.pop("ours")
+    errors = {peer: check(name, peer, ours, theirs) for peer, theirs in found.items()}
+    once = {tool: seconds(call) for tool, call in calls.items()}
+    times = {tool: max(1, round(SAMPLE_SECONDS / max(t, 1e-7))) for tool, t in once.items()}
+    samples: dict[str, list[float]] = {tool: [] for tool in calls}
+    gc.disable()
+    for _ in range(rounds):
+        for tool, call in calls.items():
+            slow = once[tool] > SLOW_SECONDS
+            samples[tool].append(once[tool] if slow else seconds(call, times[tool]))
+    gc.enable()
+    row = {
+        "name": name,
+        "size": list(size),
+        "milliseconds": 1e3 * median(samples["ours"]),
+        "first_call": first["ours"],
+        "peers": {},
+    }
+    for peer, error in errors.items():
+        ratios = [t / own for own, t in zip(samples["ours"], samples[peer], strict=True)]
+        low, _, high = quantiles(ratios, n=4)
+        row["peers"][peer] = {
+            "ratio": median(ratios),
+            "noise": (high - low) / 2,
+            "first_call": first[peer],
+            "error": error,
+        }
+    return row
+
+
+def size_text(row: dict) -> str:
+    """The size of a row as the table and the figure show it."""
+    return " × ".join(map(str, row["size"]))
+
+
 def table(results: dict) -> str:
-    """The table in Markdown, and how it was measured."""
+    """The figure and the table in Markdown, and how they were measured."""
     where = results["environment"]
     lines = [
-        "| program | size | ours, ms | JAX / ours | first call, s | JAX's, s | difference |",
-        "|---|---|---|---|---|---|---|",
+        "![Time of JAX and of PyTorch relative to ours, for each program](_static/peers.svg)",
+        "",
+        "| program | size | ours, ms | JAX / ours | PyTorch / ours | "
+        "first call, s | JAX's | PyTorch's | difference |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in results["rows"]:
-        ours, theirs = row["first_calls"]
+        peers = row["peers"].values()
         lines.append(
-            f"| {row['name']} | {' × '.join(map(str, row['size']))} | {row['milliseconds']:.3f} | "
-            f"{row['jax']:.2f} ± {row['noise']:.2f} | {ours:.1f} | {theirs:.1f} | "
-            f"{row['error']:.0e} |"
+            f"| {row['name']} | {size_text(row)} | {row['milliseconds']:.3f} | "
+            + "".join(f"{peer['ratio']:.3g} ± {peer['noise']:.2g} | " for peer in peers)
+            + f"{row['first_call']:.1f} | "
+            + "".join(f"{peer['first_call']:.1f} | " for peer in peers)
+            + f"{max(peer['error'] for peer in peers):.0e} |"
         )
     return "\n".join(
         [
             *lines,
             "",
             f"Over 1 ours is faster. Medians of {results['rounds']} rounds, ± half the distance of "
-            f"the quartiles; processor time on one core, one BLAS thread. Numba {where['numba']}, "
-            f"JAX {where['jax']}, {where['processor']}. *First call* includes compiling, for the "
-            f"first size of a program; *difference* is that of the two results.",
+            f"the quartiles; processor time on one core, one thread each. Numba {where['numba']}, "
+            f"JAX {where['jax']} (compiled by `jit`), PyTorch {where['torch']} (eager), "
+            f"{where['processor']}. *First call* includes compiling, for the first size of a "
+            f"program; *difference* is the larger one of the two to our results.",
         ]
     )
 
@@ -128,11 +169,13 @@ def main() -> None:
         for size in programs.SIZES[name]:
             rows.append(measure(name, size, options.rounds))
             print(rows[-1], flush=True)
-    where = {"numba": numba.__version__, "jax": jax.__version__, "processor": processor()}
+    versions = {tool.__name__: tool.__version__ for tool in (numba, jax, torch)}
+    where = {**versions, "processor": processor()}
     results = {"environment": where, "rounds": options.rounds, "rows": rows}
     if not options.no_page:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
         PAGE.write_text(replace_table(PAGE.read_text(), results))
+        draw(results, FIGURE)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The programs of GradBench as they are written for Numba: loops, and arrays that are filled.
+"""The programs of GradBench as they are written for Numba: loops, products, arrays to fill.
 
 Each is what a scientist would write without a thought of derivatives. What is differentiated, and
 how, is at the end of each section.
 
-Source: https://github.com/gradbench/gradbench describes them; gmm, ba and lstm come from ADBench
-(Srajer, Kukelova, Fitzgibbon 2018), det, llsq and ode from cmpad.
+Source: https://github.com/gradbench/gradbench describes them; gmm, ba, ht and lstm come from
+ADBench (Srajer, Kukelova, Fitzgibbon 2018), det, llsq and ode from cmpad, saddle and particle from
+the benchmarks of Siskind and Pearlmutter.
 """
 
 import math
@@ -44,26 +45,20 @@ def mixture(alphas, means, factors, points, gamma, m):
     k, d = means.shape
     n = points.shape[0]
     diagonals = np.exp(factors[:, :d])
-    centred, terms = np.empty(d), np.empty(k)
+    lower, terms = np.zeros((d, d)), np.empty((n, k))
+    for c in range(k):
+        place = d
+        for column in range(d):
+            lower[column, column] = diagonals[c, column]
+            for row in range(column + 1, d):
+                lower[row, column] = factors[c, place]
+                place += 1
+        z = (points - means[c]) @ lower.T
+        terms[:, c] = alphas[c] + np.sum(factors[c, :d]) - 0.5 * np.sum(z * z, axis=1)
     likelihood = -0.5 * n * d * math.log(2.0 * math.pi) - n * log_sum_exp(alphas)
     for i in range(n):
-        for c in range(k):
-            for j in range(d):
-                centred[j] = points[i, j] - means[c, j]
-            terms[c] = alphas[c]
-            for row in range(d):
-                z = diagonals[c, row] * centred[row]
-                for column in range(row):
-                    z += factors[c, below_diagonal(d, row, column)] * centred[column]
-                terms[c] += factors[c, row] - 0.5 * z * z
-        likelihood += log_sum_exp(terms)
+        likelihood += log_sum_exp(terms[i])
     return likelihood + log_wishart_prior(factors, diagonals, gamma, m)
-
-
-@njit
-def below_diagonal(d, row, column):
-    """Where a row of `factors` has an entry of the matrix."""
-    return d + column * (2 * d - column - 1) // 2 + row - column - 1
 
 
 @njit
@@ -120,10 +115,10 @@ def reprojection_error(unknowns, feature):
     u, v = x / z, y / z
     radius = u * u + v * v
     scale = camera[6] * (1.0 + camera[9] * radius + camera[10] * radius * radius)
-    errors = np.empty(2)
-    errors[0] = weight * (u * scale + camera[7] - feature[0])
-    errors[1] = weight * (v * scale + camera[8] - feature[1])
-    return errors
+    return (
+        weight * (u * scale + camera[7] - feature[0]),
+        weight * (v * scale + camera[8] - feature[1]),
+    )
 
 
 @njit
@@ -138,7 +133,7 @@ def ba(cameras, points, weights, seen, features):
         unknowns[:11] = cameras[seen[i, 0]]
         unknowns[11:14] = points[seen[i, 1]]
         unknowns[14] = weights[i]
-        blocks[i] = ar.jacrev(reprojection_error)(unknowns, features[i])
+        blocks[i, 0], blocks[i, 1] = ar.jacrev(reprojection_error)(unknowns, features[i])
     return blocks, -2.0 * weights
 
 
@@ -292,6 +287,169 @@ def determinant(matrix):
 det = ar.value_and_grad(determinant)
 
 
+# --- ht: hand tracking, a skinned mesh that follows its bones ---
+
+BONES, FINGERS, VERTICES = 22, 5, 544
+
+
+@njit
+def multiplied(a, b):
+    """The product of two affine maps, (3, 4)."""
+    product = np.empty((3, 4))
+    for i in range(3):
+        for j in range(4):
+            product[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + a[i, 2] * b[2, j]
+        product[i, 3] += a[i, 3]
+    return product
+
+
+@njit
+def bent(flexion, abduction):
+    """The rotation of a joint, about its x axis and then about its z axis."""
+    turn = np.zeros((3, 4))
+    cx, sx, cz, sz = (
+        math.cos(flexion),
+        math.sin(flexion),
+        math.cos(abduction),
+        math.sin(abduction),
+    )
+    turn[0, 0], turn[0, 1], turn[0, 2] = cz, -sz * cx, sz * sx
+    turn[1, 0], turn[1, 1], turn[1, 2] = sz, cz * cx, -cz * sx
+    turn[2, 1], turn[2, 2] = sx, cx
+    return turn
+
+
+@njit
+def hand_errors(pose, parents, base, inverse, positions, weights, seen, points):
+    """Where vertices of the mesh are, less the points they were seen at, (n, 3).
+
+    The pose is a rotation and a translation of the hand, and four angles per finger: two of its
+    first joint, one of each of the others. A vertex follows its bones by its weights. A bone has
+    its place relative to its parent (`base`), and at rest (`inverse`, of the place in the hand).
+    """
+    place, moved = np.empty((len(parents), 3, 4)), np.empty((len(parents), 3, 4))
+    for bone in range(len(parents)):
+        joint = (bone - 2) % 4
+        relative = base[bone]
+        if bone >= 2 and joint < 3:
+            angle = 6 + 4 * ((bone - 2) // 4) + (joint + 1 if joint > 0 else 0)
+            sideways = pose[angle + 1] if joint == 0 else 0.0
+            relative = multiplied(relative, bent(pose[angle], sideways))
+        place[bone] = multiplied(place[parents[bone]], relative) if bone > 0 else relative
+        moved[bone] = multiplied(place[bone], inverse[bone])
+    errors, at = np.empty((len(seen), 3)), np.empty(3)
+    for i in range(len(seen)):
+        vertex = seen[i]
+        at[:] = 0.0
+        for bone in range(len(parents)):
+            weight = weights[vertex, bone]
+            if weight != 0.0:
+                for j in range(3):
+                    at[j] += weight * (
+                        moved[bone, j, 0] * positions[vertex, 0]
+                        + moved[bone, j, 1] * positions[vertex, 1]
+                        + moved[bone, j, 2] * positions[vertex, 2]
+                        + moved[bone, j, 3]
+                    )
+        turned = rotated(pose, at[0], at[1], at[2])
+        for j in range(3):
+            errors[i, j] = points[i, j] - turned[j] - pose[3 + j]
+    return errors
+
+
+ht = ar.jacfwd(hand_errors)
+
+
+# --- saddle and particle: gradients within a function whose gradient is taken ---
+
+
+def minimiser(function):
+    """Gradient descent with a step size that adapts, for a function of an array and constants."""
+    slope = ar.grad(function)
+
+    @njit
+    def minimise(start, given):
+        x, new, value = start.copy(), np.empty_like(start), function(start, given)
+        gradient, rate, successes = slope(x, given), 1e-5, 0
+        while norm(gradient) > 1e-5:
+            if successes == 10:
+                rate, successes = 2.0 * rate, 0
+            if rate * norm(gradient) <= 1e-5:
+                break
+            for i in range(len(x)):
+                new[i] = x[i] - rate * gradient[i]
+            at_new = function(new, given)
+            if at_new < value:
+                for i in range(len(x)):
+                    x[i] = new[i]
+                value, gradient = at_new, slope(x, given)
+                successes += 1
+            else:
+                rate, successes = 0.5 * rate, 0
+        return x
+
+    return minimise
+
+
+@njit
+def norm(x):
+    """The square root of the sum of squares."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return math.sqrt(total)
+
+
+@njit
+def descent(q, p):
+    """Less what is minimal in p and maximal in q."""
+    total = 0.0
+    for i in range(len(q)):
+        total += q[i] * q[i] - p[i] * p[i]
+    return total
+
+
+maximise = minimiser(descent)
+
+
+@njit
+def summit(p, start):
+    """The maximum over q."""
+    return -descent(maximise(start, p), p)
+
+
+minimise_summit = minimiser(summit)
+
+
+@njit
+def saddle(start):
+    """The saddle point; each gradient of the outer descent is that of a whole inner one."""
+    p = minimise_summit(start, start.copy())  # arrays of which one has a derivative are apart
+    return p, maximise(start, p)
+
+
+@njit
+def potential(x, y, w):
+    """Of two charges, one of which is moved by the control."""
+    return 1.0 / math.sqrt((x - 10.0) ** 2 + (y - 10.0 + w) ** 2) + 1.0 / math.sqrt(
+        (x - 10.0) ** 2 + y**2
+    )
+
+
+@njit
+def landing(control, step):
+    """The square of the distance from the target where a particle lands, by Euler's method."""
+    x, y, u, v = 0.0, 8.0, 0.75, 0.0
+    while y + step * v > 0.0:
+        slope_x, slope_y = ar.grad(potential, argnums=(0, 1))(x, y, control[0])
+        x, y = x + step * u, y + step * v
+        u, v = u - step * slope_x, v - step * slope_y
+    return (x - y / v * u) ** 2
+
+
+particle = minimiser(landing)
+
+
 # --- their arguments ---
 
 PROGRAMS: dict[str, Callable] = {
@@ -303,6 +461,9 @@ PROGRAMS: dict[str, Callable] = {
     "ode": ode,
     "lstm": lstm,
     "det": det,
+    "ht": ht,
+    "saddle": saddle,
+    "particle": particle,
 }
 SIZES = {
     "lse": ((10_000,), (1_000_000,)),
@@ -312,6 +473,9 @@ SIZES = {
     "llsq": ((4, 1_000), (16, 20_000)),
     "ode": ((20, 50), (200, 200)),
     "det": ((6,), (8,)),
+    "ht": ((100,), (1_000,)),
+    "saddle": ((),),
+    "particle": ((),),
     "lstm": ((2, 14, 100), (4, 14, 1_000)),
 }
 
@@ -341,6 +505,25 @@ def arguments(name: str, size: tuple[int, ...]) -> tuple:
         return rng.normal(size=(k, 2, 4, d)), outer, state, rng.normal(size=(steps, d))
     if name == "det":
         return (rng.normal(size=size * 2),)
+    if name == "ht":
+        return hand(rng, size[0])
+    starts = {"saddle": (np.ones(2),), "particle": (np.zeros(1), 0.1)}
+    if name in starts:
+        return starts[name]
     if name == "llsq":
         return rng.normal(size=size[0]), size[1]
     return rng.uniform(0.5, 1.5, size=size[0]), size[1]
+
+
+def hand(rng: np.random.Generator, points: int) -> tuple:
+    """A random hand: bones in chains of four from the second one, a vertex that follows three."""
+    parents = np.array([0, 0, *(i if j else 1 for i in range(1, BONES - 1) for j in [(i - 1) % 4])])
+    base, inverse = np.tile(np.eye(3, 4), (2, BONES, 1, 1))
+    base = base + 0.2 * rng.normal(size=base.shape)
+    inverse = inverse + 0.2 * rng.normal(size=inverse.shape)
+    weights = np.zeros((VERTICES, BONES))
+    for row in weights:
+        row[rng.choice(BONES, 3, replace=False)] = rng.dirichlet(np.ones(3))
+    pose = 0.3 * rng.normal(size=6 + 4 * FINGERS)
+    positions, seen = rng.normal(size=(VERTICES, 3)), rng.integers(0, VERTICES, points)
+    return pose, parents, base, inverse, positions, weights, seen, rng.normal(size=(points, 3))
