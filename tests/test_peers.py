@@ -52,12 +52,12 @@ def test_the_comparison_and_its_table():
             measure.check("lse", "JAX", (1.0, wrong), (1.0, x))
     peer = {"ratio": 2.0, "noise": 0.5, "first_call": 3.0, "error": 1e-15}
     row = {"name": "lse", "size": [10, 2], "milliseconds": 1.0, "first_call": 4.0}
-    row["peers"] = {"JAX": peer, "PyTorch": {**peer, "ratio": 30.0, "error": 2e-15}}
+    row["peers"] = {"JAX": peer, "PyTorch": {**peer, "ratio": 1930.0, "noise": 2.0, "error": 2e-15}}
     where = {"numba": "0", "jax": "1", "torch": "2", "processor": "any"}
     results = {"environment": where, "rounds": 3, "rows": [row]}
     page = f"before\n{measure.BEGIN}\nold\n{measure.END}\nafter\n"
     new = measure.replace_table(page, results)
-    line = "| lse | 10 × 2 | 1.000 | 2 ± 0.5 | 30 ± 0.5 | 4.0 | 3.0 | 3.0 | 2e-15 |"
+    line = "| lse | 10 × 2 | 1.000 | 2.00 ± 0.50 | 1,930 ± 2 | 4.0 | 3.0 | 3.0 | 2e-15 |"
     assert line in new
     assert measure.replace_table(new, results) == new
     assert "old" not in new

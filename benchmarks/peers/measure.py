@@ -119,6 +119,12 @@ def size_text(row: dict) -> str:
     return " × ".join(map(str, row["size"]))
 
 
+def ratio_text(peer: dict) -> str:
+    """A ratio and its noise, with two decimals where they say something."""
+    decimals = 2 if peer["ratio"] < 20.0 else 0
+    return f"{peer['ratio']:,.{decimals}f} ± {peer['noise']:,.{decimals}f}"
+
+
 def table(results: dict) -> str:
     """The figure and the table in Markdown, and how they were measured."""
     where = results["environment"]
@@ -133,7 +139,7 @@ def table(results: dict) -> str:
         peers = row["peers"].values()
         lines.append(
             f"| {row['name']} | {size_text(row)} | {row['milliseconds']:.3f} | "
-            + "".join(f"{peer['ratio']:.3g} ± {peer['noise']:.2g} | " for peer in peers)
+            + "".join(f"{ratio_text(peer)} | " for peer in peers)
             + f"{row['first_call']:.1f} | "
             + "".join(f"{peer['first_call']:.1f} | " for peer in peers)
             + f"{max(peer['error'] for peer in peers):.0e} |"

@@ -231,3 +231,25 @@ def test_a_row_that_raises_loses_no_more_where_there_are_more_rows(unfreed):
     few = unfreed(lambda: action(np.ones(2)))
     many = unfreed(lambda: action(np.ones(40)))
     assert many <= few < 10
+
+
+@njit
+def reversed_squares(x):
+    result = np.empty_like(x)
+    for i in range(len(x)):
+        result[i] = x[-1 - i] ** 2
+    return result
+
+
+@pytest.mark.parametrize("make", SWEEPS)
+def test_vectors_are_not_reshaped(make):
+    """In a loop over small functions, views of vectors would take as long as the derivative."""
+
+    @njit
+    def blocks(x):
+        return make(reversed_squares)(x)
+
+    x = np.arange(1.0, 7.0)  # more entries than one sweep has lanes
+    np.testing.assert_array_equal(blocks(x), np.fliplr(np.diag(2.0 * x[::-1])))
+    (text,) = blocks.inspect_llvm().values()
+    assert "numba_attempt_nocopy_reshape" not in text
