@@ -142,7 +142,8 @@ def pass_on(part: Any) -> None:
     one. It makes the library right after it has run the parts, under its lock; so one call of the
     method that makes it is intercepted.
     """
-    codegen = cpu_target.target_context.codegen()
+    context: Any = cpu_target.target_context
+    codegen = context.codegen()
     make = codegen.unserialize_library
 
     def with_part(stored: Any) -> Any:
