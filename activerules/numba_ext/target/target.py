@@ -470,7 +470,10 @@ class Session:
             raise NotYetSupported(
                 "a function with an objmode block has no derivative",
                 why="the code of the block runs in the interpreter and cannot be differentiated",
-                instead=["put the block into a function of its own and give that a rule"],
+                instead=[
+                    "put the block into a function of its own and give that a rule",
+                    "where it only prints or logs, declare that function inactive: ar.inactive(f)",
+                ],
             )
         options = explicit_options(original.targetoptions, checked=self._checked)
         key = (str(options["error_model"]), str(options["fastmath"]))
