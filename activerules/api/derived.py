@@ -257,6 +257,8 @@ def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
     bare = _bare(inspect.signature(plain))
     names = list(bare.parameters)
     takes, numbers = f"has {len(names)} arguments", f"a number from 0 to {len(names) - 1}"
+    if len(names) == 1:
+        takes, numbers = "has one argument", "0"
     if takes_any_number(plain):
         takes, numbers = "takes any number of arguments", "a number from 0"
     return ArityError(
