@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -29,10 +31,29 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
     for known in (replace(spec, deferred=False), spec):
         if gradient := COMPILED.find(dispatcher, known):
             return gradient
-    gradient = _forward(dispatcher, spec) if spec.mode == "forward" else _reverse(dispatcher, spec)
+    with _few_collections():
+        forward = spec.mode == "forward"
+        gradient = _forward(dispatcher, spec) if forward else _reverse(dispatcher, spec)
     for served in _served(spec, gradient):
         COMPILED.put(dispatcher, served, gradient)
     return gradient
+
+
+@contextmanager
+def _few_collections() -> Generator[None]:
+    """Let Python look for garbage rarely: a compilation makes many objects and keeps most of them,
+    so that several collections of all objects in the process found next to nothing.
+    """
+    kept = gc.get_threshold()
+    if kept[0]:
+        gc.set_threshold(max(kept[0], _NEW_OBJECTS), *kept[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*kept)
+
+
+_NEW_OBJECTS = 50_000  # before a collection of these; 700 is usual
 
 
 def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec]:

@@ -1,6 +1,7 @@
 """Bring LLVM IR to the normal form the engine reads: optimised, scalar, inlined where possible.
 
-Needs       the text of a module; the name of the function to differentiate
+Needs       the text of a module, as LLVM prints it but for what was added to it; the name of the
+            function to differentiate
 Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states
             N1..N7
 Invariants  the function keeps its name, signature and calling convention
@@ -68,15 +69,13 @@ def normalise(text: str, function: str) -> str:
 
 def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    module = _parsed(
-        hide_comparisons(_hide_ignored(as_copies(_promised(_allow_passes(text)))), hidden)
-    )
+    text = hide_comparisons(_hide_ignored(as_copies(_promised(_allow_passes(text)))), hidden)
+    module = _parsed(_asking_to_inline(text, function))
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)
     if not module.triple:
         module.triple = llvm.get_process_triple()
-    module = llvm.parse_assembly(_asking_to_inline(str(module), function))
     builder = llvm.create_pass_builder(machine, scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     cleanup = llvm.create_new_module_pass_manager()
@@ -176,8 +175,8 @@ def scalar_tuning() -> Any:
 
 
 def _asking_to_inline(text: str, function: str) -> str:
-    """`text`, as LLVM prints it, with the callees `alwaysinline` unless they are marked otherwise
-    (both together do not verify).
+    """`text` with the callees `alwaysinline` unless they are marked otherwise (both together do not
+    verify).
 
     llvmlite before 0.48 marks the result of a function that it shall mark.
     """
@@ -185,7 +184,9 @@ def _asking_to_inline(text: str, function: str) -> str:
     otherwise = set(_NOT_INLINED.findall(text))
 
     def mark(header: re.Match[str]) -> str:
+        rest = text[header.end() : text.index("{", header.end())]
         kept = header["name"].strip('"') in untouched or header["group"] in otherwise
+        kept = kept or "noinline" in rest or "optnone" in rest
         return header[0] if kept else f"{header['start']} alwaysinline{header['group'] or ''}"
 
     return _HEADER.sub(mark, text)
@@ -222,7 +223,7 @@ def inline_all(text: str) -> str:
 
 
 def _calling_themselves(text: str) -> set[str]:
-    """Names of the functions of a module, as LLVM prints it, with a call of themselves.
+    """Names of the functions of a module with a call of themselves.
 
     It searches the text: going through LLVM's instructions took as long as LLVM's passes.
     """

@@ -12,7 +12,7 @@ class Keeping:
         self.functions = list(functions)
         self.epoch = 0
 
-    def treatment(self, function, names, found):
+    def treatment(self, function, names, found, *, returned=None):
         return Treatment(kept=True)
 
     def is_inactive_type(self, found):
