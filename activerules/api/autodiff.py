@@ -27,7 +27,7 @@ from activerules.numba_ext.calls.intrinsics import (
 )
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import ModeType, marker_class
@@ -45,9 +45,6 @@ def _compile(function: Any, spec: DerivativeSpec) -> Gradient:
 
 
 use_compiler(_compile)
-
-# Entries are never called from C; without this option a wrapper for C would be compiled, too.
-NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 _Key = tuple[Mode, type[Annotation] | None, Kinds]
 

@@ -18,12 +18,12 @@ from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.trees import LEAVES, flattened, restored
-from activerules.api.autodiff import NO_C_WRAPPER, presentable, run_compiled
+from activerules.api.autodiff import presentable, run_compiled
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.intrinsics import give_compiled_form, gradient_form
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
-from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.derivative import ArgumentsOverlap

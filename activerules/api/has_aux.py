@@ -16,7 +16,6 @@ from numba import njit, types
 
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.value_and_aux import aux_of, constant_aux, value_alone
@@ -27,7 +26,7 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, TypeVar
 
 import numpy as np
-from numba import TypingError, njit, types
+from numba import TypingError, types
 from numba.extending import overload
 
 from activerules.annotations.trees import LEAVES
 from activerules.annotations.values import laid_like
-from activerules.api.autodiff import NO_C_WRAPPER, presentable, run_compiled
+from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.derived import DerivedFunction, GradientFunction, P
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
@@ -31,11 +31,10 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.arity import free_name
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
-from activerules.rules.written import function_from
 
 X = TypeVar("X")
 
@@ -201,12 +200,7 @@ def _product_form(typing_context, spec, function, *given):
     }  # fmt: skip
 
     def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
-        source = f"def product({', '.join(names)}):\n    " + "\n    ".join(lines)
-        return COMPILED.get(
-            dispatcher,
-            ("hvp", source, x, v, *rest),
-            lambda: njit(**NO_C_WRAPPER)(function_from(source, "product", scope, module=__name__)),
-        )
+        return compiled_lines(dispatcher, "product", names, lines, scope, "hvp", x, v, *rest)
 
     before = (spec, function)
     if compiles_for_derivative() or not allocated:

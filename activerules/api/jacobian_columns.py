@@ -11,16 +11,14 @@ from typing import Any
 
 from numba import njit, types
 
-from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.api.jacobian_blocks import RUN_TIME, carrying
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.nested_forms import calling
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
-from activerules.rules.written import function_from
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 
 keep_apart = njit(
@@ -230,28 +228,12 @@ def columns_form(
     texts   wrote the tuples in the lines and the result
     """
     names = [f"x{k}" for k, _ in enumerate(args)]
+    scope = {**RUN_TIME, "passing": passing, "keep_apart": keep_apart, **scope}
 
     def compiled(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
-        source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
-        key = (name, source, tuple(before), tuple(args))
-        return COMPILED.get(
-            dispatcher,
-            key,
-            lambda: njit(**NO_C_WRAPPER)(
-                function_from(
-                    source,
-                    name,
-                    {
-                        **RUN_TIME,
-                        "passing": passing,
-                        "keep_apart": keep_apart,
-                        **scope,
-                        **texts.classes,
-                    },
-                    module=__name__,
-                )
-            ),
-        )
+        key = tuple(before), tuple(args)
+        used = {**scope, **texts.classes}
+        return compiled_lines(dispatcher, name, parameters, lines, used, *key)
 
     first, *others = columns
     ending = [*(line for each in others for line in each.lines()), f"return {result}"]

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.api.derived import ArgNums, DerivedFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import (
@@ -42,13 +41,12 @@ from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
 from activerules.numba_ext.split.pullback import read_plain
-from activerules.rules.written import function_from
 from activerules.values.kinds import is_number_array, shadow_type
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
@@ -390,11 +388,12 @@ class Sweeps:
 
     def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         """A compiled function of these lines."""
-        source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
-        key = (name, source, self.found, self.lanes, self.request)
-        return COMPILED.get(self.dispatcher, key, lambda: self._compiled(name, source))
+        key = self.found, self.lanes, self.request
+        return compiled_lines(self.dispatcher, name, parameters, lines, self._scope, *key)
 
-    def _compiled(self, name: str, source: str) -> Any:
+    @property
+    def _scope(self) -> dict[str, Any]:
+        """The globals of these functions."""
         scope: dict[str, Any] = {
             **RUN_TIME,
             **self.texts.classes,
@@ -421,8 +420,7 @@ class Sweeps:
             for _, x in self.inputs:
                 least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
                 scope[_dtype_name(row, x)] = np.result_type(own, least)
-        options: Any = NO_C_WRAPPER
-        return njit(**options)(function_from(source, name, scope, module=__name__))
+        return scope
 
 
 def _matrix(row: LeafText, x: LeafText) -> str:

@@ -10,7 +10,7 @@ from numba import njit, types
 
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import laid_like
-from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.api.autodiff import run_compiled
 from activerules.api.derived import ArgNums, DerivedFunction, P, R
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import copy_of
@@ -21,7 +21,7 @@ from activerules.numba_ext.calls.forward_forms import jvp_form
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names, free_name
-from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.dispatchers import (
@@ -132,11 +132,13 @@ def _jvp_form(typing_context, function, primals, tangents):
     )
     dispatcher = dispatcher_of_type(function)
     scope = {**texts.classes, "copy_of": copy_of, "function": dispatcher, "jvp": jvp}
-    source = f"def call(primals, tangents): return jvp(function, primals, {copies})"
-    callee = COMPILED.get(
+    callee = compiled_lines(
         dispatcher,
-        ("jvp", primals, tangents),
-        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+        "call",
+        ["primals", "tangents"],
+        [f"return jvp(function, primals, {copies})"],
+        scope,
+        *("jvp", primals, tangents),
     )
     return calling_with(typing_context, callee, (function,), (primals, tangents))
 

@@ -15,12 +15,11 @@ import numpy as np
 from numba import njit, types
 from numba.typed import List
 
-from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.rules.written import function_from
@@ -89,18 +88,17 @@ def by_arrays(
         return None
     dispatcher = dispatcher_of_type(function)
 
-    def make() -> Any:
-        names = [f"x{k}" for k, _ in enumerate(found)]
-        given = [
-            f"array_of({name})" if is_number_list(ty) else name
-            for name, ty in zip(names, lists, strict=True)
-        ]
-        source = f"def call({', '.join(names)}): return stub(spec, target, {', '.join(given)})"
-        target = Stub(of_arrays(dispatcher, lists))
-        scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
-        return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
-
-    callee = COMPILED.get(dispatcher, ("of lists", stub, spec.value, found), make)
+    names = [f"x{k}" for k, _ in enumerate(found)]
+    given = [
+        f"array_of({name})" if is_number_list(ty) else name
+        for name, ty in zip(names, lists, strict=True)
+    ]
+    target = Stub(of_arrays(dispatcher, lists))
+    scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
+    lines = [f"return stub(spec, target, {', '.join(given)})"]
+    callee = compiled_lines(
+        dispatcher, "call", names, lines, scope, "of lists", stub, spec.value, found
+    )
     return calling(typing_context, callee, (spec, function), args)
 
 

@@ -22,7 +22,7 @@ from activerules.annotations.activity import (
     is_annotation_class,
 )
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
-from activerules.api.autodiff import NO_C_WRAPPER, make_entry, run_compiled
+from activerules.api.autodiff import make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
@@ -30,7 +30,7 @@ from activerules.numba_ext.calls.intrinsics import give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.arity import first_names, free_name
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.split.forms import halves_form
 from activerules.numba_ext.split.split_batch import playing, recording

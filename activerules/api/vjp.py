@@ -23,13 +23,13 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.api.autodiff import run_compiled
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given

@@ -11,20 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from numba import njit
-
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.autodiff import autodiff
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import function_from
 
 
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
@@ -50,7 +47,6 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
         for lane in range(width)
     ]
     lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
-    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n "
     scope = {
         "Active": Active,
         "Const": Const,
@@ -62,12 +58,8 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
         "mode": replace(mode, options=mode.options - {"runtime_activity"}),
         "zero_where_same": zero_where_same,
     }
-    source += "\n ".join(lines)
-    return COMPILED.get(
-        dispatcher,
-        ("nested", call),
-        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
-    )
+    parameters = [f"a{k}" for k, _ in enumerate(annotated)]
+    return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 
 
 def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:

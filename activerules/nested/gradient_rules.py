@@ -33,13 +33,13 @@ from numba import njit, types
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import Forward, ForwardWithPrimal, Mode
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.autodiff import autodiff
 from activerules.errors import NotYetSupported
 from activerules.nested.lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.replaced.in_steps import passing
 from activerules.numba_ext.rules.checks import apart

@@ -13,7 +13,7 @@ from numba import njit
 
 from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.annotations.signature import Mode
-from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import (
     array_of,
@@ -24,6 +24,7 @@ from activerules.api.list_arguments import (
     typed_list_of,
 )
 from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from
 

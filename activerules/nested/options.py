@@ -23,12 +23,12 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import Mode
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.autodiff import autodiff
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from
@@ -43,8 +43,8 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
     """The compiled function that replaces a call with options of `REWRITTEN`."""
     dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     texts = TupleTexts()
-    given = [f"a{k}" for k, _ in enumerate(annotated)]
-    result, before = "found", ""
+    given = parameters = [f"a{k}" for k, _ in enumerate(annotated)]
+    result, lines = "found", list[str]()
     target, dtype = dispatcher, None
     if "runtime_activity" in asked.options:
         given = [_given(k, ty) for k, ty in enumerate(annotated)]
@@ -54,12 +54,11 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
         entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
         result = f"({''.join(entry + ', ' for entry in entries)})"
         if asked.returns_primal:
-            before = "value = np.zeros(1, dtype); "
-            given.append("Duplicated(value, np.zeros(1, dtype))")
+            lines.append("value = np.zeros(1, dtype)")
+            given = [*given, "Duplicated(value, np.zeros(1, dtype))"]
             result = f"({result}, value[0])"
     text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
-    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n"
-    source += f" {before}found = {text}\n return {result}"
+    lines += [f"found = {text}", f"return {result}"]
     scope: dict[str, Any] = {
         **texts.classes,
         **{kind.__name__: kind for kind in _SHADOWED},
@@ -71,11 +70,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
         "np": np,
         "zero_where_same": zero_where_same,
     }
-    return COMPILED.get(
-        dispatcher,
-        ("nested", call),
-        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
-    )
+    return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 
 
 def _given(k: int, found: Any) -> str:

@@ -22,7 +22,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import Mode, SplitSpec
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
@@ -33,7 +33,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.rules.checks import apart

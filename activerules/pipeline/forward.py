@@ -26,14 +26,13 @@ from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
-from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
 from activerules.pipeline.stages import Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
-from activerules.rules.views import FORWARD_VIEW
+from activerules.rules.views import FORWARD_VIEW, RuleView
 from activerules.values.kinds import returned_type
 
 

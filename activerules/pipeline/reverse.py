@@ -30,7 +30,6 @@ from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
-from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import (
     argument_of,
@@ -44,6 +43,7 @@ from activerules.pipeline.stages import STEM, Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
+from activerules.rules.views import RuleView
 from activerules.values.kinds import returned_type
 
 # in the symbols of the version for overlapping arguments, between the derivative's name and suffix

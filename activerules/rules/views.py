@@ -1,8 +1,9 @@
 """Views of the registry for the modes and for reports: which calls are kept.
 
 Needs       a Registry
-Gives       `FORWARD_VIEW`, `SECOND_VIEW`: for forward mode, and for forward mode in code that is
-            differentiated again; `ForwardReportView`, `ReverseReportView`: for reports
+Gives       `RuleView`: the type of what capture sees; `FORWARD_VIEW`, `SECOND_VIEW`: for forward
+            mode, and for forward mode in code that is differentiated again;
+            `ForwardReportView`, `ReverseReportView`: for reports
 Invariants  W1  a report sees more calls, and treats them as they are treated without it
 """
 
@@ -18,10 +19,8 @@ WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"
 """Why forward mode differentiates the body of a function that has rules."""
 
 
-class ForwardView:
-    """The registry in forward mode: the body of a function with only a reverse rule is
-    differentiated. Calls of users' functions of that kind are noted, for a warning.
-    """
+class View:
+    """The registry; a subclass keeps other calls."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -35,6 +34,32 @@ class ForwardView:
     def debug(self) -> Any:
         """The debug setting of the registry."""
         return self._registry.debug
+
+    def carries_rule(self, function: object) -> bool:
+        """Whether calls of `function` may have to be kept or noted."""
+        return self._registry.carries_rule(function)
+
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
+        """How a call with arguments of these names and types is differentiated; `returned` is the
+        type of its result, or None.
+        """
+        return self._registry.treatment(function, names, found, returned=returned)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether the type was declared inactive."""
+        return self._registry.is_inactive_type(found)
+
+
+RuleView = Registry | View
+"""What capture sees of the rules."""
+
+
+class ForwardView(View):
+    """The registry in forward mode: the body of a function with only a reverse rule is
+    differentiated. Calls of users' functions of that kind are noted, for a warning.
+    """
 
     def carries_rule(self, function: object) -> bool:
         """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
@@ -54,10 +79,6 @@ class ForwardView:
         if registry.lacks_forward(function) and registry.treatment(function, names, found).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
         return registry.treatment(function, names, found, "forward", returned)
-
-    def is_inactive_type(self, found: Any) -> bool:
-        """Whether the type was declared inactive."""
-        return self._registry.is_inactive_type(found)
 
 
 class SecondView(ForwardView):
@@ -94,38 +115,21 @@ class ForwardReportView(ForwardView):
         return Treatment(False, reason=WITHOUT_FORWARD)
 
 
-class ReverseReportView:
+class ReverseReportView(View):
     """The registry for a report of reverse mode: a function with only a forward rule is noted, and
     its body differentiated.
     """
 
-    def __init__(self, registry: Registry) -> None:
-        self._all = registry
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the registry."""
-        return self._all.epoch
-
-    @property
-    def debug(self) -> Any:
-        """The debug setting of the registry."""
-        return self._all.debug
-
     def carries_rule(self, function: object) -> bool:
         """Whether a report mentions calls of `function`."""
-        return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
-
-    def is_inactive_type(self, found: Any) -> bool:
-        """Whether the type was declared inactive."""
-        return self._all.is_inactive_type(found)
+        return super().carries_rule(function) or self._registry.carries_forward_rule(function)
 
     def treatment(
         self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is treated: as it is without a report."""
-        if self._all.carries_rule(function):
-            return self._all.treatment(function, names, found, returned=returned)
+        if super().carries_rule(function):
+            return super().treatment(function, names, found, returned=returned)
         return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")
 
 

@@ -35,9 +35,9 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent
-from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES

@@ -3,6 +3,7 @@
 `MadeOnce`        of the function alone: a copy under other flags, a wrapper with fewer parameters
 `MadeUnderRules`  of the function and the current rules: made again when these change. `COMPILED`
                   is the one of the process: every derivative, and every function that calls one
+`compiled_lines`  a function of such lines of text, kept in `COMPILED`
 
 Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
@@ -15,10 +16,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from numba import njit
+
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 T = TypeVar("T")
 
@@ -68,3 +72,25 @@ class MadeUnderRules(MadeOnce):
 
 COMPILED = MadeUnderRules()
 """What this package has compiled for a dispatcher under the rules there are now."""
+
+# Entries are never called from C; without this option a wrapper for C would be compiled, too.
+NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
+
+
+def compiled_lines(
+    dispatcher: Any,
+    name: str,
+    parameters: Sequence[str],
+    lines: Sequence[str],
+    scope: Mapping[str, Any],
+    *key: Hashable,
+) -> Any:
+    """The compiled function of some lines of text, with the globals `scope`, which the text and
+    `key` determine.
+    """
+    source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+    return COMPILED.get(
+        dispatcher,
+        (source, *key),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, name, scope, module=__name__)),
+    )

@@ -40,7 +40,7 @@ from activerules.numba_ext.replaced.local_objects import (
     running,
 )
 from activerules.numba_ext.replaced.transfer import keep_alive, transferring
-from activerules.numba_ext.target.marked_calls import RuleView
+from activerules.rules.views import RuleView
 from activerules.rules.written import replacement_of
 from activerules.values.kinds import is_instance, is_number_array, leaves_of
 from activerules.values.layout import layout_of

@@ -8,7 +8,7 @@ Invariants  W2 and W3 of `wrap`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,8 @@ from numba.core import cgutils, types
 from activerules.annotations.activity import Active
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
+from activerules.numba_ext.rules.checks import make_zero_of
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
     RuleArgument,
@@ -26,10 +28,13 @@ from activerules.numba_ext.rules.compiled import (
     one_shadow,
     types_of,
 )
+from activerules.numba_ext.rules.functions import compile_function
+from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
 from activerules.numba_ext.rules.parts import leaves_in, put_together
 from activerules.numba_ext.rules.results import arrays_in
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.extents import extent_of
+from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Node, layout_of
 from activerules.values.walk import Emit, rebuild
 
@@ -59,6 +64,7 @@ class RuleCaller:
         parameters: Sequence[RuleParameter] = (),
     ) -> None:
         self.context = context
+        self.marked = marked
         self.parameters = parameters
         self.return_type = marked.result_type
         self.arguments = arguments
@@ -79,10 +85,10 @@ class RuleCaller:
             for lane in range(width)
         ]
         self.shadows = iter(self.lanes[0])
-        self.zero_makers: dict[types.Type, Any] = {}
         self.scratch: list[tuple[types.Type, Any]] = []
         self.pending: list[tuple[types.Type, Any]] = []
         self.retained: list[tuple[Any, list[Any]]] = []
+        self._called: dict[Any, None] = {}
 
     def fields(self) -> list[list[Any]]:
         """The value of each argument, and its shadow if the rule takes one."""
@@ -175,7 +181,8 @@ class RuleCaller:
 
     def zero_shadow(self, argument: RuleArgument, value: Value) -> Any:
         """A scratch shadow of zeros, released after the call (W2)."""
-        return self.made_for(argument.shadow_type, self.zero_makers[argument.value_type], [value])
+        made = self.helper(make_zero_of, argument.value_type)
+        return self.made_for(argument.shadow_type, made, [value])
 
     def made_for(self, wanted: types.Type, compiled: Any, args: Sequence[Any]) -> Any:
         """The value that a compiled function makes to replace an argument; released after the call.
@@ -192,10 +199,15 @@ class RuleCaller:
             return self.context.make_array(found)(self.context, self.builder, value).data
         return self.context.cast(self.builder, value, found, wanted)
 
+    def helper(self, function: Any, *args: types.Type) -> Any:
+        """The compile result of a small function that is called besides the rule."""
+        with compiling_for_cpu():
+            return compile_function(function, args, self.marked)
+
     def call(self, compiled: Any, args: Sequence[Any]) -> Any:
         """Call a compiled function; if it fails, return its status (W3)."""
         builder, fndesc = self.builder, compiled.fndesc
-        callee = self.context.declare_function(builder.module, fndesc)
+        callee = self._declared(compiled)
         status, result = self.context.call_conv.call_function(
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
@@ -208,28 +220,45 @@ class RuleCaller:
             builder.ret(status.code)
         return result
 
-    def keep_shared(self, checks: Sequence[SharedCheck]) -> list[Any]:
-        """Copies of the contents of arguments that share memory with others."""
-        kept: list[Any] = []
+    def _declared(self, compiled: Any) -> Any:
+        self._called[compiled.library] = None
+        return self.context.declare_function(self.builder.module, compiled.fndesc)
+
+    def link_called(self, library: Any) -> None:
+        """Link what the function calls into the library that defines it."""
+        for called in self._called:
+            library.add_linking_library(called)
+
+    def keep_shared(self, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
+        """Copies of the contents of arguments that share memory with others, with their types."""
+        kept: list[tuple[types.Type, Any]] = []
         for check in checks:
-            kept.append(self.call(check.keep, [self.primals[i] for i in check.indices]))
-            self.scratch.append((check.keep.signature.return_type, kept[-1]))
+            keep = self.helper(check.keep, *(self.arguments[i].value_type for i in check.indices))
+            value = self.call(keep, [self.primals[i] for i in check.indices])
+            kept.append((keep.signature.return_type, value))
+            self.scratch.append(kept[-1])
         return kept
 
-    def check_shared(self, checks: Sequence[SharedCheck], kept: Sequence[Any]) -> None:
+    def check_shared(
+        self, checks: Sequence[SharedCheck], kept: Sequence[tuple[types.Type, Any]]
+    ) -> None:
         """Return an error if the rule wrote into memory that two arguments share."""
-        for check, before in zip(checks, kept, strict=True):
-            self.call(check.check, [self.primals[check.indices[0]], before])
+        for check, (found, before) in zip(checks, kept, strict=True):
+            index = check.indices[0]
+            compiled = self.helper(check.check, self.arguments[index].value_type, found)
+            self.call(compiled, [self.primals[index], before])
 
     def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
         """The identities of each object and of its shadow."""
         found: list[list[Any]] = []
         for check in checks:
             primal, *shadow = self._identified(check, fields)
-            known = [self.call(check.identity, [primal])]
+            of = self.arguments[check.index].value_type
+            known = [self.call(self.helper(identity_of, of), [primal])]
             for one in shadow:
-                known.append(self.call(check.retain_shadow, [one]))
-                self.retained.append((check.release_shadow, [one, known[-1]]))
+                known.append(self.call(self.helper(retain_shadow, of), [one]))
+                release = self.helper(release_shadow, of, types.intp)
+                self.retained.append((release, [one, known[-1]]))
             found.append(known)
         return found
 
@@ -251,19 +280,20 @@ class RuleCaller:
 
     def check_object(self, check: ObjectCheck, value: Value, before: Any, which: int) -> None:
         """Return an error if parts of an object were replaced."""
-        now = self.call(check.identity, [value])
-        self.call(check.unchanged, [now, before, cgutils.intp_t(which)])
+        now = self.call(self.helper(identity_of, self.arguments[check.index].value_type), [value])
+        unchanged = self.helper(check.unchanged, types.intp, types.intp, types.intp)
+        self.call(unchanged, [now, before, cgutils.intp_t(which)])
 
     def check_apart(
         self,
-        checks: dict[tuple[types.Type, types.Type], Any],
+        check: Any,
         result: tuple[Any, types.Type],
         others: Sequence[tuple[Any, types.Type]],
     ) -> None:
         """Return an error if an array of a result shares memory with another array of it, or with
-        one of `others`.
+        one of `others`; without a `check` that is known not to be.
         """
-        if not checks or result[1] == types.none:
+        if check is None or result[1] == types.none:
             return
         own = self._arrays_of(result)
         for k, (found, value) in enumerate(own):
@@ -272,11 +302,10 @@ class RuleCaller:
                 (v, t) for each in others for t, v in leaves_in(self.builder, each[1], each[0])
             ]
             for other, other_type in (*behind, *parts):
-                check = checks.get((found, other_type))
-                if check is not None:
+                if isinstance(other_type, types.Array) or is_object(other_type):
                     may_meet = self.may_meet((found, value), (other_type, other))
                     with self.builder.if_then(may_meet, likely=False):
-                        self.call(check, [value, other])
+                        self.call(self.helper(check, found, other_type), [value, other])
 
     def may_meet(self, one: tuple[types.Type, Value], other: tuple[types.Type, Value]) -> Value:
         """Whether two values may share memory, by the extents of two arrays: most calls of a rule
@@ -301,16 +330,13 @@ class RuleCaller:
         return list(arrays_in(self.builder, self.return_type, value))
 
     def check_alike(
-        self,
-        checks: dict[tuple[types.Type, types.Type], Any],
-        result: tuple[Any, types.Type],
-        shadow: tuple[Any, types.Type],
+        self, check: Any, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
     ) -> None:
         """Return an error if a shadow has another shape or other strides than its array."""
-        if not checks:
+        if check is None:
             return
         for (found, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
-            self.call(checks[found, found], [primal, dual])
+            self.call(self.helper(check, found, found), [primal, dual])
 
     def finish(self) -> None:
         """Release scratch memory and return the status 0."""
@@ -319,7 +345,7 @@ class RuleCaller:
 
     def _release_retained(self) -> None:
         for compiled, args in self.retained:
-            callee = self.context.declare_function(self.builder.module, compiled.fndesc)
+            callee = self._declared(compiled)
             restype, argtypes = compiled.fndesc.restype, compiled.fndesc.argtypes
             self.context.call_conv.call_function(self.builder, callee, restype, argtypes, args)
 
@@ -345,22 +371,6 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
-
-
-def link_helpers(
-    library: Any,
-    results: Iterable[Any],
-    helpers: Iterable[Mapping[Any, Any]],
-    shared: Iterable[SharedCheck],
-    objects: Iterable[ObjectCheck],
-) -> None:
-    """Link the code of a rule's functions, of its helpers and of its checks into a library."""
-    helping = (result for each in helpers for result in each.values())
-    checking = (result for check in objects for result in check.results)
-    for result in (*results, *helping, *checking):
-        library.add_linking_library(result.library)
-    for checked in (each for check in shared for each in check.libraries):
-        library.add_linking_library(checked)
 
 
 def _without_owner(em: Emit, node: Node, value: Value) -> Value:

@@ -61,6 +61,11 @@ def copy_of(x: Any) -> Any:
     return copied(in_array(x))
 
 
+def copy_alone(kept: Any, x: Any) -> Any:
+    """A further copy of `kept`, a copy of `x`."""
+    return copied(in_array(kept))
+
+
 def laid_as(kept: Any, x: Any) -> Any:
     """`kept`, a copy of `x`, with the strides of `x` and so of its shadow.
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numba.core import types
@@ -70,8 +70,8 @@ from activerules.numba_ext.rules.typing import compile_rule, parameters_of
 from activerules.numba_ext.rules.wrap import build
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
-from activerules.rules.choose import RuleQuery
-from activerules.rules.rule import DataPaths, ForwardRule, RulePair
+from activerules.rules.registry import Registry
+from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import float_elements
 from activerules.values.layout import layout_of
@@ -83,81 +83,12 @@ _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask"
 Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
 
 
-class RuleRegistry(Protocol):
-    """What the compiler asks of a registry; `activerules.rules.registry.Registry` is one."""
-
-    def find(
-        self,
-        function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
-        activities: Sequence[Any],
-        result_activity: Any,
-        names: Sequence[str] = (),
-    ) -> RulePair:
-        """The most specific pair for a call; raises the errors of the rule system."""
-        ...
-
-    def find_forward(
-        self,
-        function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
-        activities: Sequence[Any],
-        result_activity: Any,
-        width: int = 1,
-        names: Sequence[str] = (),
-    ) -> ForwardRule | None:
-        """The most specific forward rule for a call; None if the function has none."""
-        ...
-
-    def is_inactive(self, function: object) -> bool:
-        """Whether nothing the function returns carries a derivative."""
-        ...
-
-    @property
-    def debug(self) -> Any:
-        """What debug mode checks; None outside of it."""
-        ...
-
-    def data_paths(self, function: object) -> DataPaths:
-        """How data enters or leaves a function other than through its arguments and result."""
-        ...
-
-    def is_inactive_type(self, found: Any) -> bool:
-        """Whether values of a Numba type carry no derivative."""
-        ...
-
-    def lacks_forward(self, function: object) -> bool:
-        """Whether forward mode finds a pair of rules of a function, but no forward rule."""
-        ...
-
-    def find_behind(
-        self,
-        function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
-        activities: Sequence[Any],
-        result_activity: Any,
-    ) -> tuple[RuleQuery, RulePair]:
-        """The call as seen by forward mode, and the pair that serves it in reverse mode."""
-        ...
-
-    def is_noalias(self, function: object) -> bool:
-        """Whether results of the function and its rules never share memory with its arguments."""
-        ...
-
-    def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
-        """Positions of the arguments its result does not depend on smoothly."""
-        ...
-
-
 class NumbaRuleCompiler:
     """Serves the marked calls of one capture; `seconds` is how long it compiled rules, `missed` the
     rules that nearly served calls, by the name and location of the call.
     """
 
-    def __init__(self, marked: Mapping[str, MarkedCall], registry: RuleRegistry) -> None:
+    def __init__(self, marked: Mapping[str, MarkedCall], registry: Registry) -> None:
         self._marked = marked
         self._registry = registry
         self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}

@@ -72,47 +72,54 @@ class SharedCheck:
     """The check that the rule does not write into memory that two arguments share.
 
     indices     the positions of the two arguments
-    keep        compile result of `checks.kept_if_shared`, which runs before the rule
-    check       compile result of `checks.unwritten`, which runs after it
+    keep        a function of both, called before the rule runs
+    check       a function of the first and of what `keep` returned, called after it
     """
 
     indices: tuple[int, int]
     keep: Any
     check: Any
 
-    @property
-    def libraries(self) -> tuple[Any, Any]:
-        """The code libraries that define the functions of the check."""
-        return self.keep.library, self.check.library
-
 
 @dataclass(frozen=True)
 class ObjectCheck:
-    """The checks of an object that is passed to a rule (O1 and O2 of `objects`).
+    """The check of an object that is passed to a rule (O1 and O2 of `objects`).
 
-    index           the position of the argument
-    identity        compile result of `objects.identity_of`
-    retain_shadow   compile result of `objects.retain_shadow`, called before a rule runs
-    release_shadow  compile result of `objects.release_shadow`, called after it
-    unchanged       compile result of a function from `objects.unchanged`: called for the object and
-                    its shadow after a rule ran, and for the object when the reverse begins
+    index       the position of the argument
+    unchanged   a function from `objects.unchanged`: called for the object and its shadow after a
+                rule ran, and for the object when the reverse begins
     """
 
     index: int
-    identity: Any
-    retain_shadow: Any
-    release_shadow: Any
     unchanged: Any
 
+
+@dataclass(frozen=True)
+class SavedArgument:
+    """An argument that the reverse reads and that may be overwritten before it runs.
+
+    index   the position of the argument
+    copy    compile result of `copy_of`
+    given   a function from the copy and the argument to what the reverse gets: a further copy if
+            the function writes into the argument, since a reverse may run the function again; or
+            one with the shadow's layout. None: the reverse gets the copy
+    """
+
+    index: int
+    copy: Any
+    given: Any
+
     @property
-    def results(self) -> tuple[Any, ...]:
-        """The compile results of all functions of the check."""
-        return self.identity, self.retain_shadow, self.release_shadow, self.unchanged
+    def copy_type(self) -> types.Type:
+        """The type of the copy."""
+        return self.copy.signature.return_type
 
 
 @dataclass(frozen=True)
 class CompiledRule:
     """A rule pair, type-checked and compiled.
+
+    The small functions that the wrapper calls besides the halves are compiled when it is built.
 
     result            the annotation of `dret`
     result_activity   at the call
@@ -122,18 +129,12 @@ class CompiledRule:
     parameters        as the rule sees them
     derivatives       for each parameter with a part that is Active at the call, in order: the index
                       of its derivative in the return value of `reverse` (None: all of that)
-    zero_makers       compile results of `make_zero`, by the type of the value
-    savers            compile results of `copy_of`, by the position of an argument that the reverse
-                      reads and that may be overwritten before it runs
-    handed            compile results of functions from such a copy to the argument that the reverse
-                      gets, by position: a further copy if the function writes into the argument,
-                      since a reverse may run the function again; or one with the shadow's layout
-    apart, alike      compile results of `checks.apart` and `alike`, by types
-    detachers         compile results of functions that protect a leaf of the tape from being
-                      overwritten; by its type and the position of an argument, or `tapes.of_result`
-                      of a leaf of the result
-    copiers           compile results of `own_leaf`, by the types of arrays and lists of the tape
-                      that the reverse gets copies of; their second argument is all shadows
+    saved             the arguments of which the tape has copies
+    apart, alike      functions that check a returned array (see `checks`), if they are needed
+    detachers         functions that protect a leaf of the tape from being overwritten: the type of
+                      the leaf, the position of an argument (or `tapes.of_result` of a leaf of the
+                      result), and the function
+    copied            the types of arrays and lists of the tape that the reverse gets copies of
     shared            checks for arguments that the function may write into, against the others
     another           compile result of `make_zero`, if the rule can have new shadows of its result
     objects           checks of the arguments that are objects
@@ -149,13 +150,11 @@ class CompiledRule:
     augmented: Any
     reverse: Any
     derivatives: tuple[int | None, ...]
-    zero_makers: dict[types.Type, Any]
-    savers: dict[int, Any]
-    handed: dict[int, Any]
-    apart: dict[tuple[types.Type, types.Type], Any]
-    alike: dict[tuple[types.Type, types.Type], Any]
-    detachers: dict[tuple[types.Type, int], Any]
-    copiers: dict[types.Type, Any]
+    saved: tuple[SavedArgument, ...]
+    apart: Any
+    alike: Any
+    detachers: tuple[tuple[types.Type, int, Any], ...]
+    copied: tuple[types.Type, ...]
     shared: tuple[SharedCheck, ...]
     another: Any
     objects: tuple[ObjectCheck, ...] = ()
@@ -177,7 +176,7 @@ class CompiledRule:
         """
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
-        saved = [saver.signature.return_type for saver in self.savers.values()]
+        saved = [one.copy_type for one in self.saved]
         more = (*result, *saved, *(types.intp for _ in self.objects))
         return types.Tuple((tape, *more)) if more else tape
 

@@ -300,11 +300,11 @@ class _Source:
 
     def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
         scope = {
+            **{f"_{name}": each for name, each in vars(checks).items()},
             "_rule": callable_rule(rule, (), checked=True),
             "_function": _in_bounds(self.marked.function),
             "_RuleViolation": RuleViolation,
             "_AugmentedReturn": AugmentedReturn,
-            **{f"_{each}": getattr(checks, each) for each in checks.__all__},
         }
         return function_from("\n    ".join((head, *lines)), name, scope, module=__name__)
 

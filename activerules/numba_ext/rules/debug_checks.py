@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import (
     Active,
@@ -22,67 +22,10 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
     MixedDuplicated,
 )
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.checks import arrays_overlap
 from activerules.rules.written import function_from
-
-__all__ = [
-    "agrees",
-    "all_finite",
-    "along",
-    "close",
-    "completed",
-    "copy",
-    "cotangent",
-    "direction",
-    "entry",
-    "fits",
-    "is_zero_like",
-    "its_shadow",
-    "moved",
-    "paired",
-    "poisoned",
-    "shadow",
-    "share",
-    "size",
-    "tangent",
-    "unless_changed",
-    "value",
-]
-
-
-def _compiled_only(name: str, meaning: str) -> Callable[..., Any]:
-    def function(*_: Any) -> Any:
-        raise NotImplementedError(f"{name} is there in compiled rules only")
-
-    function.__name__ = name
-    function.__doc__ = meaning
-    return function
-
-
-agrees = _compiled_only("agrees", "Whether two values are the same up to a relative tolerance.")
-all_finite = _compiled_only("all_finite", "Whether no float in a value is NaN or infinite.")
-along = _compiled_only("along", "The derivative with respect to an argument along its direction.")
-close = _compiled_only("close", "Whether two directional derivatives agree within their errors.")
-completed = _compiled_only("completed", "A value with None entries taken from another value.")
-copy = _compiled_only("copy", "A copy of a value, to which nothing else refers.")
-cotangent = _compiled_only("cotangent", "The cotangent of a result.")
-direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
-entry = _compiled_only(
-    "entry", "The derivative with respect to an argument: what is returned, or its shadow."
-)
-fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
-is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
-its_shadow = _compiled_only("its_shadow", "The shadow of an argument itself; None if it has none.")
-moved = _compiled_only("moved", "A value moved along a direction.")
-paired = _compiled_only("paired", "A cotangent times a difference of values.")
-poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not what it was.")
-shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
-share = _compiled_only("share", "Whether arrays in two values share memory.")
-size = _compiled_only("size", "A bound of `along`, without cancellation.")
-tangent = _compiled_only("tangent", "A copy of the tangent of an argument in a lane; None: Const.")
-unless_changed = _compiled_only("unless_changed", "Arrays, those NaN that are not as they were.")
-value = _compiled_only("value", "A copy of the result that a reverse is given; None if it is not.")
 
 
 def _is_inexact(found: Any) -> bool:
@@ -103,7 +46,7 @@ def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
     body = f" {joined} ".join(items)
     if joined == "make":
         body = f"{'_make' if made_by is not None else ''}({', '.join(items)},)"
-    names = {"_make": made_by, **{name: globals()[name] for name in __all__}}
+    names = {**globals(), "_make": made_by}
     source = f"def of_tuple({parameters}):\n    return {body}\n"
     return function_from(source, "of_tuple", names, module=__name__)
 
@@ -114,8 +57,9 @@ def _is_items(*found: Any) -> bool:
     return len(counts) == 1 and counts != {0}
 
 
-@overload(copy)
-def _copy(x):
+@chosen_by_types
+def copy(x):
+    """A copy of a value, to which nothing else refers."""
     if isinstance(x, types.Array | types.List | types.ListType):
         return lambda x: x.copy()
     if _is_items(x):
@@ -126,29 +70,33 @@ def _copy(x):
 _SHADOWED = (Duplicated, MixedDuplicated)
 
 
-@overload(value)
-def _value(dret):
+@chosen_by_types
+def value(dret):
+    """A copy of the result that a reverse is given; None if it is not."""
     if dret.kind in _SHADOWED:
         return lambda dret: copy(dret.val)
     return lambda dret: None
 
 
-@overload(shadow)
-def _shadow(x):
+@chosen_by_types
+def shadow(x):
+    """A copy of the shadow of an argument; None if it has none."""
     if x.kind in _SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
         return lambda x: copy(x.dval)
     return lambda x: None
 
 
-@overload(its_shadow)
-def _its_shadow(x):
+@chosen_by_types
+def its_shadow(x):
+    """The shadow of an argument itself; None if it has none."""
     if x.kind in _SHADOWED:
         return lambda x: x.dval
     return lambda x: None
 
 
-@overload(share)
-def _share(x, y):
+@chosen_by_types
+def share(x, y):
+    """Whether arrays in two values share memory."""
     if _is_items(x):
         return _by_items("x, y", "share(x[{i}], y)", "or", x)
     if _is_items(y):
@@ -167,8 +115,9 @@ def _share_items(x, y):
     return False
 
 
-@overload(cotangent)
-def _cotangent(dret):
+@chosen_by_types
+def cotangent(dret):
+    """The cotangent of a result."""
     if dret.kind in _SHADOWED:
         return lambda dret: dret.dval
     if dret.kind is Active:
@@ -176,8 +125,9 @@ def _cotangent(dret):
     return lambda dret: None
 
 
-@overload(agrees)
-def _agrees(x, y, tolerance):
+@chosen_by_types
+def agrees(x, y, tolerance):
+    """Whether two values are the same up to a relative tolerance."""
     if isinstance(x, types.Array) and isinstance(y, types.Array):
         return _agree_arrays
     if _is_items(x, y):
@@ -215,8 +165,9 @@ def _agree_numbers(x, y, tolerance):
     return x == y or abs(x - y) <= tolerance * (1.0 + abs(y))
 
 
-@overload(is_zero_like)
-def _is_zero_like(shadow, primal):
+@chosen_by_types
+def is_zero_like(shadow, primal):
+    """Whether a shadow is zeros in the shape of a primal."""
     if _is_items(shadow, primal):
         return _by_items("shadow, primal", "is_zero_like(shadow[{i}], primal[{i}])", "and", shadow)
     if not isinstance(shadow, types.Array) or not isinstance(primal, types.Array):
@@ -233,8 +184,9 @@ def _is_zero_like(shadow, primal):
     return of_arrays
 
 
-@overload(all_finite)
-def _all_finite(x):
+@chosen_by_types
+def all_finite(x):
+    """Whether no float in a value is NaN or infinite."""
     if isinstance(x, types.Array) and _is_inexact(x.dtype):
 
         def of_array(x):
@@ -251,8 +203,9 @@ def _all_finite(x):
     return lambda x: True
 
 
-@overload(poisoned)
-def _poisoned(x, after):
+@chosen_by_types
+def poisoned(x, after):
+    """An argument, its value NaN if it is not what it was."""
     if x.kind is Duplicated:
         return lambda x, after: Duplicated(unless_changed(x.val, after), x.dval)
     if x.kind is MixedDuplicated:
@@ -260,8 +213,9 @@ def _poisoned(x, after):
     return lambda x, after: x
 
 
-@overload(unless_changed)
-def _unless_changed(x, after):
+@chosen_by_types
+def unless_changed(x, after):
+    """Arrays, those NaN that are not as they were."""
     if _is_items(x, after):
         return _by_items("x, after", "unless_changed(x[{i}], after[{i}])", "make", x)
     if not (_is_inexact_array(x) and x.layout == "C" and x.mutable and x.aligned):
@@ -273,8 +227,9 @@ def _unless_changed(x, after):
     return of_array
 
 
-@overload(entry)
-def _entry(returned, index, x, whole):
+@chosen_by_types
+def entry(returned, index, x, whole):
+    """The derivative with respect to an argument: what is returned, or its shadow."""
     if x.kind is Duplicated:
         return lambda returned, index, x, whole: x.dval
     if x.kind is MixedDuplicated and isinstance(whole, types.NoneType):
@@ -288,8 +243,9 @@ def _entry(returned, index, x, whole):
     return lambda returned, index, x, whole: returned
 
 
-@overload(completed)
-def _completed(x, other):
+@chosen_by_types
+def completed(x, other):
+    """A value with None entries taken from another value."""
     if isinstance(x, types.NoneType):
         return lambda x, other: other
     if _is_items(x, other):
@@ -302,8 +258,9 @@ def _wave(index):
     return math.sin(12.9898 * (index + 1.0))
 
 
-@overload(direction)
-def _direction(x, value, seed):
+@chosen_by_types
+def direction(x, value, seed):
+    """A direction to move an argument in; None if Const."""
     if isinstance(x, AnnotationType) and x.kind not in (Active, *_SHADOWED):
         return lambda x, value, seed: None
     if _is_inexact_array(value):
@@ -328,8 +285,9 @@ def _direction(x, value, seed):
     return lambda x, value, seed: None
 
 
-@overload(moved)
-def _moved(value, along_it, step):
+@chosen_by_types
+def moved(value, along_it, step):
+    """A value moved along a direction."""
     if isinstance(along_it, types.NoneType):
         return lambda value, along_it, step: copy(value)
     if isinstance(value, types.Array):
@@ -347,8 +305,9 @@ def _moved(value, along_it, step):
     return lambda value, along_it, step: value + step * along_it
 
 
-@overload(paired)
-def _paired(bar, plus, minus):
+@chosen_by_types
+def paired(bar, plus, minus):
+    """A cotangent times a difference of values."""
     if _is_inexact_array(bar) and isinstance(plus, types.Array):
 
         def of_arrays(bar, plus, minus):
@@ -366,7 +325,17 @@ def _paired(bar, plus, minus):
     return lambda bar, plus, minus: 0.0
 
 
-def _summed(name: str, term: Callable[[Any, Any], Any]) -> Any:
+@register_jitable
+def _product(bar, along_it):
+    return (np.conj(bar) * along_it).real
+
+
+@register_jitable
+def _absolute_product(bar, along_it):
+    return abs(bar * along_it)
+
+
+def _summed(name: str, meaning: str, term: Callable[[Any, Any], Any]) -> Any:
     def of(bar, along_it):
         if isinstance(bar, types.NoneType) or isinstance(along_it, types.NoneType):
             return lambda bar, along_it: 0.0
@@ -383,39 +352,31 @@ def _summed(name: str, term: Callable[[Any, Any], Any]) -> Any:
             return _by_items("bar, along_it", f"{name}(bar[{{i}}], along_it[{{i}}])", "+", bar)
         return lambda bar, along_it: term(bar, along_it)
 
-    return of
+    of.__name__, of.__doc__ = name, meaning
+    return chosen_by_types(of)
+
+
+along = _summed(
+    "along", "The derivative with respect to an argument along its direction.", _product
+)
+size = _summed("size", "A bound of `along`, without cancellation.", _absolute_product)
 
 
 @register_jitable
-def _product(bar, along_it):
-    return (np.conj(bar) * along_it).real
-
-
-@register_jitable
-def _absolute_product(bar, along_it):
-    return abs(bar * along_it)
-
-
-overload(along)(_summed("along", _product))
-overload(size)(_summed("size", _absolute_product))
-
-
-@overload(close)
-def _close(coarse, fine, out, tolerance):
-    def of_floats(coarse, fine, out, tolerance):
-        if not (np.isfinite(coarse) and np.isfinite(fine) and np.isfinite(out)):
-            return True
-        best = (4.0 * fine - coarse) / 3.0
-        return abs(best - out) <= tolerance + 10.0 * abs(fine - coarse)
-
-    return of_floats
+def close(coarse, fine, out, tolerance):
+    """Whether two directional derivatives agree within their errors."""
+    if not (np.isfinite(coarse) and np.isfinite(fine) and np.isfinite(out)):
+        return True
+    best = (4.0 * fine - coarse) / 3.0
+    return abs(best - out) <= tolerance + 10.0 * abs(fine - coarse)
 
 
 # --- forward mode ---
 
 
-@overload(tangent)
-def _tangent(x, lane):
+@chosen_by_types
+def tangent(x, lane):
+    """A copy of the tangent of an argument in a lane; None: Const."""
     if x.kind in (BatchDuplicated, BatchDuplicatedNoNeed):
         return lambda x, lane: copy(x.dval[lane])
     if x.kind in (Duplicated, DuplicatedNoNeed):
@@ -423,8 +384,9 @@ def _tangent(x, lane):
     return lambda x, lane: None
 
 
-@overload(fits)
-def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
+@chosen_by_types
+def fits(plus, minus, plus_half, minus_half, found, step, tolerance):
+    """Whether a tangent is what finite differences of a value say."""
     if _is_inexact_array(found):
 
         def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):

@@ -28,8 +28,8 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import cpu_context, uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.rules.caller import RuleCaller, link_helpers
-from activerules.numba_ext.rules.checks import copy_of, make_zero_of, owned, restore
+from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.checks import copy_of, owned, restore
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
     RuleArgument,
@@ -38,10 +38,10 @@ from activerules.numba_ext.rules.compiled import (
     types_of,
 )
 from activerules.numba_ext.rules.functions import callable_rule, compile_function
+from activerules.numba_ext.rules.objects import object_checks
 from activerules.numba_ext.rules.typing import (
-    alias_checks,
-    alike_checks,
-    checks_of_objects,
+    alias_check,
+    alike_check,
     converts,
     cpu_typing_context,
     parameters_of,
@@ -65,8 +65,8 @@ class CompiledForwardRule:
 
     compiled         compile result of (config, ret, *annotations)
     primal, tangent  their paths in what it returns; None: not there, and not requested
-    copies           compile results of `copy_of`, by the type of the value
-    apart, alike     compile results of `checks.apart` and `alike`, by types
+    apart, alike     functions that check a returned array (see `checks`), if they are needed
+    target           the one that the rule is compiled for
     """
 
     marked: MarkedCall
@@ -78,13 +78,11 @@ class CompiledForwardRule:
     compiled: Any
     primal: ResultPath
     tangent: ResultPath
-    zero_makers: dict[types.Type, Any]
-    copies: dict[types.Type, Any]
-    restorers: dict[types.Type, Any]
-    apart: dict[tuple[types.Type, types.Type], Any]
-    alike: dict[tuple[types.Type, types.Type], Any]
+    apart: Any
+    alike: Any
     shared: tuple[SharedCheck, ...]
     objects: tuple[ObjectCheck, ...]
+    target: str
 
 
 def compile_forward_rule(
@@ -101,7 +99,7 @@ def compile_forward_rule(
     `written` says which arguments the function may write into. `target` is that of the CPU, or the
     AD target for code that is differentiated again.
     """
-    compile_one = compile_function if target == "cpu" else _compile_source
+    is_cpu = target == "cpu"
     width = 1 if chosen.looped else request.width
     config = ConfigType(
         RuleConfig(
@@ -120,10 +118,13 @@ def compile_forward_rule(
         arguments = rule_arguments(marked, chosen, request, width)
         parameters = parameters_of(marked, chosen, width)
         annotations = tuple(parameter.annotation for parameter in parameters)
-        compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
+        types_ = (config, marker, *annotations)
+        compiled = (
+            compile_function(chosen.function, types_, chosen)
+            if is_cpu
+            else _compile_source(chosen.function, types_)
+        )
         primal, tangent = _paths(compiled, marked, chosen, request)
-        scratch = {a.value_type for a in arguments if a.needs_scratch}
-        restored = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
         return CompiledForwardRule(
             marked=marked,
             request=request,
@@ -134,22 +135,18 @@ def compile_forward_rule(
             compiled=compiled,
             primal=primal,
             tangent=tangent,
-            zero_makers={t: compile_one(make_zero_of, (t,), chosen) for t in scratch},
-            copies={t: compile_one(copy_of, (t,), chosen) for t in restored},
-            restorers={
-                t: compile_one(restore, (t, owned(t)), chosen) for t in restored if not is_object(t)
-            },
-            apart={} if noalias else alias_checks(marked, arguments),
-            alike=alike_checks(marked, chosen.result) if target == "cpu" else {},
+            apart=None if noalias else alias_check(marked),
+            alike=alike_check(marked, chosen.result) if is_cpu else None,
             shared=shared_checks(marked, arguments, () if chosen.looped else written),
-            objects=checks_of_objects(marked, arguments) if target == "cpu" else (),
+            objects=object_checks(marked, arguments) if is_cpu else (),
+            target=target,
         )
 
 
 _callable_rules: dict[Any, Any] = {}
 
 
-def _compile_source(function: Any, args: tuple[types.Type, ...], chosen: ForwardRule) -> Any:
+def _compile_source(function: Any, args: tuple[types.Type, ...]) -> Any:
     """The compile result of a function of a rule for the AD target of the session that compiles."""
     if function not in _callable_rules:
         _callable_rules[function] = callable_rule(function)
@@ -215,10 +212,10 @@ def _filled(
     context: Context, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
 ) -> Any:
     module = library.create_ir_module(symbol)
-    _Forward(context, module, rule, symbol, written).build()
+    forward = _Forward(context, module, rule, symbol, written)
+    forward.build()
+    forward.link_called(library)
     library.add_ir_module(module)
-    helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart, rule.alike)
-    link_helpers(library, (rule.compiled,), helpers, rule.shared, rule.objects)
     library.finalize()
     return library
 
@@ -239,7 +236,6 @@ class _Forward(RuleCaller):
         super().__init__(
             context, module, name, rule.marked, rule.arguments, leading, width, rule.parameters
         )
-        self.zero_makers = rule.zero_makers
         self.others: list[tuple[Any, types.Type]] = []
         self.result: list[tuple[Any, types.Type]] = []
         self.restored = [
@@ -247,6 +243,13 @@ class _Forward(RuleCaller):
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
             if may_write and _is_restored(argument, rule.looped)
         ]
+
+    def helper(self, function: Any, *args: types.Type) -> Any:
+        """As for a pair, for the target of the rule."""
+        if self.rule.target == "cpu":
+            return super().helper(function, *args)
+        with target_override(self.rule.target), uninherited_flags():
+            return _compile_source(function, args)
 
     def build(self) -> None:
         if not self.rule.looped:
@@ -258,7 +261,7 @@ class _Forward(RuleCaller):
     def _loop(self) -> None:
         """Run a rule of width 1 once per lane (F2)."""
         arrays = [(i, t) for i, t in self.restored if not is_object(t)]
-        saved = [(i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in arrays]
+        saved = [(i, t, self.call(self.helper(copy_of, t), [self.primals[i]])) for i, t in arrays]
         self.scratch += [(owned(t), copy) for _, t, copy in saved]
         objects = [(i, t) for i, t in self.restored if is_object(t)]
         lanes = range(self.rule.request.width)
@@ -266,7 +269,7 @@ class _Forward(RuleCaller):
         for lane in lanes:
             if lane > 0:
                 for i, t, copy in saved:
-                    self.call(self.rule.restorers[t], [self.primals[i], copy])
+                    self.call(self.helper(restore, t, owned(t)), [self.primals[i], copy])
                 for (i, _), copy in zip(objects, copies[lane - 1], strict=True):
                     self.primals[i] = copy
             self.shadows = iter(self.lanes[lane])
@@ -274,7 +277,7 @@ class _Forward(RuleCaller):
 
     def _copy_of_object(self, index: int, found: types.Type) -> Any:
         """A copy of an object, for the run of another lane than the first."""
-        return self.made_for(found, self.rule.copies[found], [self.primals[index]])
+        return self.made_for(found, self.helper(copy_of, found), [self.primals[index]])
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]

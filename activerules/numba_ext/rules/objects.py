@@ -2,7 +2,7 @@
 their pointers lead to.
 
 Needs       the arguments of a marked call
-Gives       `object_checks`: the compiled checks around every call of a rule with objects;
+Gives       `object_checks`: the checks around every call of a rule with objects;
             `copied` and `overlap` of `checks`, for objects
 Invariants  O1  an object consists of the same memory blocks before and after a rule runs, and in
                 both halves: its pointers are unchanged, and those of its shadow lead to the
@@ -220,33 +220,19 @@ def unchanged(primal: str, shadow: str, later: str) -> Callable[[Any, Any, Any],
     return check
 
 
-def object_checks(
-    marked: MarkedCall,
-    arguments: Sequence[RuleArgument],
-    compile_function: Callable[[Any, tuple[types.Type, ...]], Any],
-) -> tuple[ObjectCheck, ...]:
+def object_checks(marked: MarkedCall, arguments: Sequence[RuleArgument]) -> tuple[ObjectCheck, ...]:
     """The checks of each object that is passed to a rule."""
     checks: list[ObjectCheck] = []
     for i, argument in enumerate(arguments):
-        found = argument.value_type
-        if not is_object(found):
-            continue
-        what = f"of `{argument.name}`, an argument of {marked.name}"
-        unequal = unchanged(
-            f"a rule replaces an array or object {what}, or its length",
-            f"a rule replaces an array or object in the shadow {what}, or its length; "
-            "write into its arrays: d.w[:] = g or d.w += g",
-            f"an array or object {what}, which has a rule, was replaced after the call, or its "
-            "length changed: where its shadow was is not known any more; pass a copy of the "
-            "object, or the arrays in it",
-        )
-        checks.append(
-            ObjectCheck(
-                index=i,
-                identity=compile_function(identity_of, (found,)),
-                retain_shadow=compile_function(retain_shadow, (found,)),
-                release_shadow=compile_function(release_shadow, (found, types.intp)),
-                unchanged=compile_function(unequal, (types.intp, types.intp, types.intp)),
+        if is_object(argument.value_type):
+            what = f"of `{argument.name}`, an argument of {marked.name}"
+            unequal = unchanged(
+                f"a rule replaces an array or object {what}, or its length",
+                f"a rule replaces an array or object in the shadow {what}, or its length; "
+                "write into its arrays: d.w[:] = g or d.w += g",
+                f"an array or object {what}, which has a rule, was replaced after the call, or its "
+                "length changed: where its shadow was is not known any more; pass a copy of the "
+                "object, or the arrays in it",
             )
-        )
+            checks.append(ObjectCheck(i, unequal))
     return tuple(checks)

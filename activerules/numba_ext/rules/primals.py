@@ -38,7 +38,7 @@ class Primals:
     def symbol(self, marked: MarkedCall, *, is_new: bool) -> str:
         """The symbol to call; `is_new` says that a returned array is known to be new memory."""
         if is_new or not _may_share(marked):
-            self._makers[marked.cpu_symbol] = lambda: marked.cpu_library
+            self._makers[marked.cpu_symbol] = lambda: marked.library
             return marked.cpu_symbol
         symbol = stem_of(marked) + ".checked"
         self._makers[symbol] = partial(_checking, marked, symbol)

@@ -13,39 +13,37 @@ import itertools
 import linecache
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 from numba.core import types
 from numba.core.registry import cpu_target
-from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import ConfigType
-from activerules.numba_ext.codegen.unlinked import uninherited_flags
+from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
 from activerules.numba_ext.rules.checks import (
     alike,
     apart,
+    copy_alone,
     copy_in_place,
     copy_of,
     kept_if_shared,
     laid_as,
     make_zero_of,
-    own_leaf,
     unwritten,
 )
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
-    ObjectCheck,
     RuleArgument,
     RuleParameter,
+    SavedArgument,
     SharedCheck,
     annotation_type,
     has_active,
-    shadow_arrays,
     types_of,
 )
 from activerules.numba_ext.rules.functions import (
@@ -93,12 +91,10 @@ def compile_rule(
     written  which arguments the function itself may write into
     noalias  whether its result is promised to be new memory
     """
-    with ExitStack() as stack:
-        stack.enter_context(target_override("cpu"))
-        stack.enter_context(uninherited_flags())
+    with compiling_for_cpu():
         typing_context = cpu_typing_context()
         wholes = wholes_of(marked)
-        saved = {i for k in pair.saves for i in wholes[k].parts}
+        read = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
         needs_primal = request.needs_primal or pair.result is Const  # `dret` contains it then
@@ -120,14 +116,8 @@ def compile_rule(
         augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
-        checks = {} if noalias else alias_checks(marked, arguments)
-        savers = {
-            i: compile_function(copy_of, (a.value_type,), pair)
-            for i, a in enumerate(arguments)
-            if i in saved
-            and (request.overwritten[i] or written[i])
-            and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
-        }
+        others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
+        others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
         return CompiledRule(
             marked=marked,
             config=config,
@@ -139,44 +129,39 @@ def compile_rule(
             augmented=augmented,
             reverse=reverse,
             derivatives=_derivative_paths(reverse, arguments, parameters, pair),
-            zero_makers={
-                a.value_type: compile_function(make_zero_of, (a.value_type,), pair)
-                for a in arguments
-                if a.needs_scratch
-            },
-            savers=savers,
-            handed={
-                i: made
-                for i, saver in savers.items()
-                if (made := _handed(arguments[i], saver, written[i], pair)) is not None
-            },
-            apart=checks,
-            alike=alike_checks(marked, pair.result),
-            detachers=_detachers(tape, marked, arguments, request, pair),
-            copiers={
-                t: compile_function(own_leaf, (t, shadow_arrays(arguments)), pair) for t in copied
-            },
+            saved=tuple(
+                SavedArgument(
+                    index=i,
+                    copy=compile_function(copy_of, (a.value_type,), pair),
+                    given=_given(a, written[i]),
+                )
+                for i, a in enumerate(arguments)
+                if i in read
+                and (request.overwritten[i] or written[i])
+                and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
+            ),
+            apart=None if noalias else alias_check(marked),
+            alike=alike_check(marked, pair.result),
+            detachers=tuple(detachers_of(tape, others, pair)),
+            copied=copied,
             shared=shared_checks(marked, arguments, written),
             another=_another(marked, pair, request),
-            objects=checks_of_objects(marked, arguments),
+            objects=object_checks(marked, arguments),
         )
 
 
-def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -> Any:
+def _given(argument: RuleArgument, written: bool) -> Any:
     """The function from a saved copy to the argument of the reverse; None if that is the copy.
 
     The reverse may run again with the same copy, so it must not write into that.
     """
-    found, kept = argument.value_type, saver.signature.return_type
+    found: Any = argument.value_type
     if is_object(found):
-        return compile_function(copy_of, (kept,), pair) if written else None
-    types_ = (kept, found)
+        return copy_alone if written else None
     if written:
-        return compile_function(copy_in_place, types_, pair)
+        return copy_in_place
     has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
-    if has_shadow and isinstance(found, types.Array) and found.layout == "A":
-        return compile_function(laid_as, types_, pair)
-    return None
+    return laid_as if has_shadow and found.layout == "A" else None
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
@@ -190,44 +175,13 @@ def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
     return compile_function(copy_of if is_plain else make_zero_of, (made,), pair)
 
 
-def checks_of_objects(
-    marked: MarkedCall, arguments: Sequence[RuleArgument]
-) -> tuple[ObjectCheck, ...]:
-    """The checks of the arguments that are objects."""
-    return object_checks(
-        marked, arguments, lambda function, args: compile_function(function, args, marked)
-    )
-
-
-def alike_checks(
-    marked: MarkedCall, result: type[Annotation]
-) -> dict[tuple[types.Type, types.Type], Any]:
-    """Compile results of `checks.alike` for a returned array and its shadow."""
+def alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
+    """The check of a returned array and its shadow; None if the result has no shadow."""
     if result in (Const, Active):
-        return {}
-    message = f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
-    return {
-        (found, found): compile_function(alike(message), (found, found), marked)
-        for found in array_types(marked.result_type)
-    }
-
-
-def _detachers(
-    tape: types.Type,
-    marked: MarkedCall,
-    arguments: Sequence[RuleArgument],
-    request: RuleRequest,
-    pair: RulePair,
-) -> dict[tuple[types.Type, int], Any]:
-    """The functions that copy leaves of a tape if the program may write to them before the reverse
-    reads it; by the leaf's type, and the position of an argument or key of a leaf of the result.
-    """
-    others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
-    others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
-    return {
-        (leaf, i): compile_function(function, (leaf, others[i]), pair)
-        for leaf, i, function in detachers_of(tape, others, pair)
-    }
+        return None
+    return alike(
+        f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
+    )
 
 
 def shared_checks(
@@ -260,9 +214,7 @@ def shared_checks(
             )
         elif not _is_array(second):
             after = unwritten(message.format("arguments"))
-        keep = compile_function(before, (first, second), marked)
-        check = compile_function(after, (first, keep.signature.return_type), marked)
-        found.append(SharedCheck((i, j), keep, check))
+        found.append(SharedCheck((i, j), before, after))
     return tuple(found)
 
 
@@ -270,26 +222,14 @@ def _is_array(found: types.Type) -> bool:
     return isinstance(found, types.Array) and found.ndim > 0
 
 
-def alias_checks(
-    marked: MarkedCall, arguments: Sequence[RuleArgument]
-) -> dict[tuple[types.Type, types.Type], Any]:
-    """Compile results of `checks.apart` for a returned array and each array it may share memory
-    with, by their types.
-    """
-    arrays = array_types(marked.result_type)
-    results = dict.fromkeys(arrays)
-    more = "or with its own shadow" if len(arrays) == 1 else "with another array, or with a shadow"
-    message = (
+def alias_check(marked: MarkedCall) -> Any:
+    """The check that a returned array shares no memory with an argument or another array."""
+    one = len(array_types(marked.result_type)) == 1
+    more = "or with its own shadow" if one else "with another array, or with a shadow"
+    return apart(
         f"what {marked.name} or its rule returns shares memory with an argument, {more}; "
         "return a copy"
     )
-    others = {*results, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
-    return {
-        (returned, other): compile_function(apart(message), (returned, other), marked)
-        for returned in results
-        for other in others
-        if isinstance(other, types.Array) or is_object(other)
-    }
 
 
 def cpu_typing_context() -> Any:
@@ -351,10 +291,7 @@ def checked_primal(marked: MarkedCall, symbol: str) -> Any:
         RuleArgument(name, found, found, "const", annotation_type(Const, found))
         for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
     ]
-    with ExitStack() as stack:
-        stack.enter_context(target_override("cpu"))
-        stack.enter_context(uninherited_flags())
-        return build_primal(marked, arguments, alias_checks(marked, arguments), symbol)
+    return build_primal(marked, arguments, alias_check(marked), symbol)
 
 
 def _compile_reverse(

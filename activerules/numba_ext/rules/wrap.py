@@ -29,11 +29,13 @@ from activerules.annotations.activity import Active, Const
 from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.rules.caller import POINTER, RuleCaller, link_helpers
+from activerules.numba_ext.rules.caller import POINTER, RuleCaller
+from activerules.numba_ext.rules.checks import own_leaf
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
     RuleArgument,
     RuleParameter,
+    SavedArgument,
     Symbols,
     needs_drop,
     shadow_arrays,
@@ -57,59 +59,45 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     library = context.codegen().create_library(symbols.augmented)
     leave_to_caller(library)
     module = library.create_ir_module(symbols.augmented)
-    _Augmented(context, module, rule, symbols.augmented).build()
-    _ReverseHalf(context, module, rule, symbols.reverse).build()
+    halves: list[_Half] = [
+        _Augmented(context, module, rule, symbols.augmented),
+        _ReverseHalf(context, module, rule, symbols.reverse),
+    ]
+    if rule.another is not None:
+        halves.append(_Another(context, module, rule, symbols.another))
+    for half in halves:
+        half.build()
+        half.link_called(library)
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
-    if rule.another is not None:
-        _Another(context, module, symbols.another, rule.marked, (), _Another.leading).build(rule)
-        library.add_linking_library(rule.another.library)
     library.add_ir_module(module)
-    helpers = (
-        *(rule.zero_makers, rule.savers, rule.handed, rule.apart, rule.alike),
-        *(rule.detachers, rule.copiers),
-    )
-    link_helpers(library, (rule.augmented, rule.reverse), helpers, rule.shared, rule.objects)
     library.finalize()
     return library
 
 
 def build_primal(
-    marked: MarkedCall,
-    arguments: Sequence[RuleArgument],
-    apart: dict[tuple[types.Type, types.Type], Any],
-    symbol: str,
+    marked: MarkedCall, arguments: Sequence[RuleArgument], apart: Any, symbol: str
 ) -> Any:
     """Build the function itself with a check of its result, for calls that need no rule."""
     context = cpu_context()
     library = context.codegen().create_library(symbol)
     leave_to_caller(library)
     module = library.create_ir_module(symbol)
-    _PrimalOnly(context, module, symbol, marked, arguments, ("ret", "excinfo")).build(marked, apart)
+    primal = _PrimalOnly(context, module, symbol, marked, arguments, ("ret", "excinfo"))
+    primal.build(apart)
+    primal.link_called(library)
     library.add_ir_module(module)
-    for result in apart.values():
-        library.add_linking_library(result.library)
-    library.add_linking_library(marked.cpu_library)
     library.finalize()
     return library
 
 
 class _PrimalOnly(RuleCaller):
-    def build(self, marked: MarkedCall, apart: dict[tuple[types.Type, types.Type], Any]) -> None:
-        result = self.call(marked, self.primals)
+    def build(self, apart: Any) -> None:
+        result = self.call(self.marked, self.primals)
         self.pending.append((self.return_type, result))
         others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
         self.check_apart(apart, (result, self.return_type), others)
         self.store_result("ret", result, self.return_type)
-        self.finish()
-
-
-class _Another(RuleCaller):
-    leading = ("ret", "new", "excinfo")
-
-    def build(self, rule: CompiledRule) -> None:
-        shadow = self.call(rule.another, [self.load_result("ret")])
-        self.store_result("new", shadow, rule.another.signature.return_type)
         self.finish()
 
 
@@ -129,7 +117,20 @@ class _Half(RuleCaller):
             parameters=rule.parameters,
         )
         self.rule = rule
-        self.zero_makers = rule.zero_makers
+
+    def build(self) -> None:
+        """Emit the body."""
+        raise NotImplementedError
+
+
+class _Another(_Half):
+    leading = ("ret", "new", "excinfo")
+
+    def build(self) -> None:
+        another = self.rule.another
+        shadow = self.call(another, [self.load_result("ret")])
+        self.store_result("new", shadow, another.signature.return_type)
+        self.finish()
 
 
 class _Augmented(_Half):
@@ -143,14 +144,14 @@ class _Augmented(_Half):
         """
         fields = super().fields()
         if self.rule.augmented.fndesc.modname.startswith(_LIBRARY):
-            for i in {position for _, position in self.rule.detachers if position >= 0}:
+            for i in {position for _, position, _ in self.rule.detachers if position >= 0}:
                 fields[i][0] = self.without_owner(self.arguments[i].value_type, fields[i][0])
         return fields
 
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
-        saved = [self._saved(i, saver) for i, saver in rule.savers.items()]
+        saved = [self._copied_argument(one) for one in rule.saved]
         fields = self.fields()
         arguments = self.annotated(fields)
         kept = self.keep_shared(rule.shared)
@@ -184,9 +185,9 @@ class _Augmented(_Half):
         self._store_tape(tape)
         self.finish()
 
-    def _saved(self, index: int, saver: Any) -> Any:
-        copy = self.call(saver, [self.primals[index]])
-        self.pending.append((saver.signature.return_type, copy))
+    def _copied_argument(self, saved: SavedArgument) -> Any:
+        copy = self.call(saved.copy, [self.primals[saved.index]])
+        self.pending.append((saved.copy_type, copy))
         return copy
 
     def _keep_apart(
@@ -217,7 +218,7 @@ class _Augmented(_Half):
         tested = [
             self.may_meet((found, value), others[position])
             for found, value in leaves_in(self.builder, tape_type, tape)
-            for array, position in self.rule.detachers
+            for array, position, _ in self.rule.detachers
             if array == found
         ]
         pending, slot = list(self.pending), cgutils.alloca_once_value(self.builder, tape)
@@ -225,9 +226,11 @@ class _Augmented(_Half):
 
         def detached(em: Emit, leaf: Node, value: Value) -> Value:
             found = leaf.numba_type
-            for (array, position), detacher in self.rule.detachers.items():
+            for array, position, function in self.rule.detachers:
                 if array == found:
-                    new = self.call(detacher, [value, others[position][1]])
+                    other_type, other = others[position]
+                    detacher = self.helper(function, found, other_type)
+                    new = self.call(detacher, [value, other])
                     new = em.context.cast(em.builder, new, detacher.signature.return_type, found)
                     self.pending.append((found, new))
                     replaced.append((found, value))
@@ -279,18 +282,17 @@ class _ReverseHalf(_Half):
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         tape, dret, rest = self._tape_and_cotangent()
-        saved, known = rest[: len(rule.savers)], rest[len(rule.savers) :]
+        saved, known = rest[: len(rule.saved)], rest[len(rule.saved) :]
         for check, then in zip(rule.objects, known, strict=True):
             self.check_object(check, self.primals[check.index], then, 2)
-        for index, copy in zip(rule.savers, saved, strict=True):
-            found = rule.savers[index].signature.return_type
-            passed = self.arguments[index].value_type
-            if index in rule.handed:
-                made = rule.handed[index]
-                args = [copy, self.primals[index]][: len(made.signature.args)]
-                self.primals[index] = self.made_for(passed, made, args)
+        for one, copy in zip(rule.saved, saved, strict=True):
+            passed = self.arguments[one.index].value_type
+            if one.given is None:
+                self.primals[one.index] = self.as_passed(passed, copy, one.copy_type)
             else:
-                self.primals[index] = self.as_passed(passed, copy, found)
+                made = self.helper(one.given, one.copy_type, passed)
+                args = [copy, self.primals[one.index]]
+                self.primals[one.index] = self.made_for(passed, made, args)
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
@@ -318,15 +320,15 @@ class _ReverseHalf(_Half):
 
         def copied(em: Emit, leaf: Node, value: Value) -> Value:
             found = leaf.numba_type
-            if found not in self.rule.copiers:
+            if found not in self.rule.copied:
                 return value
-            copier = self.rule.copiers[found]
+            copier = self.helper(own_leaf, found, shadow_arrays(self.arguments))
             made = self.call(copier, [value, shadows])
             made = em.context.cast(em.builder, made, copier.signature.return_type, found)
             self.scratch.append((found, made))
             return made
 
-        if not self.rule.copiers:
+        if not self.rule.copied:
             return value
         return rebuild(self.emit, layout_of(found), (value,), copied)
 
@@ -349,7 +351,7 @@ class _ReverseHalf(_Half):
     def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
         rule = self.rule
         count = len(rule.result.fields) if rule.carries_result else 0
-        if not (count or rule.savers or rule.objects):
+        if not (count or rule.saved or rule.objects):
             return stored, [], []
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]

@@ -52,12 +52,12 @@ from activerules.numba_ext.target.marked_calls import (
     SYMBOL_PREFIX,
     FollowedCall,
     MarkedCall,
-    RuleView,
     compile_for_cpu,
     display_name,
 )
 from activerules.numba_ext.target.target import Session
 from activerules.rules.rule import location_of
+from activerules.rules.views import RuleView
 from activerules.rules.written import function_from
 from activerules.values.abi import AbiParameter, flatten
 

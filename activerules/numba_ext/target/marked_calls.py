@@ -27,7 +27,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numba
 from numba.core import cgutils, errors, types
@@ -53,6 +53,7 @@ from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
+from activerules.rules.views import RuleView
 from activerules.values.kinds import is_list_of_numbers, leaves_of
 from activerules.values.layout import layout_of
 
@@ -60,42 +61,6 @@ SYMBOL_PREFIX = "activerules.rule."
 
 NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
 """What Numba raises for a function it cannot compile; neither is a subclass of the other."""
-
-
-class RuleView(Protocol):
-    """What capture asks of a rule registry."""
-
-    @property
-    def epoch(self) -> int:
-        """A number that changes whenever the answer of `carries_rule` may have changed."""
-        ...
-
-    @property
-    def debug(self) -> Any:
-        """What debug mode checks, or None if it is off; turning it on or off changes the epoch."""
-        ...
-
-    def carries_rule(self, function: Callable[..., Any], /) -> bool:
-        """Whether calls of `function` may have to become marked calls."""
-        ...
-
-    def treatment(
-        self,
-        function: Callable[..., Any],
-        names: Sequence[str],
-        found: Sequence[Any],
-        /,
-        *,
-        returned: Any = None,
-    ) -> Treatment:
-        """How to treat a call with arguments of these names and Numba types; `returned` is the type
-        of its result, or None.
-        """
-        ...
-
-    def is_inactive_type(self, found: Any, /) -> bool:
-        """Whether values of a Numba type were declared to carry no derivative."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -107,7 +72,7 @@ class MarkedCall:
     argument_names  one per type in `signature.args`
     location        "file:line" of the first call in the captured code, "" before lowering
     cpu_symbol      the callable itself, compiled for the CPU with the same LLVM signature
-    cpu_library     the code library that defines `cpu_symbol`
+    library         the code library that defines `cpu_symbol`
     """
 
     symbol: str
@@ -117,7 +82,7 @@ class MarkedCall:
     argument_names: tuple[str, ...]
     location: str
     cpu_symbol: str
-    cpu_library: Any
+    library: Any
     fndesc: Any
 
     @property
@@ -154,7 +119,7 @@ class MarkedCall:
 
     def _compiled_function(self) -> Any:
         with global_compiler_lock:
-            module = self.cpu_library._get_module_for_linking()
+            module = self.library._get_module_for_linking()
         return module.get_function(self.cpu_symbol)
 
 
@@ -557,6 +522,6 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
         argument_names=tuple(pysig.parameters),
         location="",
         cpu_symbol=cpu_symbol,
-        cpu_library=result.library,
+        library=result.library,
         fndesc=result.fndesc,
     )

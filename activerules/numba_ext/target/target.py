@@ -93,7 +93,6 @@ from activerules.numba_ext.target.marked_calls import (
     CallTable,
     MarkedCall,
     RuleFunction,
-    RuleView,
 )
 from activerules.numba_ext.target.methods import (
     Method,
@@ -104,6 +103,7 @@ from activerules.numba_ext.target.methods import (
 )
 from activerules.numba_ext.target.operators import AugmentedOperator, plain_operator
 from activerules.numba_ext.target.pipelines import ad_pipeline, compile_kernel, numbas_pipeline
+from activerules.rules.views import RuleView
 from activerules.values.tree_items import refuse_of_keys
 
 

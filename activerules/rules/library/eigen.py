@@ -18,11 +18,11 @@ statistically optimum beamforming" (vectors of length 1; that an entry is real i
 from __future__ import annotations
 
 import numpy as np
-from numba import complex64, complex128, float32, float64, njit
+from numba import njit
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import Const, Duplicated
 from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.linalg import Matrix, VectorResult
 from activerules.rules.library.matrices import (
     adjoint,
     columnwise_dot,
@@ -38,23 +38,6 @@ from activerules.rules.library.repeated import (
     vectors_of,
 )
 from activerules.rules.protocol import AugmentedReturn, accumulate
-
-VectorResult = (
-    Duplicated[float64[:]]
-    | Duplicated[float32[:]]
-    | Duplicated[complex128[:]]
-    | Duplicated[complex64[:]]
-)
-Matrix = (
-    Duplicated[float64[:, :]]
-    | Duplicated[float32[:, :]]
-    | Duplicated[complex128[:, :]]
-    | Duplicated[complex64[:, :]]
-    | Const[float64[:, :]]
-    | Const[float32[:, :]]
-    | Const[complex128[:, :]]
-    | Const[complex64[:, :]]
-)
 
 
 @njit

@@ -183,7 +183,7 @@ def test_marked_calls_of_functions_operators_and_ufuncs(program, argtypes, funct
     module = llvm.parse_assembly(captured.text)
     declaration = module.get_function(marked.symbol)
     assert declaration.is_declaration
-    primal = marked.cpu_library.get_function(marked.cpu_symbol)
+    primal = marked.library.get_function(marked.cpu_symbol)
     assert declaration.global_value_type == primal.global_value_type
     assert capture(program, argtypes, rules=NOTHING).marked == {}
 
@@ -314,6 +314,6 @@ def test_the_flags_of_the_program_do_not_reach_the_kept_function():
 
     captured = capture(program, (float64, float64), rules=Keeping(divide))
     marked = the_call(captured)
-    ir = marked.cpu_library.get_llvm_str()
+    ir = marked.library.get_llvm_str()
     assert "division by zero" in ir
     assert re.search(r"fdiv double", ir)
