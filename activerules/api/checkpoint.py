@@ -42,6 +42,7 @@ from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
 from activerules.rules.written import function_from
 from activerules.values.layout import layout_of
+from activerules.values.overwriting import overwrite
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -195,7 +196,7 @@ def _put(out, y):  # noqa: ARG001
     if isinstance(y, types.Array):
 
         def of_array(out, y):
-            out[...] = y
+            overwrite(out, y)
 
         return of_array
     if isinstance(y, types.Number):

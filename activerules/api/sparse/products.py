@@ -28,6 +28,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_comp
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import gradient_type
 from activerules.values.leaf_texts import LeafText, TupleTexts
+from activerules.values.overwriting import overwrite
 
 SEEDS = "x0"
 
@@ -196,7 +197,7 @@ def _form(
 def set_row(direction, seeds, k):
     """Fill an array with a row of `seeds`; with zeros if there is no such row."""
     if k < seeds.shape[0]:
-        direction[...] = seeds[k].reshape(direction.shape)
+        overwrite(direction, seeds[k].reshape(direction.shape))
     else:
         direction[...] = 0.0
 
