@@ -32,7 +32,7 @@ from activerules.testing.numeric import (
     shifted,
 )
 from activerules.testing.reordering import may_reorder
-from activerules.testing.trees import contents, is_object
+from activerules.testing.trees import contents, is_object, shown
 
 # A comparison is meaningful only if finite differences resolve the derivative: RESOLUTION bounds
 # their estimated error, FLOOR is the error that rounding may add in a long program; both relative.
@@ -221,7 +221,7 @@ class Check:
                 f"derivative of argument {i} along a random direction",
                 f"{one.found:.12g}",
                 f"finite differences {one.expected:.12g} ± {one.error:.1e}",
-                f"direction {one.direction}",
+                f"direction {shown(one.direction)}",
             )
 
     def precision(self) -> np.dtype:
@@ -242,7 +242,7 @@ class Check:
         names = ", ".join(activity.__name__ for activity in self.activities)
         program = getattr(self.f, "__name__", str(self.f))
         return RuleCheckError(
-            f"{program}({names}): {what}: found {found}, expected {expected}", why=why
+            f"{program}({names}): {what}: found {shown(found)}, expected {shown(expected)}", why=why
         )
 
 

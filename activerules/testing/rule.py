@@ -75,7 +75,7 @@ from activerules.testing.situations import (
     require_known,
     result_kinds,
 )
-from activerules.testing.trees import is_object
+from activerules.testing.trees import is_object, shown
 
 __all__ = ["RuleCheck", "arg", "check_rule"]
 
@@ -528,7 +528,7 @@ class RuleCheck:
                 f"{found:.12g}",
                 f"finite differences {expected:.12g} ± {error:.1e}",
                 situation,
-                f"direction {self.directions[i]}",
+                f"direction {shown(self.directions[i])}",
             )
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
@@ -548,7 +548,7 @@ class RuleCheck:
     ) -> RuleCheckError:
         """The error, with the situation."""
         return RuleCheckError(
-            f"{self.name}: {what}: found {found}, expected {expected}",
+            f"{self.name}: {what}: found {shown(found)}, expected {shown(expected)}",
             where=[("in the situation", str(situation), "")],
             why=why,
         )

@@ -3,7 +3,7 @@
 Needs       a value
 Gives       `is_tree`, `entries`, `rebuilt`: for lists, dictionaries and dataclasses, whose tangents
             have None for parts without one; `is_object`, `contents`, `holding`, `rand_object`: the
-            same for Numba's objects, whose tangents are such objects
+            same for Numba's objects, whose tangents are such objects; `shown`: a value as text
 """
 
 from __future__ import annotations
@@ -16,6 +16,15 @@ import numpy as np
 
 from activerules.annotations.containers import is_dict, is_list
 from activerules.annotations.values import make_zero
+
+_LONGEST = 400
+
+
+def shown(x: Any) -> str:
+    """A value for an error: long arrays as NumPy summarises them, anything else cut off."""
+    with np.printoptions(threshold=12, edgeitems=3):
+        text = str(x)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def is_tree(x: Any) -> bool:

@@ -359,6 +359,20 @@ def test_scalar_rules_are_checked():
         check_rule(ratio, 1.2, -0.7, compiled=False)
 
 
+def test_long_arrays_are_summarised_in_an_error():
+    def reverse(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+        ar.accumulate(x, 2.0 * scale.val * dret.dval)
+        return np.sum(x.val * dret.dval), None
+
+    f = weighted("too_large")
+    ar.augmented_primal(f)(right_augmented)
+    ar.reverse(f)(reverse)
+    with pytest.raises(RuleCheckError) as caught:
+        check_rule(f, 0.7, np.linspace(1.0, 2.0, 900), compiled=False)
+    assert "..." in caught.value.why
+    assert len(str(caught.value)) < 1500
+
+
 # --- mutation, constants, what has no rule ---
 
 
