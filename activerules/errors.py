@@ -444,3 +444,14 @@ class MissingForwardWarning(ActiverulesWarning):
     `hvp`, a gradient of a gradient) differentiate the reverse rule instead. The warning is given
     once per function.
     """
+
+
+class MissingReverseWarning(ActiverulesWarning):
+    """Reverse mode differentiates the body of a function that has a forward rule but no reverse
+    rule. If the rule was written because differentiating the body is wrong (a loop that converges,
+    code with a limit), this gradient is wrong as well.
+
+    Write `@ar.augmented_primal(f)` and `@ar.reverse(f)`, or `rrule.register(f)`.
+    `ar.opt_out(f, mode="reverse")` declares that differentiating the body is right, and silences
+    the warning. The warning is given once per function.
+    """

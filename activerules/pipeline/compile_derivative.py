@@ -15,14 +15,14 @@ from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
 from activerules.pipeline.forward import derive_forward
 from activerules.pipeline.reverse import derive
 from activerules.pipeline.unserved_calls import warn_followed, warn_unserved
-from activerules.rules.views import FORWARD_VIEW, SECOND_VIEW
+from activerules.rules.views import FORWARD_VIEW, REVERSE_VIEW, SECOND_VIEW
 
 
 def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
     """The derivative of a function, ready to be linked and called; cached by spec.
 
     Warns of rules that are not used although data may bypass them (`UndeclaredDataWarning`), and of
-    reverse rules without a forward rule in forward mode (`MissingForwardWarning`).
+    functions with rules for the other mode only (`MissingForwardWarning`, `MissingReverseWarning`).
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
@@ -66,8 +66,9 @@ def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec
 
 
 def _reverse(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
-    found = derive(dispatcher, spec)
+    found = derive(dispatcher, spec, view=REVERSE_VIEW)
     warn_unserved(found.plan, found.module, found.captured.marked)
+    warn_followed(found.captured.followed)
     return found.gradient
 
 

@@ -3,7 +3,7 @@
 Needs       a finished plan, the marked calls of its capture
 Gives       `warn_unserved`: a warning per line with a call that no rule serves, although data may
             bypass the arguments of the function; `warn_followed`: a warning per function whose body
-            is differentiated in forward mode although it has a reverse pair; `warn_missed`: a
+            is differentiated in one mode although it has rules for the other; `warn_missed`: a
             warning per line with a call that a user's rule nearly serves
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 from activerules.errors import (
     ActiverulesWarning,
     MissingForwardWarning,
+    MissingReverseWarning,
     UndeclaredDataWarning,
     UnusedRuleWarning,
 )
@@ -26,7 +27,7 @@ from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
 from activerules.numba_ext.target.marked_calls import FollowedCall, MarkedCall
 from activerules.rules.registry import RULES
-from activerules.rules.views import WITHOUT_FORWARD
+from activerules.rules.views import WITHOUT_FORWARD, WITHOUT_REVERSE
 
 _warned: set[tuple[object, ...]] = set()
 
@@ -56,8 +57,8 @@ def warn_unserved(
 
 
 def warn_followed(followed: Iterable[FollowedCall]) -> None:
-    """Warn (`MissingForwardWarning`), once per function, if forward mode differentiates the body of
-    a function that has only a reverse pair.
+    """Warn (`MissingForwardWarning`, `MissingReverseWarning`), once per function, if a mode
+    differentiates the body of a function that has rules for the other one only.
     """
     for one in followed:
         if one.reason == WITHOUT_FORWARD:
@@ -67,6 +68,15 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
                 f"its body. Write the missing half, @ar.forward({one.name}), or say that the body "
                 f'is right: ar.opt_out({one.name}, mode="forward"). '
                 "Help: python -m activerules help MissingForwardWarning",
+                one.location,
+            )
+        elif one.reason == WITHOUT_REVERSE:
+            warn_once(
+                MissingReverseWarning,
+                f"{one.name} has a forward rule and no reverse pair: reverse mode differentiates "
+                f"its body. Write @ar.augmented_primal({one.name}) and @ar.reverse({one.name}), or "
+                f'say that the body is right: ar.opt_out({one.name}, mode="reverse"). '
+                "Help: python -m activerules help MissingReverseWarning",
                 one.location,
             )
 

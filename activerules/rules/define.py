@@ -179,16 +179,17 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
 
     `mode="forward"`, without a signature, is for a function with only a reverse pair: it declares
     that differentiating its body is correct in forward mode, and in second derivatives.
+    `mode="reverse"` is for one with only a forward rule.
     """
-    if mode not in ("both", "forward") or (mode == "forward" and signature):
+    if mode not in ("both", "forward", "reverse") or (mode != "both" and signature):
         raise RuleDefinitionError(
-            f"opt_out of {display_name(function)} takes annotations, or mode='forward'",
+            f"opt_out of {display_name(function)} takes annotations, or mode='forward', 'reverse'",
             why=f"mode is {mode!r}, and there are {len(signature)} annotations",
             instead=[f'opt_out({display_name(function)}, mode="forward")'],
         )
     library_first()
-    if mode == "forward":
-        RULES.follow_in_forward(function)
+    if mode == "forward" or mode == "reverse":
+        RULES.follow_in(mode, function)
         return
     require_function(function, "opt_out")
     location = "opt_out"

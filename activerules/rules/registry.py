@@ -70,7 +70,7 @@ class _Entry:
     noalias: bool = False
     refusal: str = ""
     opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
-    by_body: bool = False
+    by_body: set[Half] = field(default_factory=set[Half])  # modes in which its body is right
     recomputed: Rule | None = None
 
     @property
@@ -86,7 +86,7 @@ class _Entry:
         """All declarations as text, for the fingerprint."""
         name = display_name(self.function)
         stopped = sorted(map(str, self.inactive_arguments))
-        facts = (self.is_inactive, stopped, self.noalias, self.refusal, self.by_body)
+        facts = (self.is_inactive, stopped, self.noalias, self.refusal, sorted(self.by_body))
         out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
         rules = [written_rule(rule) for rule in self.all_rules()]
         return [f"{name} {facts} {out}", *rules]
@@ -452,16 +452,25 @@ class Registry:
         """Whether a function has a user's reverse pair and no forward rule, and its body was not
         declared right in forward mode.
         """
-        entry = self._entry(function)
-        if entry is None or entry.inactive or entry.refusal or entry.by_body:
-            return False
-        own = not entry.rules.get("forward") and self.is_of_user(function)
-        return own and bool(entry.rules.get("reverse"))
+        return self._lacks(function, "forward", "reverse")
 
-    def follow_in_forward(self, function: Any) -> None:
-        """Declare that differentiating the body of a function is right in forward mode."""
+    def lacks_reverse(self, function: object) -> bool:
+        """Whether a function has a user's forward rule and no reverse pair, and its body was not
+        declared right in reverse mode.
+        """
+        return self._lacks(function, "reverse", "forward")
+
+    def _lacks(self, function: object, mode: Half, other: Half) -> bool:
+        entry = self._entry(function)
+        if entry is None or entry.inactive or entry.refusal or mode in entry.by_body:
+            return False
+        own = not entry.rules.get(mode) and self.is_of_user(function)
+        return own and bool(entry.rules.get(other))
+
+    def follow_in(self, mode: Half, function: Any) -> None:
+        """Declare that differentiating the body of a function is right in a mode."""
         with self._lock:
-            self._entries.setdefault(_identity(function), _Entry(function)).by_body = True
+            self._entries.setdefault(_identity(function), _Entry(function)).by_body.add(mode)
             self._changed(function)
 
     def _rules_of(self, function: Any, which: Half, call: RuleQuery) -> list[Rule]:

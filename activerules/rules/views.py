@@ -1,8 +1,8 @@
 """Views of the registry for the modes and for reports: which calls are kept.
 
 Needs       a Registry
-Gives       `RuleView`: the type of what capture sees; `FORWARD_VIEW`, `SECOND_VIEW`: for forward
-            mode, and for forward mode in code that is differentiated again;
+Gives       `RuleView`: the type of what capture sees; `FORWARD_VIEW`, `REVERSE_VIEW`: for either
+            mode; `SECOND_VIEW`: for forward mode in code that is differentiated again;
             `ForwardReportView`, `ReverseReportView`: for reports
 Invariants  W1  a report sees more calls, and treats them as they are treated without it
 """
@@ -10,6 +10,7 @@ Invariants  W1  a report sees more calls, and treats them as they are treated wi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from activerules.rules.registry import RULES, Registry, Treatment
@@ -17,6 +18,9 @@ from activerules.rules.rule import Half, is_generic
 
 WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"
 """Why forward mode differentiates the body of a function that has rules."""
+
+WITHOUT_REVERSE = "it has a forward rule, and no reverse rule"
+"""Why reverse mode does."""
 
 
 class View:
@@ -130,8 +134,34 @@ class ReverseReportView(View):
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
             return super().treatment(function, names, found, returned=returned)
-        return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")
+        return Treatment(False, frozenset(), WITHOUT_REVERSE)
+
+
+class ReverseView(View):
+    """The registry in reverse mode: calls of users' functions with only a forward rule are noted,
+    for a warning, and their bodies differentiated.
+    """
+
+    def carries_rule(self, function: object) -> bool:
+        """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
+        no body, are not noted.
+        """
+        has_body = hasattr(function, "py_func") or is_generic(function)
+        lacking = has_body and self._registry.lacks_reverse(function)
+        return super().carries_rule(function) or lacking
+
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
+        """How a call is treated: by a rule, or by its body and why."""
+        treatment = super().treatment(function, names, found, returned=returned)
+        registry = self._registry
+        if treatment.kept or not registry.lacks_reverse(function):
+            return treatment
+        is_meant = registry.is_opted_out(function, found)
+        return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)
 
 
 FORWARD_VIEW = ForwardView(RULES)
 SECOND_VIEW = SecondView(RULES)
+REVERSE_VIEW = ReverseView(RULES)

@@ -1,4 +1,4 @@
-"""Calls that a user's rule nearly serves: a warning names the rule, and why it does not."""
+"""Calls that no rule of a user serves although one seems to: a warning says which, and why."""
 
 import linecache
 import warnings
@@ -142,3 +142,25 @@ def test_each_call_is_reported_where_it_is():
             ar.jvp(program, (1.0,), (1.0,))
         (location,) = [at for label, _, at in caught.value.where if label == "at the call"]
         assert location == f"{__file__}:{program.__code__.co_firstlineno + 1}"
+
+
+@njit
+def forward_only(x):
+    return x * x
+
+
+@ar.forward(forward_only)
+def _(config, ret: Duplicated, x: Duplicated):
+    return forward_only(x.val), 2.0 * x.val * x.dval
+
+
+def test_reverse_mode_of_a_function_with_a_forward_rule_alone():
+    @njit
+    def program(x):
+        return 3.0 * forward_only(x)
+
+    with pytest.warns(ar.MissingReverseWarning, match=r"forward_only has a forward rule and no"):
+        assert ar.grad(program)(2.0) == 12.0
+    ar.opt_out(forward_only, mode="reverse")
+    assert ar.grad(lambda x: forward_only(x))(2.0) == 4.0
+    assert ar.jvp(program, (2.0,), (1.0,)) == (12.0, 12.0)

@@ -85,6 +85,7 @@ QUESTIONS = {
     "is_of_user": lambda r, f: r.is_of_user(f),
     "rules_for": lambda r, f: r.rules_for(f),
     "lacks_forward": lambda r, f: r.lacks_forward(f),
+    "lacks_reverse": lambda r, f: r.lacks_reverse(f),
     "find_forward": lambda r, f: r.find_forward(f, [float64], float64, [Duplicated], Duplicated),
 }
 CHANGES = {
@@ -93,7 +94,7 @@ CHANGES = {
     "refuse": lambda r, f: r.refuse(f, "no"),
     "promise_noalias": lambda r, f: r.promise_noalias(f),
     "opt_out": lambda r, f: r.opt_out(f, None),
-    "follow_in_forward": lambda r, f: r.follow_in_forward(f),
+    "follow_in": lambda r, f: r.follow_in("forward", f),
 }
 
 

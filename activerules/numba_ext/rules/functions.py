@@ -17,6 +17,7 @@ from typing import Any
 import numba
 from numba.core import types
 
+from activerules.annotations.activity import Annotation
 from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
@@ -92,9 +93,18 @@ def compile_function(
         ) from error
 
 
+def _shown(found: types.Type) -> str:
+    """An argument of a rule's function; the activity of the result is passed as its class."""
+    marker: Any = getattr(found, "typing_key", None)
+    is_marker = isinstance(marker, type) and issubclass(marker, Annotation)
+    if is_marker:
+        return marker.__name__
+    return "config" if isinstance(found, ConfigType) else type_name(found)
+
+
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
     """The location of a function of a rule, as an entry of an error."""
     plain = getattr(function, "py_func", function)
-    annotated = ", ".join("config" if isinstance(a, ConfigType) else type_name(a) for a in args)
+    annotated = ", ".join(map(_shown, args))
     text = f"{plain.__name__}({annotated})" if args else plain.__name__
     return "in the rule", text, location_of(plain)
