@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -26,34 +26,63 @@ from activerules.annotations.activity import Annotation
 from activerules.annotations.containers import is_dict, is_list, is_tuple, like_tuple
 from activerules.errors import ActivityError
 
-LEAVES = frozenset({int, float, complex, bool, np.ndarray, np.float64, np.float32})
-"""Types of values that are as compiled code takes them, looked at first: a call of a gradient takes
-less than a microsecond.
+NUMBERS = frozenset({int, float, complex, bool, np.float64, np.float32, np.int64, type(None), str})
+"""Types of values without memory that another value could share. They and arrays are as compiled
+code takes them, and looked at first: a call of a gradient takes less than a microsecond.
 """
+LEAVES = NUMBERS | {np.ndarray}
+"""These and the type of arrays."""
+
+
+def are_flat(values: Collection[Any]) -> bool:
+    """Whether `flattened` returns each of the values as it is. Then `restored` returns what a
+    derivative returns for them as it is, too. An object of a dataclass is not flat.
+    """
+    return LEAVES.issuperset(map(type, values)) or all(map(_is_flat, values))
+
+
+def _is_flat(x: object) -> bool:
+    kind = type(x)
+    return (kind is tuple or _is_flat_class(kind)) and (not is_tuple(x) or are_flat(x))
+
+
+@cache
+def _is_flat_class(kind: Any) -> bool:
+    others = issubclass(kind, _NEVER_FLAT)
+    return not (others or is_dataclass(kind) or hasattr(kind, _ORIGIN))
+
+
+_NEVER_FLAT: Any = (dict, np.ma.MaskedArray)
 
 
 def flattened(x: Any) -> Any:
     """The value with each dictionary and object of a dataclass replaced by a named tuple.
 
-    Raises `ActivityError` for keys that are not strings, and for lists in such a value. An empty
-    dictionary is left as it is.
+    Raises `ActivityError` for keys that are not strings, for lists in such a value, and for masked
+    arrays. An empty dictionary is left as it is.
     """
-    if type(x) in LEAVES:
+    if _is_flat(x):
         return x
     if is_dict(x) and x:
-        return _named(_class_of_keys(_sorted_keys(x)), x)
+        kind = _class_of_keys(_sorted_keys(tuple(x)))
+        return _named(kind, [x[name] for name in getattr(kind, _ORIGIN)])
     if is_dataclass(x) and not isinstance(x, type | Annotation):
-        names = [field.name for field in fields(x)]
-        return _named(_class_of_dataclass(type(x)), {name: getattr(x, name) for name in names})
+        return _named(_class_of_dataclass(type(x)), [getattr(x, name) for name in _names(type(x))])
     if is_tuple(x):
         made = [flattened(item) for item in x]
         return x if _same(made, x) else like_tuple(type(x), made)
+    if isinstance(x, np.ma.MaskedArray):
+        # Numba refuses it at the first call only, and later takes it for an array
+        raise ActivityError(
+            "an argument is a masked array, for which Numba has no type",
+            instead=["x.filled(0.0), and the mask as an argument of its own"],
+        )
     return x
 
 
 def restored(x: Any) -> Any:
     """The inverse of `flattened`: named tuples become dictionaries and objects again."""
-    if not is_tuple(x):
+    if not is_tuple(x) or _is_flat(x):
         return x
     items = [restored(item) for item in x]
     origin: Any = getattr(type(x), _ORIGIN, None)
@@ -63,8 +92,8 @@ def restored(x: Any) -> Any:
         return dict(zip(origin, items, strict=True))
     # The class is not called: it may check or change its fields, which are a gradient here.
     made = object.__new__(origin)
-    for field, item in zip(fields(origin), items, strict=True):
-        object.__setattr__(made, field.name, item)
+    for name, item in zip(_names(origin), items, strict=True):
+        object.__setattr__(made, name, item)
     return made
 
 
@@ -88,8 +117,10 @@ def _same(made: Iterable[Any], old: Iterable[Any]) -> bool:
     return all(new is one for new, one in zip(made, old, strict=True))
 
 
-def _named(kind: Any, values: Mapping[str, Any]) -> Any:
-    for name, value in values.items():
+def _named(kind: Any, values: Sequence[Any]) -> Any:
+    if are_flat(values) and not any(map(is_list, values)):
+        return kind(*values)
+    for name, value in zip(_names_in(kind), values, strict=True):
         if is_list(value):
             raise ActivityError(
                 f"{name!r} of a parameter is a list",
@@ -97,20 +128,31 @@ def _named(kind: Any, values: Mapping[str, Any]) -> Any:
                 "tuples of these, and of such dictionaries and dataclasses",
                 instead=["a tuple, or an array"],
             )
-    order: Any = getattr(kind, _ORIGIN)
-    names = order if is_tuple(order) else values
-    return kind(*(flattened(values[name]) for name in names))
+    return kind(*map(flattened, values))
 
 
-def _sorted_keys(x: dict[Any, Any]) -> tuple[str, ...]:
-    for key in x:
+def _names_in(kind: Any) -> Sequence[str]:
+    """The keys, or the names of the fields, that a named tuple stands for."""
+    origin: Any = getattr(kind, _ORIGIN)
+    return origin if is_tuple(origin) else _names(origin)
+
+
+@cache
+def _names(origin: type) -> tuple[str, ...]:
+    """The names of the fields of a dataclass."""
+    return tuple(field.name for field in fields(origin))
+
+
+@cache
+def _sorted_keys(keys: tuple[Any, ...]) -> tuple[str, ...]:
+    for key in keys:
         if not isinstance(key, str):
             raise ActivityError(
                 f"a dictionary has the key {key!r}, which is not a string",
                 why="the keys of parameters are fixed when a derivative is compiled",
                 instead=["strings", "a tuple", "a numba.typed.Dict, whose keys are not fixed"],
             )
-    return tuple(sorted(x))
+    return tuple(sorted(keys))
 
 
 @cache
@@ -120,7 +162,7 @@ def _class_of_keys(keys: tuple[str, ...]) -> Any:
 
 @cache
 def _class_of_dataclass(origin: type) -> Any:
-    names = [field.name for field in fields(origin)]
+    names = _names(origin)
     path = origin.__module__, origin.__qualname__
     return _new_class(origin.__name__, names, origin, f"dataclass_{_coded(path)}")
 

@@ -17,13 +17,13 @@ from numba import TypingError, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
-from activerules.annotations.trees import LEAVES, flattened, restored
+from activerules.annotations.trees import are_flat, flattened, restored
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.intrinsics import give_compiled_form, gradient_form
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, MadeOnce
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
@@ -52,8 +52,18 @@ _DERIVATIVES = {
 }
 
 
-# One token for all functions made alike: `grad(f)(x)` may stand in a loop.
+# What functions made alike have in common, as `grad(f)(x)` may stand in a loop: a token by the
+# dispatcher, and by the function as it was given, where there are no options, all attributes.
 _tokens = MadeOnce()
+_attributes = LastMade()
+
+
+class _Token:
+    """The identity of functions made alike. `served` is the stub that served a call of one, after
+    the epoch of the rules that it was compiled with.
+    """
+
+    served: tuple[int, Any] = (-1, None)
 
 
 class DerivedFunction(Generic[P, R]):
@@ -70,6 +80,12 @@ class DerivedFunction(Generic[P, R]):
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
+        alike = not options and type(argnums) in (int, str, tuple)
+        key: Any = (type(self), repr(argnums), with_value) if alike else None
+        known = _attributes.find(function, key) if alike else None
+        if known is not None:
+            self.__dict__.update(known)
+            return
         require_known(options, self.own_options)
         self._maker = "value_and_grad" if with_value else self.kind
         _require_no_values(self._maker, function, argnums)
@@ -86,8 +102,10 @@ class DerivedFunction(Generic[P, R]):
         self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
         self.__doc__ = self._described(self._target.py_func)
         self.__name__ = f"{self._maker}_{self.__name__}"
-        key = type(self), self._spec, repr(sorted(options.items()))
-        self._token: object = _tokens.get(self._target, key, object)
+        made = type(self), self._spec, repr(sorted(options.items()))
+        self._token = _tokens.get(self._target, made, _Token)
+        if alike:
+            _attributes.put(function, key, self.__dict__.copy())
 
     @property
     def dispatcher(self) -> Any:
@@ -112,13 +130,31 @@ class DerivedFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
-        given = flattened(args)
-        named = {name: flattened(value) for name, value in kwargs.items()}
+        epoch, run = self._token.served
+        given: Any = args
+        named: Any = kwargs
+        flat = are_flat(args) and (not kwargs or are_flat(kwargs.values()))
+        if not flat:
+            given, named = flattened(args), {k: flattened(value) for k, value in kwargs.items()}
         try:
-            return restored(self._run(*given, **named))
-        except TypeError:
-            self._require_call(args, kwargs)
-            raise
+            if epoch == RULES.epoch and self._is_served_as_given(given, named):
+                try:
+                    found = run(*given, **named)
+                    return found if flat else restored(found)
+                except ArgumentsOverlap:
+                    pass  # nothing has run
+            found = self._run(*given, **named)
+        except (TypingError, ActiverulesError, TypeError) as error:
+            if isinstance(error, TypeError):
+                self._require_call(args, kwargs)
+                if not isinstance(error, ActiverulesError):
+                    raise
+            raise presentable(error, (*given, *named.values())) from error.__cause__
+        return found if flat else restored(found)
+
+    def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether the stub that served a call can be given these arguments."""
+        return True
 
     def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise `ArityError` if the arguments do not fit the parameters."""
@@ -154,7 +190,10 @@ class DerivedFunction(Generic[P, R]):
         return stub
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        return run_compiled(self.dispatcher, *args, **kwargs)
+        epoch, run = RULES.epoch, self.dispatcher
+        found = run_compiled(run, *args, **kwargs)
+        self._token.served = epoch, run
+        return found
 
     def _described(self, plain: Any) -> str:
         """The docstring for `help`: which derivative this is, and the docstring of the function."""
@@ -288,26 +327,6 @@ class GradientFunction(DerivedFunction[P, R]):
     form = staticmethod(_gradient)
     kind = "grad"
 
-    # The stub of the last call, and the epoch of the rules that it was compiled with.
-    _served: tuple[int, Any] = (-1, None)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the compiled stub."""
-        epoch, run = self._served
-        # The fast path, of a microsecond: no keywords to sort, nothing to flatten or to restore.
-        if run is None or kwargs or epoch != RULES.epoch or not LEAVES.issuperset(map(type, args)):
-            return super().__call__(*args, **kwargs)
-        try:
-            return run(*args)
-        except ArgumentsOverlap:
-            pass  # nothing has run
-        except (ActiverulesError, TypingError) as error:
-            raise presentable(error, args) from error.__cause__
-        except TypeError:
-            self._require_call(args, kwargs)
-            raise
-        return super().__call__(*args, **kwargs)
-
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         # A stub that is stored on disk, or that compiled callers use, must serve every call.
         epoch = RULES.epoch
@@ -318,9 +337,6 @@ class GradientFunction(DerivedFunction[P, R]):
             except ArgumentsOverlap:
                 pass  # nothing has run; what the next stub raises has no context
             else:
-                self._served = epoch, deferred
+                self._token.served = epoch, deferred
                 return found
-        whole = self.dispatcher
-        found = run_compiled(whole, *args, **kwargs)
-        self._served = epoch, whole
-        return found
+        return super()._run(*args, **kwargs)

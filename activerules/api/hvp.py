@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, TypeVar
 
 import numpy as np
-from numba import TypingError, types
+from numba import types
 from numba.extending import overload
 
-from activerules.annotations.trees import LEAVES
+from activerules.annotations.trees import NUMBERS
 from activerules.annotations.values import laid_like
-from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.derived import DerivedFunction, GradientFunction, P
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
@@ -25,15 +24,14 @@ from activerules.api.jacobian_columns import keep_apart, lines_apart
 from activerules.api.jacobian_forward import written_arguments
 from activerules.api.jvp import along
 from activerules.api.list_arguments import is_number_list
-from activerules.errors import ActiverulesError, ArityError
+from activerules.errors import ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.arity import free_name
-from activerules.numba_ext.codegen.made_once import compiled_lines
+from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
-from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 
 X = TypeVar("X")
@@ -78,10 +76,17 @@ def hvp(
     >>> hvp(lambda x, a: a * x * x * x)(2.0, 10.0, 0.5)
     60.0
     """
-    product = ProductFunction(function, 0, options=options)
     if x is None and v is None and not args:
-        return product
+        return ProductFunction(function, 0, options=options)
+    product = None if options else _products.find(function, None)
+    if product is None:
+        product = ProductFunction(function, 0, options=options)
+        if not options:
+            _products.put(function, None, product)
     return product(x, v, *args)
+
+
+_products = LastMade()
 
 
 def product_of(spec: Any, function: Any, *args: Any) -> Any:
@@ -94,23 +99,6 @@ class ProductFunction(DerivedFunction[..., Any]):
 
     form = staticmethod(product_of)
     kind = "hvp"
-
-    # The stub that served a call, and the epoch of the rules that it was compiled with.
-    _served: tuple[int, Any] = (-1, None)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the compiled stub."""
-        epoch, run = self._served
-        # The fast path: nothing to flatten, to lay out anew, to copy or to restore.
-        if kwargs or epoch != RULES.epoch or not _as_they_are(args):
-            return super().__call__(*args, **kwargs)
-        try:
-            return run(*args)
-        except (ActiverulesError, TypingError) as error:
-            raise presentable(error, args) from error.__cause__
-        except TypeError:
-            self._require_call(args, kwargs)
-            raise
 
     def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of the function with the vector as second parameter."""
@@ -130,10 +118,22 @@ class ProductFunction(DerivedFunction[..., Any]):
             # `hvp(f, x, x)` is given one array twice
             tangent = copy_of_argument(v) if laid is v else laid
             args = x, tangent, *rest
-        epoch, run = RULES.epoch, self.dispatcher
-        found = run_compiled(run, *args, **kwargs)
-        self._served = epoch, run
-        return found
+        return super()._run(*args, **kwargs)
+
+    def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether the vector is laid out like `x`, and in memory of its own."""
+        if len(args) < 2:
+            return False
+        x, v, *others = args
+        if type(v) in NUMBERS:
+            return True
+        if type(v) is tuple:
+            return NUMBERS.issuperset(map(type, v))
+        if type(v) is not np.ndarray or type(x) is not np.ndarray or v.strides != x.strides:
+            return False
+        if not _are_apart(v, x):
+            return False
+        return not (others or named) or all(_are_apart(v, y) for y in (*others, *named.values()))
 
     def _require_call(self, args: Sequence[Any], kwargs: Any) -> None:
         name = self._target.py_func.__name__
@@ -147,21 +147,13 @@ class ProductFunction(DerivedFunction[..., Any]):
             ) from error
 
 
-def _as_they_are(args: Sequence[Any]) -> bool:
-    """Whether compiled code can take the arguments: arrays and numbers, the vector laid out like
-    `x` and in memory of its own.
-    """
-    if len(args) < 2 or not LEAVES.issuperset(map(type, args)):
-        return False
-    x, v = args[:2]
-    if type(v) is not np.ndarray:
-        return True
-    if type(x) is not np.ndarray or v.strides != x.strides or np.may_share_memory(v, x):
-        return False
-    for other in args[2:]:
-        if type(other) is np.ndarray and np.may_share_memory(v, other):
-            return False
-    return True
+def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
+    """Whether an array shares no memory with a value; False if that takes long to find out."""
+    if type(x) is not np.ndarray:
+        return type(x) in NUMBERS
+    if v.base is None and x.base is None:  # both own their memory
+        return v is not x
+    return not np.may_share_memory(v, x)
 
 
 @overload(hvp, strict=False)

@@ -214,6 +214,7 @@ class _Jacobian(DerivedFunction[..., Any]):
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
         """Whether forward mode is known to be shorter, from a run of the function."""
+        checks.read_arity(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
         plain = all(not np.iscomplexobj(x) and isinstance(x, np.ndarray | Number) for x in args)
         arrays = any(isinstance(x, np.ndarray) for x in asked)

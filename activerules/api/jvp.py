@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numba import njit, types
 
-from activerules.annotations.trees import flattened, restored
+from activerules.annotations.trees import NUMBERS, are_flat, flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import run_compiled
 from activerules.api.derived import ArgNums, DerivedFunction, P, R
@@ -17,11 +17,17 @@ from activerules.api.jacobian_blocks import copy_of
 from activerules.api.jacobian_forward import jacobian_forward
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls.factories import give_factory_form
-from activerules.numba_ext.calls.forward_forms import jvp_form
+from activerules.numba_ext.calls.forward_forms import jvp_form, require_pairs
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names, free_name
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, MadeOnce, compiled_lines
+from activerules.numba_ext.codegen.made_once import (
+    COMPILED,
+    NO_C_WRAPPER,
+    LastMade,
+    MadeOnce,
+    compiled_lines,
+)
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.dispatchers import (
@@ -30,7 +36,7 @@ from activerules.numba_ext.target.dispatchers import (
     require_known,
     with_flags,
 )
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, replacement_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
 _along = MadeOnce()
@@ -94,6 +100,14 @@ def jvp(
         options = inherited(target, options)
         (value, aux), (tangent, _) = jvp(parted, primals, tangents, **options)
         return value, tangent, aux
+    require_pairs(primals, tangents, tuple)
+    entry = None if options else _entries.find(function, len(primals))
+    if entry is None:
+        entry = _entry_of(function, len(primals), options)
+    if are_flat(both := primals + tangents) and (
+        NUMBERS.issuperset(map(type, tangents)) or all(map(_is_laid_like, tangents, primals))
+    ):
+        return run_compiled(entry, *both)
     primals, tangents = flattened((primals, tangents))
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
@@ -102,11 +116,20 @@ def jvp(
         if sum(np.shares_memory(tangent, other) for other in arrays) > 1:  # itself is one
             laid, copies = tangents, []  # refused, as every shadow that overlaps another array
             break
-    result = _run(function, options, primals, laid)
+    result = run_compiled(entry, *primals, *laid)
     for fresh, tangent in copies:
         if tangent.flags.writeable:
             tangent[...] = fresh
     return restored(result)
+
+
+def _is_laid_like(v: Any, x: Any) -> bool:
+    """Whether `laid_like` has nothing to copy, with the fewest steps for numbers and arrays."""
+    if type(v) is np.ndarray and type(x) is np.ndarray:
+        return v.strides == x.strides
+    if type(v) is tuple and type(x) is tuple:
+        return all(map(_is_laid_like, v, x))
+    return not isinstance(v, tuple | np.ndarray)
 
 
 def _arrays_in(x: Any) -> Iterator[np.ndarray]:
@@ -150,46 +173,33 @@ def _is_constant_array(found: Any) -> bool:
 give_compiled_form(jvp, _jvp_form)
 
 
-def _run(function: Any, options: dict[str, Any], primals: Any, tangents: Any) -> Any:
+# The entries of calls without options, by function and number of arguments.
+_entries = LastMade()
+
+
+def _entry_of(function: Any, count: int, options: dict[str, Any]) -> Any:
+    """The compiled entry for calls of one function with `count` arguments, followed by their
+    tangents. It is stored on disk if the function is.
+    """
     require_known(options)
     target = dispatcher_of(function)
-    options = inherited(target, options)
-    target = with_flags(target, options)
-    if not (options.get("cache") or options.get("nogil")):
-        return run_compiled(_compiled_call(), target, primals, tangents)
-    return run_compiled(_entry_of(target, options), primals, tangents)
-
-
-def _entry_of(target: Any, options: dict[str, Any]) -> Any:
-    """The compiled entry for one function, which can be stored on disk with it."""
+    inherits = inherited(target, options)
+    target = with_flags(target, inherits)
 
     def make() -> Any:
-        source = "def call(primals, tangents): return jvp(function, primals, tangents)"
-        plain = target.py_func
-        call = function_from(
-            source,
-            "call",
-            {"jvp": jvp, "function": Stub(target)},
-            module=plain.__module__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
+        primals = [f"x{k}, " for k in range(count)]
+        tangents = [f"t{k}, " for k in range(count)]
+        source = (
+            f"def call({''.join(primals + tangents)}):\n"
+            f"    return jvp(function, ({''.join(primals)}), ({''.join(tangents)}))"
         )
-        call.__qualname__ = f"{plain.__qualname__}.jvp"
-        return compiled_stub(call, target, options, **NO_C_WRAPPER)
+        scope = {"jvp": jvp, "function": Stub(target)}
+        call = replacement_of(target.py_func, source, scope, name="call")
+        call.__qualname__ = f"{target.py_func.__qualname__}.jvp"
+        return compiled_stub(call, target, inherits, **NO_C_WRAPPER)
 
-    return COMPILED.get(target, ("jvp", repr(sorted(options.items()))), make)
-
-
-def _compiled_call() -> Any:
-    """The compiled entry for calls from Python, recompiled when other rules are registered."""
-
-    def make() -> Any:
-        def call(function, primals, tangents):
-            return jvp(function, primals, tangents)
-
-        return njit(**NO_C_WRAPPER)(call)
-
-    return COMPILED.get(jvp, "entry", make)
+    entry = COMPILED.get(target, ("jvp", count, repr(sorted(inherits.items()))), make)
+    return entry if options else _entries.put(function, count, entry)
 
 
 def along(dispatcher: Any, argnum: int, count: int) -> Any:

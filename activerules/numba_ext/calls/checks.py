@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numba import typeof
+from numba._dispatcher import compute_fingerprint
 from numba.core import types
 from numba.core.errors import NumbaError
 
@@ -146,6 +147,16 @@ def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
     """The Numba types of values; `ActivityError` for the first that compiled code cannot take."""
     return tuple(map(_type_of, values))
+
+
+def fingerprint(values: tuple[Any, ...]) -> bytes | None:
+    """What stands for the Numba types of values in Numba's dispatchers, found in a fraction of a
+    microsecond; None if there are others than numbers, arrays, and tuples of these.
+    """
+    try:
+        return compute_fingerprint(values)
+    except (NotImplementedError, ValueError):
+        return None
 
 
 def _type_of(value: Any) -> Any:

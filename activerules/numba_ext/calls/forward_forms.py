@@ -139,15 +139,20 @@ def _require_zero(
         context.call_conv.return_user_exc(builder, ActivityError, fields)
 
 
-def jvp_form(typing_context, function, primals, tangents):
-    """`jvp(function, primals, tangents)`."""
-    if not isinstance(primals, types.BaseTuple) or not isinstance(tangents, types.BaseTuple):
+def require_pairs(primals: Any, tangents: Any, kind: type) -> None:
+    """Raise unless both are tuples, of the class `kind`, with as many entries."""
+    if not isinstance(primals, kind) or not isinstance(tangents, kind):
         raise ActivityError(
             "primals and tangents of jvp are tuples, one entry per argument",
             instead=["jvp(f, (x, y), (x_dot, y_dot))"],
         )
     if len(primals) != len(tangents):
         raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
+
+
+def jvp_form(typing_context, function, primals, tangents):
+    """`jvp(function, primals, tangents)`."""
+    require_pairs(primals, tangents, types.BaseTuple)
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(primals))
     found = [types.unliteral(ty) for ty in items_of(primals)]

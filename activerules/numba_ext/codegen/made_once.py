@@ -7,6 +7,9 @@
 
 Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
+`LastMade`        what calls of a function from Python ended in, found in a fraction of a
+                  microsecond
+
 `make` runs outside of the lock: it may compile, and Numba's compiler has a lock of its own, which
 another thread may hold while it asks here. If two threads make the same thing, both use
 the one that is finished first.
@@ -68,6 +71,31 @@ class MadeUnderRules(MadeOnce):
 
     def _stored_as(self, key: Hashable) -> Hashable:
         return RULES.epoch, key
+
+
+class LastMade:
+    """What calls of a function from Python ended in, under the rules there are now, by the function
+    as it was given, and a key.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[int, Any]] = {}
+
+    def find(self, function: Any, key: Hashable) -> Any:
+        """What is stored; None if nothing is."""
+        try:
+            epoch, made = self._made[function, key]
+        except (KeyError, TypeError):  # TypeError: without a hash
+            return None
+        return made if epoch == RULES.epoch else None
+
+    def put(self, function: Any, key: Hashable, made: T) -> T:
+        """Store a value, unless `function` is an object made from another function, which may be
+        dropped: what Numba compiles, and its dispatchers, live as long as the process.
+        """
+        if not hasattr(function, "dispatcher"):
+            self._made[function, key] = RULES.epoch, made
+        return made
 
 
 COMPILED = MadeUnderRules()

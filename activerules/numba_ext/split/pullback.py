@@ -15,15 +15,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
+from numba import TypingError
 from numba.core import cgutils, types
 from numba.core.pythonapi import _boxers
 from numba.core.typing.templates import signature
-from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, box, intrinsic, models, register_model, unbox
 
 from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.annotations.trees import flattened, restored
-from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
+from activerules.annotations.trees import LEAVES, flattened, restored
+from activerules.errors import ActiverulesError, NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
@@ -33,7 +34,7 @@ from activerules.numba_ext.split import cotangents
 from activerules.numba_ext.split.cotangents import require_fitting
 from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split.split_results import shadow_of
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, HandleFields
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, HandleFields, constant
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import (
     gradient_of_leaf,
@@ -56,7 +57,7 @@ class PullbackType(StubType):
     """The type of the pullbacks of one stub, which includes the type of their data."""
 
     def __init__(self, dispatcher: Any, data: types.BaseTuple) -> None:
-        self.data = data
+        self.data, self.entry = data, dispatcher
         super().__init__(dispatcher)
         self.name = f"pullback({self.stub}, {data})"
         self._hash = hash(self.key)  # expensive, and needed by each call from Python
@@ -87,17 +88,26 @@ class _PullbackModel(models.StructModel):
 class Pullback:
     """A pullback in Python; `pullback(cotangent)` gives one cotangent per argument."""
 
-    __slots__ = ("_data", "_type")
+    # Numba's dispatchers read the type of an argument from `_numba_type_`
+    __slots__ = ("_data", "_numba_type_")
 
-    # set by the module that defines `vjp`: how compiled code is called from Python
-    run: Callable[..., Any]
+    # set by the module that defines `vjp`: the error to show for a call with these arguments
+    presentable: Callable[..., Exception]
 
     def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...]) -> None:
-        self._type, self._data = pullback_type, data
+        self._numba_type_, self._data = pullback_type, data
 
     def __call__(self, cotangent: Any) -> Any:
         """Return the cotangents of the primals, `None` for those that carry no derivative."""
-        return restored(Pullback.run(self._type.stub.dispatcher, self, flattened(cotangent)))
+        return self._run(self._numba_type_.entry, self, cotangent)
+
+    def _run(self, entry: Any, data: Any, cotangent: Any) -> Any:
+        given = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
+        try:
+            found = entry(data, given)
+        except (TypingError, ActiverulesError) as error:
+            raise Pullback.presentable(error, (given,)) from error.__cause__
+        return found if LEAVES.issuperset(map(type, found)) else restored(found)
 
     def __repr__(self) -> str:
         """Name the function of the pullback."""
@@ -119,12 +129,7 @@ class PullbackApart(Pullback):
 
     def __call__(self, cotangent: Any) -> Any:
         """Return the cotangents of the primals, `None` for those that carry no derivative."""
-        return restored(Pullback.run(self._run_data, self._data, flattened(cotangent)))
-
-
-@typeof_impl.register(Pullback)
-def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
-    return value._type
+        return self._run(self._run_data, self._data, cotangent)
 
 
 @intrinsic
@@ -160,10 +165,8 @@ def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
     # that is valid in this process only, and Numba does not cache code with it on disk.
     _boxed[id(ty)] = ty
     address = c.context.add_dynamic_addr(c.builder, id(ty), info="activerules pullback")
-    kind = c.pyapi.unserialize(c.pyapi.serialize_object(Pullback))
     data = c.box(ty.data, native.data)
-    result = c.pyapi.call_function_objargs(kind, [address, data])
-    c.pyapi.decref(kind)
+    result = c.pyapi.call_function_objargs(constant(c, Pullback), [address, data])
     c.pyapi.decref(data)
     return result
 

@@ -20,7 +20,6 @@ from numba.extending import (
     box,
     models,
     register_model,
-    typeof_impl,
     unbox,
 )
 
@@ -59,38 +58,36 @@ class _TapeModel(models.StructModel):
 class Tape:
     """A tape in Python: an opaque value made by `augmented`, used once by `reverse`."""
 
-    __slots__ = ("_block", "_owned", "_type")
+    # Numba's dispatchers read the type of an argument from `_numba_type_`
+    __slots__ = ("_block", "_numba_type_", "_owned")
 
     def __init__(self, tape_type: TapeType, block: Any, owned: tuple[Any, ...]) -> None:
-        self._type, self._block, self._owned = tape_type, block, owned
+        self._numba_type_, self._block, self._owned = tape_type, block, owned
 
     def __repr__(self) -> str:
         """Name the function that the tape belongs to."""
-        return f"<tape of {self._type.function}>"
+        return f"<tape of {self._numba_type_.function}>"
 
     def __reduce__(self) -> Any:
         """Raise `TypeError`: a tape is memory of this process."""
         raise TypeError("a tape cannot be pickled or copied")
 
 
-@typeof_impl.register(Tape)
-def _typeof_tape(value: Tape, c: Any) -> TapeType:
-    return value._type
-
-
 @box(TapeType)
 def _box_tape(tape: TapeType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(tape)(c.context, c.builder, value)
-    items = [
-        c.pyapi.unserialize(c.pyapi.serialize_object(tape)),
-        c.box(BLOCK, native.block),
-        c.box(tape.owned, native.owned),
-    ]
-    kind = c.pyapi.unserialize(c.pyapi.serialize_object(Tape))
-    result = c.pyapi.call_function_objargs(kind, items)
-    for item in (kind, *items):
-        c.pyapi.decref(item)
+    parts = c.box(BLOCK, native.block), c.box(tape.owned, native.owned)
+    result = c.pyapi.call_function_objargs(constant(c, Tape), [constant(c, tape), *parts])
+    for part in parts:
+        c.pyapi.decref(part)
     return result
+
+
+def constant(c: Any, value: Any) -> Value:
+    """A borrowed reference to an object that code which boxes needs in each call; it is kept with
+    the compiled function, and on disk.
+    """
+    return c.env_manager.read_const(c.env_manager.add_const(value))
 
 
 @unbox(TapeType)

@@ -24,6 +24,7 @@ from numba.core.errors import NumbaError
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.normal.effects import effect_of
 from activerules.ir.text.symbols import has_unnamed, names_in
+from activerules.numba_ext.codegen.arity import folded
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.target.symbols import (
     BLAS_RESULTS,
@@ -94,8 +95,9 @@ def is_closed(function: Any) -> bool:
 
 def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether one more run of a dispatcher, on copies of its arguments, cannot be noticed. It is
-    compiled for them if it was not.
+    compiled for them if it was not. Arguments with defaults may be left out.
     """
+    _, args = folded(dispatcher, args)
     if args not in dispatcher.overloads:
         try:
             dispatcher.compile(args)
