@@ -585,7 +585,7 @@ value, slope = g(np.array([0.3, 0.5]))
 h = 1e-6
 ahead, back = f(np.array([0.3 + h, 0.5])), f(np.array([0.3 - h, 0.5]))
 assert abs((ahead - back) / (2 * h) - slope[0]) < 1e-7
-print(sum(g._served[1].stats.cache_hits.values()))
+print(sum(g.dispatcher.stats.cache_hits.values()))
 """
 
 
