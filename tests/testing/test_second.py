@@ -37,6 +37,9 @@ def _(config, ret: ar.Duplicated, x: ar.Duplicated):
     return cubed(x.val), ar.ignore_derivatives(3.0 * x.val * x.val) * x.dval
 
 
+ar.opt_out(cubed, mode="reverse")
+
+
 @njit
 def with_a_wrong_second(x):
     return math.sin(x) + cubed(x)
@@ -125,6 +128,9 @@ def with_a_wrong_tangent(x):
 @ar.forward(with_a_wrong_tangent)
 def _(config, ret: ar.Duplicated, x: ar.Duplicated):
     return x.val * x.val, 3.0 * x.val * x.dval
+
+
+ar.opt_out(with_a_wrong_tangent, mode="reverse")
 
 
 def test_what_fastmath_leaves_alone_is_compared_exactly():
