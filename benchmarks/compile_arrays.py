@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 import activerules as ar
-from activerules.pipeline.frame_room import with_room
+from activerules.pipeline.stack_space import with_stack_space
 from activerules.testing import gradient_fd
 from benchmarks.array_programs import Program, programs
 from benchmarks.stage_times import NAMES, timed
@@ -78,7 +78,7 @@ def clocked(call: Callable[[], object]) -> dict[str, float]:
     """Processor seconds of a first call by stage, and wall seconds of all of it."""
     gc.collect()
     began = time.perf_counter()
-    stages = with_room(timed, call)
+    stages = with_stack_space(timed, call)
     return {**stages, "cpu": sum(stages.values()), "wall": time.perf_counter() - began}
 
 

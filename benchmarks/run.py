@@ -26,8 +26,8 @@ from numba import njit, typeof
 
 import activerules as ar
 from activerules.numba_ext.target.derivative import DerivativeSpec
-from activerules.pipeline.frame_room import with_room
 from activerules.pipeline.reverse import derive
+from activerules.pipeline.stack_space import with_stack_space
 from activerules.testing.gradient import default_activity
 from benchmarks.cases import Case, cases
 
@@ -87,7 +87,7 @@ def compile_seconds(call: Callable) -> float:
     """The same of a first call. Numba's compiler gets as much room on the interpreter's stack as
     ours, or it takes longer by chance.
     """
-    return with_room(seconds, call)
+    return with_stack_space(seconds, call)
 
 
 def paired(first: Callable, second: Callable, pairs: int) -> dict:

@@ -13,7 +13,7 @@ from functools import partial
 import hypothesis
 import pytest
 
-from activerules.pipeline.frame_room import with_room
+from activerules.pipeline.stack_space import with_stack_space
 from tests import less_compiling
 
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
@@ -43,7 +43,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """pytest calls the test where what it compiles has room: Numba's own compiler, too."""
     test = pyfuncitem.obj
-    pyfuncitem.obj = partial(with_room, test)
+    pyfuncitem.obj = partial(with_stack_space, test)
     try:
         return (yield)
     finally:

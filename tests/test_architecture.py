@@ -1,6 +1,6 @@
-"""The floors of the package, read from its syntax trees: imports go down, and nowhere else.
+"""The layers of the package, read from its syntax trees: imports go down, and nowhere else.
 
-Each row of FLOORS imports from the rows above it alone: what stands in one row stands side by side.
+Each row of LAYERS imports from the rows above it alone: what stands in one row stands side by side.
 A package of `ir` or `numba_ext` has a row of its own, so that the order of the folders is that of
 the flow. `ir` runs without Numba.
 """
@@ -18,7 +18,7 @@ PACKAGE = "activerules"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
 # From the ground up. A module belongs to the longest entry that its name begins with.
-FLOORS = """
+LAYERS = """
 errors
 annotations   fallbacks
 values.layout
@@ -59,9 +59,9 @@ interop   testing
 command
 __main__
 """
-FLOOR_OF = {entry: height for height, row in enumerate(FLOORS.split("\n")) for entry in row.split()}
+LAYER_OF = {entry: height for height, row in enumerate(LAYERS.split("\n")) for entry in row.split()}
 
-# What a lower floor calls of a higher one, and why: a module above says who, when it is imported.
+# What a lower layer calls of a higher one, and why: a module above says who, when it is imported.
 HOOKS = {
     "use_compiled": "annotations know nothing of Numba, which knows classes of objects and lists",
     "use_compiler": "rules are compiled for a derivative, and may ask for derivatives themselves",
@@ -116,11 +116,11 @@ def _imports(name: str) -> Iterator[tuple[str, int]]:
                 yield f"{source}.{alias.name}", node.lineno
 
 
-def floor_of(name: str) -> str | None:
-    """The entry of FLOORS that covers a dotted name inside the package."""
+def layer_of(name: str) -> str | None:
+    """The entry of LAYERS that covers a dotted name inside the package."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
-        if ".".join(parts[:length]) in FLOOR_OF:
+        if ".".join(parts[:length]) in LAYER_OF:
             return ".".join(parts[:length])
     return None
 
@@ -158,21 +158,21 @@ INNER_MODULES = sorted(MODULES - {""})
 
 def is_below(target: str, name: str) -> bool:
     """Whether a module may import another one."""
-    own, floor = floor_of(name), floor_of(target)
-    return own is not None and floor is not None and (own == floor or height(floor) < height(own))
+    own, layer = layer_of(name), layer_of(target)
+    return own is not None and layer is not None and (own == layer or height(layer) < height(own))
 
 
-def height(floor: str) -> int:
-    return FLOOR_OF[floor]
+def height(layer: str) -> int:
+    return LAYER_OF[layer]
 
 
 @of_each(INNER_MODULES)
-def test_every_module_has_a_floor(name):
+def test_every_module_is_in_a_layer(name):
     package = name if path_of(name).name == "__init__.py" else name.rpartition(".")[0] or name
-    closest = floor_of(name)
-    assert closest is not None, f"{name} stands on no floor: add it to FLOORS"
+    closest = layer_of(name)
+    assert closest is not None, f"{name} is in no layer: add it to LAYERS"
     covers_all = closest.split(".")[0] not in {"ir", "numba_ext"}
-    assert covers_all or closest in (package, name), f"{package} has no row in FLOORS"
+    assert covers_all or closest in (package, name), f"{package} has no row in LAYERS"
 
 
 @of_each(INNER_MODULES)
@@ -199,7 +199,7 @@ def test_what_turns_up_is_listed():
 
 
 @of_each(modules())
-def test_what_differs_between_versions_has_one_room(name):
+def test_what_differs_between_versions_is_in_one_module(name):
     """Numba's version is asked for, and what it may not have is looked for, nowhere else; what is
     kept on disk has the version in its key.
     """
@@ -224,7 +224,7 @@ def test_what_differs_between_versions_has_one_room(name):
 
 
 def test_every_row_is_a_package_or_a_module():
-    assert set(FLOOR_OF) <= MODULES
+    assert set(LAYER_OF) <= MODULES
 
 
 def test_a_package_can_be_seen_at_once():

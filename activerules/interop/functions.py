@@ -368,8 +368,8 @@ class _Pushforward(_Linear):
         return [tangent] if self.primal.single else [tangent[k] for k in self.primal.useful]
 
     def _lines(self) -> str:
-        place = {k: f"v{i}" for i, k in enumerate(self.wrt)}
-        tangents = "".join(f"{place.get(k)}, " for k, _ in enumerate(self.primal.kinds))
+        names = {k: f"v{i}" for i, k in enumerate(self.wrt)}
+        tangents = "".join(f"{names.get(k)}, " for k, _ in enumerate(self.primal.kinds))
         paths = [""] if self.primal.single else [f"[{k}]" for k in self.primal.useful]
         tangent = "".join(f"t{path}, " for path in paths)
         return f"t = jvp(primal, ({self._texts[0]}), ({tangents}))[1]\n    return ({tangent})"
@@ -413,8 +413,8 @@ class Pullback(_Linear):
             return f"conj({one})" if self._turned(k) else one
 
         count = len(primal.kinds)
-        place = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
-        seeds = [str(place.get(k)) for k, _ in enumerate(primal.results)]
+        names = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
+        seeds = [str(names.get(k)) for k, _ in enumerate(primal.results)]
         seed = seeds[0] if primal.single else f"({', '.join(seeds)},)"
         bars = "".join(f"{text(f'bars[{k}]', k)}, " for k in self.wrt)
         return f"bars = vjp(primal, {self._texts[0]})[1]({seed})\n    return ({bars})"

@@ -27,7 +27,7 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
-    # one with nothing deferred also serves callers that would have deferred
+    # a derivative with both versions also serves callers that could do with one
     for known in (replace(spec, deferred=False), spec):
         if gradient := COMPILED.find(dispatcher, known):
             return gradient
@@ -41,8 +41,8 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
 
 @contextmanager
 def _few_collections() -> Generator[None]:
-    """Let Python look for garbage rarely: a compilation makes many objects and keeps most of them,
-    so that several collections of all objects in the process found next to nothing.
+    """Make Python collect garbage less often. A compilation creates many objects and keeps most of
+    them, so full collections would take time and free next to nothing.
     """
     kept = gc.get_threshold()
     if kept[0]:
@@ -53,7 +53,7 @@ def _few_collections() -> Generator[None]:
         gc.set_threshold(*kept)
 
 
-_NEW_OBJECTS = 50_000  # before a collection of these; 700 is usual
+_NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700
 
 
 def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec]:
@@ -66,14 +66,14 @@ def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec
 
 
 def _reverse(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
-    found = derive(dispatcher, spec, view=REVERSE_VIEW)
-    warn_unserved(found.plan, found.module, found.captured.marked)
-    warn_followed(found.captured.followed)
-    return found.gradient
+    derivation = derive(dispatcher, spec, view=REVERSE_VIEW)
+    warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
+    warn_followed(derivation.captured.followed)
+    return derivation.gradient
 
 
 def _forward(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
-    found = derive_forward(dispatcher, spec, view=SECOND_VIEW if spec.again else FORWARD_VIEW)
-    warn_unserved(found.plan, found.module, found.captured.marked)
-    warn_followed(found.captured.followed)
-    return found.gradient
+    derivation = derive_forward(dispatcher, spec, view=SECOND_VIEW if spec.again else FORWARD_VIEW)
+    warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
+    warn_followed(derivation.captured.followed)
+    return derivation.gradient

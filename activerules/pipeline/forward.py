@@ -22,7 +22,7 @@ from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.forward_checks import has_tangent
-from activerules.numba_ext.replaced.replaced import changing_arguments, derived
+from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
@@ -58,7 +58,7 @@ def derive_forward(
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     with recorded() as fallbacks:
-        found = derived(
+        found = derive_or_copy(
             lambda dispatcher: _derive(dispatcher, spec, view),
             as_dispatcher(function),
             spec.argtypes,

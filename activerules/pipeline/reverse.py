@@ -26,7 +26,7 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.checks import require_float_return
-from activerules.numba_ext.replaced.replaced import changing_arguments, derived
+from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
@@ -46,8 +46,8 @@ from activerules.rules.registry import RULES
 from activerules.rules.views import RuleView
 from activerules.values.kinds import returned_type
 
-# in the symbols of the version for overlapping arguments, between the derivative's name and suffix
-CAREFUL = ".conservative"
+# the part of a symbol that marks the version for overlapping arguments
+CONSERVATIVE = ".conservative"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +64,20 @@ class Derivation:
 
 
 def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> Derivation:
-    """Derive the gradient of a function, with the results of every stage.
+    """Derive the gradient of a function; the result includes that of every stage.
 
-    `view`: the rules as capture sees them.
+    `view`: the rules that capture sees.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     with recorded() as fallbacks:
-        found = derived(
+        derivation = derive_or_copy(
             lambda dispatcher: _derive(dispatcher, spec, view),
             as_dispatcher(function),
             spec.argtypes,
             view,
         )
-    return replace(found, fallbacks=tuple(fallbacks))
+    return replace(derivation, fallbacks=tuple(fallbacks))
 
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation:
@@ -91,7 +91,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
     module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
-        plan, careful, scratch = stage(
+        plan, conservative, scratch = stage(
             "plan",
             _planned,
             captured,
@@ -101,8 +101,8 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
             changing_arguments(dispatcher),
         )
         stage.apart("rules", "plan", rules.seconds)
-        plan, careful = _widened(plan, careful, spec.width)
-        functions, declarations, layout, memory = _generated(stage, plan, careful)
+        plan, conservative = _widened(plan, conservative, spec.width)
+        functions, declarations, layout, memory = _generated(stage, plan, conservative)
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
@@ -111,10 +111,10 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
     deferred = spec.deferred and _assumes(plan)
-    conservative = name + (CAREFUL if careful or deferred else "") + suffix
+    symbol = name + (CONSERVATIVE if conservative or deferred else "") + suffix
     gradient = Gradient(
         symbol=name + suffix,
-        conservative_symbol=conservative if careful or deferred or _overlap_matters(plan) else None,
+        conservative_symbol=symbol if conservative or deferred or _overlap_matters(plan) else None,
         assumption_symbol=name + ".holds" if plan.assumptions else None,
         deferred=deferred,
         text=text,
@@ -134,15 +134,15 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
 
 
 def _generated(
-    stage: Stages, plan: Plan, careful: Plan | None
+    stage: Stages, plan: Plan, conservative: Plan | None
 ) -> tuple[list[Function], dict[str, str], Layout, int]:
     """The functions of both plans, their declarations, the layout of the first plan's tape, and the
-    size in bytes of a tape in split mode. The careful version rarely runs and is kept small.
+    size in bytes of a tape in split mode. The conservative version rarely runs and is kept small.
     """
     functions, declarations, layout = stage("derive", generate, plan)
     memory = memory_size(layout, uses_tape(functions))
-    if careful is not None:
-        more, added, other = stage("derive", generate, careful)
+    if conservative is not None:
+        more, added, other = stage("derive", generate, conservative)
         for one in more:
             if "alwaysinline" not in one.suffix:
                 one.suffix += " cold minsize optsize"
@@ -176,34 +176,34 @@ def _planned(
         plan = make_plan(request)
         if spec.deferred and _assumes(plan):
             return plan, None
-        careful = _careful(plan)
-        if careful is None:
+        conservative = _without_assumptions(plan)
+        if conservative is None:
             separate = not _overlap_matters(plan)
             request = replace(plan.request, separate=separate)
             plan = replace(plan, request=request, assumptions=())
-        return plan, careful
+        return plan, conservative
 
-    (plan, careful), scratch = with_scratch(captured, spec.activities, make)
-    return plan, careful, scratch
+    (plan, conservative), scratch = with_scratch(captured, spec.activities, make)
+    return plan, conservative, scratch
 
 
-def _widened(plan: Plan, careful: Plan | None, width: int) -> tuple[Plan, Plan | None]:
+def _widened(plan: Plan, conservative: Plan | None, width: int) -> tuple[Plan, Plan | None]:
     """The plans for `width` lanes, or unchanged if one of them is possible for one lane only."""
     wide = widened(plan, width)
-    wide_careful = widened(careful, width) if careful is not None else None
-    if width == 1 or wide is None or (careful is not None and wide_careful is None):
-        return plan, careful
-    return wide, wide_careful
+    wide_conservative = widened(conservative, width) if conservative is not None else None
+    if width == 1 or wide is None or (conservative is not None and wide_conservative is None):
+        return plan, conservative
+    return wide, wide_conservative
 
 
-def _careful(plan: Plan) -> Plan | None:
-    """The plan without assumptions, arguments being disjoint included, if it differs."""
+def _without_assumptions(plan: Plan) -> Plan | None:
+    """The plan that makes no assumptions, not even that arguments are disjoint, if it differs."""
     if not _assumes(plan):
         return None
-    name = STEM + CAREFUL
+    name = STEM + CONSERVATIVE
     request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
-    careful = make_plan(request, rewritten=plan)
-    return careful if _keeps(careful) != _keeps(plan) else None
+    conservative = make_plan(request, rewritten=plan)
+    return conservative if _essence(conservative) != _essence(plan) else None
 
 
 def _assumes(plan: Plan) -> bool:
@@ -211,8 +211,8 @@ def _assumes(plan: Plan) -> bool:
     return _overlap_matters(plan) or bool(plan.assumptions)
 
 
-def _keeps(plan: Plan) -> tuple[object, ...]:
-    """What distinguishes two plans of one function: the tape, and the requests to rules."""
+def _essence(plan: Plan) -> tuple[object, ...]:
+    """The parts in which plans of one function may differ: the tape, and the requests to rules."""
     rules = [use.request for use in plan.rules.values()]
     # plans of callees work on their own copies of the functions: no two are equal
     homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
@@ -220,7 +220,7 @@ def _keeps(plan: Plan) -> tuple[object, ...]:
 
 
 def _overlap_matters(plan: Plan) -> bool:
-    """Whether there are two arrays, one of them written: otherwise overlap changes no result."""
+    """Whether there are two arrays, one of them written; otherwise, overlap changes no result."""
     pointers = [p for p in plan.request.parameters if p.argument.type.is_pointer]
     groups = {
         p.group: k

@@ -38,7 +38,7 @@ from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
 from activerules.numba_ext.target.capture import Captured
-from activerules.pipeline.frame_room import with_room
+from activerules.pipeline.stack_space import with_stack_space
 
 T = TypeVar("T")
 # the stem of a derivative's symbols until its text is known
@@ -60,7 +60,7 @@ class Stages:
         """Run one stage and time it; print its result if `ACTIVERULES_DUMP` asks for it."""
         start = time.perf_counter()
         with PROGRESS.stage(self.function, name):
-            result = with_room(function, *args, **kwargs)
+            result = with_stack_space(function, *args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
         if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
             print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)

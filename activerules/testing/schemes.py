@@ -263,7 +263,7 @@ def _by_bound(
     reach = float(np.max(np.abs(scheme.grid)) / np.max(np.abs(scheme.bound.grid)))
     best, found, h, is_confirmed = (math.nan, math.inf), largest, largest * reach, False
     for _ in range(_ATTEMPTS):
-        scale, size = _settled(scheme.bound, samples, h)
+        scale, size = _first_stable(scheme.bound, samples, h)
         if scale is None:
             break
         h = _step(scheme, samples, size, scale)
@@ -276,7 +276,7 @@ def _by_bound(
     return best, found, is_confirmed
 
 
-def _settled(bound: Bound, samples: _Samples, h: float) -> tuple[float | None, float]:
+def _first_stable(bound: Bound, samples: _Samples, h: float) -> tuple[float | None, float]:
     """The first scale, from `h` down, at which the bound is stable, and the bound."""
     size, _ = bound.at_scale(samples, h)
     while h > _SMALLEST * samples.size_of_x:

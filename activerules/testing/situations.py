@@ -103,8 +103,8 @@ def annotate(kind: Kind, x: Any, shadow: Any = None) -> Annotation:
 
 def fitting(value: Any) -> tuple[Kind, ...]:
     """The activities a plain value may have."""
-    held_in_memory = is_object(value) and is_differentiable(value)
-    return tuple(dict.fromkeys((Const, Duplicated if held_in_memory else kind_of(value))))
+    by_reference = is_object(value) and is_differentiable(value)
+    return tuple(dict.fromkeys((Const, Duplicated if by_reference else kind_of(value))))
 
 
 def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:

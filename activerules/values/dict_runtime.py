@@ -118,20 +118,20 @@ i64 %entry.bytes) {{
   %first = call i64 @activerules.dict.first(i64 %n, i64 %entry.bytes)
   %offset = sub i64 %first, {HEADER}
   %double = shl i64 %n, 1
-  %room = udiv i64 %double, 3
+  %capacity = udiv i64 %double, 3
 {_load("usable")}
 {_load("key_size")}
 {_load("val_size")}
 {_load("entry_size")}
 {_load("entry_offset")}
   store i64 %n, ptr %keys
-  store i64 %room, ptr %usable.address
+  store i64 %capacity, ptr %usable.address
   store i64 %key.bytes, ptr %key_size.address
   store i64 %value.bytes, ptr %val_size.address
   store i64 %entry.bytes, ptr %entry_size.address
   store i64 %offset, ptr %entry_offset.address
   %indices = getelementptr i8, ptr %keys, i64 {HEADER}
-  %run = mul i64 %room, %entry.bytes
+  %run = mul i64 %capacity, %entry.bytes
   %rest = add i64 %offset, %run
   call void @llvm.memset.p0.i64(ptr %indices, i8 -1, i64 %rest, i1 false)
   ret void
@@ -192,7 +192,7 @@ define i64 @activerules.dict.slot(ptr %keys, i64 %ix) {{
 }}
 
 ; the entries that can be added
-define i64 @activerules.dict.room(ptr %d) {{
+define i64 @activerules.dict.usable(ptr %d) {{
 {_LOAD_KEYS}
 {_load("usable")}
   ret i64 %usable

@@ -13,7 +13,7 @@ from numba.extending import overload
 
 
 def overwrite(target: Any, source: Any) -> None:
-    """Write every item of `source` into `target`, which has its shape and does not overlap it."""
+    """Copy `source` into `target`, an array of the same shape that does not overlap it."""
     target[...] = source
 
 
@@ -35,8 +35,8 @@ def _overwrite(target, source):
 
         return in_one_run
 
-    def by_place(target, source):
+    def by_index(target, source):
         for index in np.ndindex(target.shape):
             target[index] = source[index]
 
-    return by_place
+    return by_index

@@ -2,7 +2,7 @@
 
 Needs       the tree of a type, and LLVM values of it: shadows of one structure
 Gives       `clear_shadow`, `add`, `take`, `give`, `add_cotangent`: all floats at once
-            `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `room_like`: new shadows
+            `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `uninitialised_like`: new shadows
             `own_constants`: references to the constant parts of a new shadow
             `keep`, `release`: references to everything reachable from an object
 Invariants  F1  only floats are written: pointers, integers and keys stay
@@ -205,7 +205,7 @@ def _zero_leaf(em: Emit, node: Node, primal: Any) -> Any:
     if isinstance(node, Number):
         return em.context.get_constant_null(node.numba_type)
     if isinstance(node, Array) and node.has_shadow:
-        array, start, size = _room_like(em, node, primal)
+        array, start, size = _uninitialised_like(em, node, primal)
         cgutils.memset(em.builder, start, size, 0)
         return array
     em.context.nrt.incref(em.builder, node.numba_type, primal)
@@ -219,7 +219,7 @@ def _is_plain(node: Node) -> bool:
 _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 
 
-def _room_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
+def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
     """A new array of the shape and strides of another, the start of its memory, and its size."""
     context, builder, found = em.context, em.builder, node.numba_type
     primal = context.make_array(found)(context, builder, array)
@@ -229,21 +229,21 @@ def _room_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     start = context.nrt.meminfo_data(builder, meminfo)
     below = builder.sub(extent.data, extent.low)
-    room = context.make_array(shadow_of_leaf(node))(context, builder, array)
+    result = context.make_array(shadow_of_leaf(node))(context, builder, array)
     data = cgutils.pointer_add(builder, start, below)
-    room.data = builder.bitcast(data, primal.data.type)
-    room.meminfo = meminfo
-    room.parent = cgutils.get_null_value(primal.parent.type)
-    return room._getvalue(), start, size
+    result.data = builder.bitcast(data, primal.data.type)
+    result.meminfo = meminfo
+    result.parent = cgutils.get_null_value(primal.parent.type)
+    return result._getvalue(), start, size
 
 
 @intrinsic
-def room_like(typing_context, x):
+def uninitialised_like(typing_context, x):
     """A new array of the shape and strides of `x`, with nothing written into it."""
     node = layout_of(x)
 
     def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
-        return _room_like(Emit(context, builder), node, args[0])[0]
+        return _uninitialised_like(Emit(context, builder), node, args[0])[0]
 
     return shadow_of_leaf(node)(x), codegen
 

@@ -87,7 +87,7 @@ def test_overwritten_value_is_kept_and_says_where(decay):
     assert kept.reason.endswith(f"overwritten at line {line_of('overwritten')}")
 
 
-def test_every_kept_value_has_a_place():
+def test_every_kept_value_has_a_location():
     """LLVM gives no line to the place where the returns of a function meet."""
     report = ar.explain(functions.choose, ar.Active[float64], int64)
     assert any(k.what == "which branch was taken" for k in report.cached)

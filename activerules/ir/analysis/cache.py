@@ -116,7 +116,7 @@ class _Network:
         self.index: dict[object, int] = {}
         self.out: list[list[int]] = []
         self.head: list[int] = []
-        self.room: list[float] = []
+        self.residual: list[float] = []
 
     def vertex(self, key: object) -> int:
         """The number of the vertex that stands for `key`."""
@@ -127,10 +127,10 @@ class _Network:
 
     def edge(self, tail: int, head: int, capacity: float) -> None:
         """Add an edge and its reverse, which has no capacity, as numbers 2k and 2k + 1."""
-        for end, room in ((head, capacity), (tail, 0.0)):
+        for end, left in ((head, capacity), (tail, 0.0)):
             self.out[tail if end == head else head].append(len(self.head))
             self.head.append(end)
-            self.room.append(room)
+            self.residual.append(left)
 
     def saturate(self, source: int, sink: int) -> None:
         """Send a maximum flow."""
@@ -145,7 +145,7 @@ class _Network:
         while work:
             vertex = work.popleft()
             for edge in self.out[vertex]:
-                if self.room[edge] > 1e-9 and self.head[edge] not in level:
+                if self.residual[edge] > 1e-9 and self.head[edge] not in level:
                     level[self.head[edge]] = level[vertex] + 1
                     work.append(self.head[edge])
         return level
@@ -158,7 +158,7 @@ class _Network:
             edges = self.out[vertex]
             while cursor[vertex] < len(edges):
                 edge = edges[cursor[vertex]]
-                if self.room[edge] > 1e-9 and level.get(self.head[edge]) == level[vertex] + 1:
+                if self.residual[edge] > 1e-9 and level.get(self.head[edge]) == level[vertex] + 1:
                     break
                 cursor[vertex] += 1
             if cursor[vertex] < len(edges):
@@ -170,10 +170,10 @@ class _Network:
                 cursor[vertex] += 1
             else:
                 return False
-        amount = min(self.room[edge] for edge in path)
+        amount = min(self.residual[edge] for edge in path)
         for edge in path:
-            self.room[edge] -= amount
-            self.room[edge ^ 1] += amount
+            self.residual[edge] -= amount
+            self.residual[edge ^ 1] += amount
         return True
 
     def reachable(self, source: int) -> set[int]:

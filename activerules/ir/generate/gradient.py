@@ -166,10 +166,10 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     arguments = [*parameters.arguments[:own], frame_at, parameters.tape, *results]
     namer = names_of(plan)
     hints = ("entry", "frame", "fine", "out.of.memory", "too.deep")
-    entry, room, fine, failed, too_deep = (Block(namer(hint)) for hint in hints)
+    entry, reserve, fine, failed, too_deep = (Block(namer(hint)) for hint in hints)
     b = Builder(entry, namer, declarations)
-    b.cond_br(b.call("activerules.tape.has_stack", I1, [parameters.tape]), room, too_deep)
-    b.target = room
+    b.cond_br(b.call("activerules.tape.has_stack", I1, [parameters.tape]), reserve, too_deep)
+    b.target = reserve
     frame: Value = null()
     if layout.frame_size:
         size = b.const(I64, layout.frame_size)
@@ -185,7 +185,7 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     b.ret(b.const(I32, OUT_OF_MEMORY))
     b.target = too_deep
     b.ret(b.const(I32, TOO_DEEP))
-    blocks = [entry, room, fine, failed, too_deep]
+    blocks = [entry, reserve, fine, failed, too_deep]
     name = suffixed(plan.request.name, ".enter")
     function = Function(name, I32, arguments, blocks, "internal")
     for block in blocks:

@@ -18,7 +18,7 @@ A tape is a struct on the stack of the gradient:
    72  i64 objects  bytes of the objects in rows, which do not count as tape
 
 `reserve` returns null when memory is exhausted. If a row does not fit into the chunk, it gets a new
-one, and the next rows go into whichever of the two has more room left. `release` frees all memory
+one, and the next rows go into whichever of the two has more free bytes. `release` frees all memory
 at once, on success and on error alike, after it has released every owned object.
 """
 
@@ -75,8 +75,8 @@ entry:
   %end = load ptr, ptr %end.at, align 8
   %top.int = ptrtoint ptr %top to i64
   %end.int = ptrtoint ptr %end to i64
-  %room = sub i64 %end.int, %top.int
-  %fits = icmp ule i64 %need, %room
+  %free = sub i64 %end.int, %top.int
+  %fits = icmp ule i64 %need, %free
   %likely = call i1 @llvm.expect.i1(i1 %fits, i1 true)
   br i1 %likely, label %fast, label %slow
 fast:

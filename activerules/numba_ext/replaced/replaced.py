@@ -2,7 +2,7 @@
 
 Needs       a dispatcher, the types of its arguments, and in which of them arrays are replaced
 Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
-            the objects; `derived`: a derivative, of that dispatcher if necessary;
+            the objects; `derive_or_copy`: a derivative, of that dispatcher if necessary;
             `changing_arguments`: the arguments that were copied
 Invariants  R1  the memory of the objects changes after the last read: see `object_runtime`
             R2  the initial contents of the fields are kept until the reverse sweep ends
@@ -75,7 +75,7 @@ def changing_arguments(dispatcher: Any) -> frozenset[int]:
     return _changing.get(dispatcher, (None, frozenset[int]()))[1]
 
 
-def derived(
+def derive_or_copy(
     derive: Callable[[Any], T], dispatcher: Any, argtypes: Sequence[Any], view: RuleView
 ) -> T:
     """What `derive` gives for a dispatcher. If it finds that pointers in memory of arguments are

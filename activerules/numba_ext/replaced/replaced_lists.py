@@ -43,7 +43,7 @@ def {name}({parameters}):
 {others}
     _note_arrays(_notes, _OTHER, _result)
 {transfers}
-    _refuse_other_way(_is_reached_twice(_notes), (_result,))
+    _refuse_second_path(_is_reached_twice(_notes), (_result,))
     return _result
 """
 _COPIES = """
@@ -188,7 +188,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         "_is_another": local_lists.is_another,
         "_is_reached_twice": local_lists.is_reached_twice,
         "_refuse_shared": local_lists.refusing(0),
-        "_refuse_other_way": local_lists.refusing(1),
+        "_refuse_second_path": local_lists.refusing(1),
         "_run": running(dispatcher, argtypes, local_lists.finish_all),
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_transfer{g}": one for g, one in enumerate(functions)},

@@ -20,7 +20,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.contents import array_of_record
 from activerules.values.overwriting import overwrite
-from activerules.values.shadows import room_like
+from activerules.values.shadows import uninitialised_like
 
 
 @intrinsic
@@ -77,7 +77,7 @@ def laid_as(kept: Any, x: Any) -> Any:
 @register_jitable
 def copy_in_place(kept, x):
     """The contents of `kept` in new memory with the layout of `x`."""
-    result = room_like(x)  # pyright: ignore[reportCallIssue]
+    result = uninitialised_like(x)  # pyright: ignore[reportCallIssue]
     overwrite(result, kept)
     return result
 

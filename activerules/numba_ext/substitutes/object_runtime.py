@@ -100,14 +100,14 @@ define internal ptr @{PREFIX}item(ptr %l, i64 %k) {{
   ret ptr %item
 }}
 
-; notes: {{count, room, rows}}, rows of {{what, apart, low, high}}
+; notes: {{count, capacity, rows}}, rows of {{what, apart, low, high}}
 define i64 @{PREFIX}notes() noinline {{
   %notes = call ptr @malloc(i64 24)
   %rows = call ptr @malloc(i64 256)
-  %room.address = getelementptr i64, ptr %notes, i64 1
+  %capacity.address = getelementptr i64, ptr %notes, i64 1
   %rows.address = getelementptr i64, ptr %notes, i64 2
   store i64 0, ptr %notes
-  store i64 8, ptr %room.address
+  store i64 8, ptr %capacity.address
   store ptr %rows, ptr %rows.address
   %number = ptrtoint ptr %notes to i64
   ret i64 %number
@@ -116,17 +116,17 @@ define i64 @{PREFIX}notes() noinline {{
 define void @{PREFIX}note(i64 %number, i64 %what, i64 %apart, i64 %low, i64 %high) noinline {{
   %notes = inttoptr i64 %number to ptr
   %count = load i64, ptr %notes
-  %room.address = getelementptr i64, ptr %notes, i64 1
-  %room = load i64, ptr %room.address
+  %capacity.address = getelementptr i64, ptr %notes, i64 1
+  %capacity = load i64, ptr %capacity.address
   %rows.address = getelementptr i64, ptr %notes, i64 2
   %rows = load ptr, ptr %rows.address
-  %full = icmp eq i64 %count, %room
+  %full = icmp eq i64 %count, %capacity
   br i1 %full, label %enlarge, label %put
 enlarge:
-  %double = shl i64 %room, 1
+  %double = shl i64 %capacity, 1
   %bytes = shl i64 %double, 5
   %larger = call ptr @realloc(ptr %rows, i64 %bytes)
-  store i64 %double, ptr %room.address
+  store i64 %double, ptr %capacity.address
   store ptr %larger, ptr %rows.address
   br label %put
 put:

@@ -161,7 +161,7 @@ def _find(typing_context, d, key, hashval):
 
 @intrinsic
 def _add(typing_context, d, key, hashval):
-    """Add a missing key, for which there is room; returns the index of its entry."""
+    """Add a missing key to a table that is not full; returns the index of its entry."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         data = _container_get_data(context, builder, d, args[0])
@@ -172,12 +172,12 @@ def _add(typing_context, d, key, hashval):
 
 
 @intrinsic
-def _room(typing_context, d):
+def _usable(typing_context, d):
     """The number of keys that can be added without enlarging the table."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         data = _container_get_data(context, builder, d, args[0])
-        return _hidden(builder, "room", _I64, data)
+        return _hidden(builder, "usable", _I64, data)
 
     return types.intp(d), codegen
 
@@ -251,7 +251,7 @@ def _insert_followed(d, key, hashval, value):
         _drop(d, ix)
         _put(d, ix, value)
         return _REPLACED
-    if _room(d) <= 0:
+    if _usable(d) <= 0:
         _enlarge(d)
     _put(d, _add(d, key, hashval), value)
     return _OK

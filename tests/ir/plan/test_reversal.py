@@ -24,7 +24,7 @@ def traces():
             yield plan, trace
 
 
-def way_back(plan, trace):
+def reverse_path(plan, trace):
     """The blocks that the reverse sweep visits, and those it passes over, by index in the trace."""
     at = len(trace) - 1
     visited, passed = [at], []
@@ -50,7 +50,7 @@ def way_back(plan, trace):
 def test_v1_blocks_with_work_are_visited_in_the_opposite_order():
     compared = 0
     for plan, trace in traces():
-        visited, passed = way_back(plan, trace)
+        visited, passed = reverse_path(plan, trace)
         assert not any(trace[k] in plan.reversal.work for k in passed)
         assert visited == sorted(visited, reverse=True)
         compared += len(visited)
@@ -60,7 +60,7 @@ def test_v1_blocks_with_work_are_visited_in_the_opposite_order():
 def test_v2_loops_without_work_are_passed_over():
     idle = 0
     for plan, trace in traces():
-        visited, _ = way_back(plan, trace)
+        visited, _ = reverse_path(plan, trace)
         came_by = {trace[k] for k in visited}
         for loop in plan.flow.loops:
             if loop not in plan.reversal.loops:

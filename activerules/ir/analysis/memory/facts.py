@@ -104,10 +104,10 @@ class MemoryFacts:
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """The objects joined to this one by copies, in either direction; itself included."""
-        return frozenset(closure([memory], lambda o: self._copied_both_ways.get(o, ())))
+        return frozenset(closure([memory], lambda o: self._copy_neighbours.get(o, ())))
 
     @cached_property
-    def _copied_both_ways(self) -> dict[MemoryObject, set[MemoryObject]]:
+    def _copy_neighbours(self) -> dict[MemoryObject, set[MemoryObject]]:
         found: dict[MemoryObject, set[MemoryObject]] = {}
         for target, sources in self.copy_sources.items():
             for source in sources:

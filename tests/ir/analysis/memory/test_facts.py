@@ -60,7 +60,7 @@ def _is_traced(i: Instruction) -> bool:
     )
 
 
-def _place(i: Instruction) -> tuple[Value, Value]:
+def _access(i: Instruction) -> tuple[Value, Value]:
     """The pointer an instruction acts on, and how many bytes."""
     match i.opcode:
         case "load":
@@ -80,7 +80,7 @@ def _instrument(module: Module, function: Function) -> str:
         for i in block.instructions:
             made.append(i)
             if _is_traced(i):
-                pointer, size = _place(i)
+                pointer, size = _access(i)
                 call = [Constant(I32, str(number)), pointer, size]
                 made.append(
                     Instruction("call", VOID, call, callee=GlobalRef(TRACE, PTR), parent=block)
@@ -148,7 +148,7 @@ def traced(request: pytest.FixtureRequest) -> Traced:
 
 def test_m1_addresses_lie_in_the_objects(traced: Traced) -> None:
     for event in traced.events:
-        pointer, _ = _place(traced.accesses[event.number])
+        pointer, _ = _access(traced.accesses[event.number])
         places = [r for o in traced.facts.objects(pointer) for r in traced.ranges.get(o, [])]
         assert event.size == 0 or any(
             low <= event.address and event.address + event.size <= high for low, high in places
@@ -159,7 +159,7 @@ def test_m2_pointers_with_one_address_may_overlap(traced: Traced) -> None:
     facts = traced.facts
     by_address: dict[int, set[Value]] = {}
     for event in traced.events:
-        by_address.setdefault(event.address, set()).add(_place(traced.accesses[event.number])[0])
+        by_address.setdefault(event.address, set()).add(_access(traced.accesses[event.number])[0])
     for pointers in by_address.values():
         for p in pointers:
             for q in pointers:

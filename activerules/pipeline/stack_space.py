@@ -17,10 +17,10 @@ T = TypeVar("T")
 _SLOTS = 140_000
 
 
-def with_room(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+def with_stack_space(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call `function` where a contiguous megabyte of the interpreter's stack is free."""
     return function(*args, **kwargs)
 
 
 # a frame of that size gets a chunk of the next power of two
-with_room.__code__ = with_room.__code__.replace(co_stacksize=_SLOTS)
+with_stack_space.__code__ = with_stack_space.__code__.replace(co_stacksize=_SLOTS)
