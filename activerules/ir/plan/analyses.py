@@ -1,8 +1,9 @@
-"""The analyses of one function, as a request has them made.
+"""The analyses of the function that a request names.
 
 Needs       a Request, the summaries of its module, the control flow and the live blocks
-Gives       `Analyses`: each made when it is first asked for, and made anew where a rewrite has
-            changed what it is about; `prepared`: behind the rewrites; `summaries_of`: of the module
+Gives       `Analyses`: each analysis runs when its result is first used, and again after a rewrite
+            that invalidates it; `prepared`: the analyses of the rewritten function;
+            `summaries_of`: the summaries of the module's functions
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from activerules.ir.rewrite.prepare import prepare
 
 
 class Analyses:
-    """What is known of a function; none of it changes the function."""
+    """The analyses of one function, computed lazily; none of them changes the function."""
 
     def __init__(
         self, request: Request, summaries: ModuleSummaries, flow: ControlFlow, returns: Returns
@@ -37,13 +38,13 @@ class Analyses:
 
     @cached_property
     def integers(self) -> Integers:
-        """What its integers are."""
+        """The values and bounds of its integers."""
         lengths = [p.argument for p in self.request.parameters if p.length]
         return Integers(self.flow, self.request.module.types, lengths)
 
     @cached_property
     def memory(self) -> MemoryFacts:
-        """What its pointers lead to, and who writes there."""
+        """The memory its pointers may point to, and the instructions that write it."""
         by_argument = {p.argument: p for p in self.request.parameters}
         return analyse_memory(
             self.request.function,
@@ -64,24 +65,24 @@ class Analyses:
 
     @cached_property
     def types(self) -> ValueTypes:
-        """Where floats are."""
+        """Which values and which memory may hold floats."""
         declared = declared_memory(self.request) | self._float_memory_of_calls()
         return analyse_value_types(self.request.function, self.memory, declared, self.shapes)
 
     def renew(self, *names: str) -> None:
-        """Discard these; they are computed again when next asked for."""
+        """Discard these results; they are recomputed when they are next used."""
         for name in names:
             self.__dict__.pop(name, None)
 
     def drop_changed_pointees(self) -> None:
-        """Let the request declare nothing behind pointers that the function may change."""
+        """Drop the declarations of memory behind pointers that the function may overwrite."""
         changed = changes_pointers(self.memory)
         if changed is not None:
             self.request = without_pointees(self.request, self.memory, changed)
             self.renew("memory", "types")
 
     def _float_memory_of_calls(self) -> dict[MemoryObject, Declared]:
-        """Local arrays that only marked calls read or write are arrays of floats, too."""
+        """Local arrays that marked calls take or return as arrays of floats."""
         found: dict[MemoryObject, Declared] = {}
         for block in self.returns.live:
             for call in block.instructions:
@@ -99,7 +100,7 @@ class Analyses:
 
 
 def prepared(request: Request, summaries: ModuleSummaries) -> Analyses:
-    """The analyses of the function of a request, which is rewritten in place first."""
+    """Rewrite the function of a request in place, and return its analyses."""
     return prepare(
         request.function,
         lambda flow, returns: Analyses(request, summaries, flow, returns),
@@ -108,7 +109,7 @@ def prepared(request: Request, summaries: ModuleSummaries) -> Analyses:
 
 
 def summaries_of(request: Request) -> ModuleSummaries:
-    """Of the functions of a module, for the one a user named."""
+    """The summaries of a module's functions, as seen from the function of the request."""
     pointers = [p for p in request.parameters if p.argument.type.is_pointer]
     declared = {p.memory for p in pointers if p.declared is not None and p.declared.is_plain}
     declared -= {p.holder for p in request.pointees}
@@ -118,7 +119,7 @@ def summaries_of(request: Request) -> ModuleSummaries:
 
 
 def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
-    """Memory that may change between the two sweeps: of a callee, or as the request says."""
+    """A predicate: whether memory may be overwritten between the two sweeps."""
     if not request.callee:
         return request.changing.__contains__
     overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
@@ -133,6 +134,6 @@ def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
 
 
 def declared_memory(request: Request) -> dict[MemoryObject, Declared]:
-    """What the caller declares of the memory it passes."""
+    """The layouts that the caller declares for the memory it passes."""
     holders = (*request.parameters, *request.pointees)
     return {p.memory: p.declared for p in holders if p.declared is not None}

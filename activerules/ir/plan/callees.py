@@ -74,7 +74,7 @@ class CalleeUse:
 
 @dataclass(frozen=True)
 class _PairKey:
-    """All that the code of a pair depends on: its identity in F1."""
+    """Everything that the code of a pair depends on; equal keys share a pair (F1)."""
 
     variant: Variant
     activities: tuple[ActivityName, ...]
@@ -91,7 +91,7 @@ class _PairKey:
 
 @dataclass(eq=False)
 class Family:
-    """The pairs that one derivative needs; `todo` are those that are not planned yet.
+    """The pairs that one derivative needs; those in `todo` have not been planned yet.
 
     In `forward` mode, instead of a pair, one function per key: i32 <name>.forward(parameters with
     shadows and tangents[, ptr result[, ptr tangents or shadows]]).
@@ -143,7 +143,7 @@ class Family:
 
 
 def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, ...]:
-    """The plans of all pairs of a family, and of those that they need in turn."""
+    """The plans of all pairs of a family, including pairs that only other pairs need."""
     plans: list[P] = []
     while family.todo:
         request = family.todo.pop()
@@ -158,10 +158,11 @@ def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, .
 def use_callee(
     call: Instruction, facts: Facts, family: Family, *, retains: bool = False
 ) -> CalleeUse | None:
-    """The pair for a call of a function of the module; None where the primal may be called.
+    """The pair for a call of a function of the module; None if the primal can be called as it is.
 
-    That is where it contributes no derivative, allocates no shadow and no memory that the tape has
-    to retain (`retains`), and calls no function that passes data other than by its arguments.
+    That is the case if it contributes no derivative, allocates no shadow and no memory that the
+    tape has to retain (`retains`), and calls no function that passes data other than by its
+    arguments.
     """
     called = facts.memory.called[call]
     active = facts.activity.active_memory

@@ -24,7 +24,7 @@ _PARAMETER = re.compile(r"arg\.(\w+)\.\d+")
 
 
 def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> ActiverulesError:
-    """The error to raise instead of `error`, which is about memory with or without a shadow."""
+    """`error`, which is about memory with or without a shadow, in terms of the dictionary."""
     i = error.instruction
     if error.groups or not isinstance(i, Instruction):
         return error  # it concerns only Const arguments, or has no instruction

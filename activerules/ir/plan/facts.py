@@ -1,6 +1,6 @@
-"""Facts: what the analyses say of a function, before anything is decided. Both modes start here.
+"""Facts: the results of the analyses of a function, before any decision. Both modes start here.
 
-Needs       the Analyses of a function in its last form
+Needs       the Analyses of a function after all rewrites
 Gives       Facts, frozen: control flow, memory, types and activity of the function
 """
 
@@ -41,7 +41,7 @@ class Facts:
     integers: Integers
 
     def wanted(self, instruction: Instruction) -> tuple[bool, ...]:
-        """Per operand, whether its cotangent is asked for."""
+        """Whether the cotangent is needed, for each operand."""
         return tuple(self.activity.is_active(o) for o in instruction.operands)
 
     def is_shadowed(self, pointer: Value) -> bool:
@@ -66,9 +66,9 @@ class Facts:
 
 
 def analyse(known: Analyses) -> Facts:
-    """Complete the analyses of a function that is rewritten already (`prepare`).
+    """Complete the analyses of a function that has been rewritten (`prepare`).
 
-    Raises what they raise: programs the engine does not differentiate end here.
+    Raises what they raise: programs that the engine does not differentiate are refused here.
     """
     known.drop_changed_pointees()
     request, returns, memory, types = known.request, known.returns, known.memory, known.types

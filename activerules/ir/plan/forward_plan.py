@@ -93,7 +93,7 @@ def make_forward_plan(request: Request) -> ForwardPlan:
 def _plan_one(
     request: Request, family: Family, summaries: ModuleSummaries
 ) -> Callable[..., ForwardPlan]:
-    """What makes the plan of one function, given the plans of those it calls."""
+    """Decide for one function; return a constructor that takes the plans of its callees."""
     facts = analyse(prepared(request, summaries))
     rules: dict[Instruction, ForwardRuleCall] = {}
     derived: dict[Instruction, CalleeUse] = {}
@@ -132,7 +132,7 @@ def _plan_one(
 
 
 def _shadowed_stores(facts: Facts) -> Iterator[Instruction]:
-    """The stores to memory with a shadow; on error paths, only to memory that certainly has one."""
+    """The stores to memory with a shadow; on error paths, only where the memory must have one."""
     for block in facts.flow.order:
         shadowed = facts.activity.has_shadow if block in facts.returns.live else facts.is_shadowed
         yield from (

@@ -107,9 +107,10 @@ def make_layout(plan: Plan) -> Layout:
 
 
 def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlot], int]:
-    """The slots of nodes and the end of the last one, largest alignment first.
+    """The slots of nodes, and the end of the last one.
 
-    So there are no gaps, and every offset times any length stays aligned.
+    Sorted by decreasing alignment, so that there are no gaps, and any multiple of an offset stays
+    aligned.
     """
     sized = [(_extent(node, plan), node) for node in nodes]
     sized.sort(key=lambda one: -one[0][1])
@@ -157,8 +158,8 @@ def taken_type(plan: Plan, block: Block) -> Type:
 
 
 def _stack_offsets(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
-    """Offsets for stack memory of the primal, which the reverse sweep may read, and its shadow; and
-    the end of all.
+    """Offsets for the primal's stack memory, which the reverse sweep may read, and for its shadows;
+    and the end of the last one.
     """
     stack: dict[tuple[Instruction, bool], int] = {}
     for i in plan.flow.order[0].instructions:

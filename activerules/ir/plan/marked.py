@@ -1,4 +1,4 @@
-"""The activities of a marked call: those of its arguments and of its result, by the analysis.
+"""The activities of the arguments and the result of a marked call, from the activity analysis.
 
 Both modes choose rules by them; forward mode turns Active into Duplicated.
 """
@@ -36,8 +36,10 @@ class CallActivities:
 
 @dataclass(frozen=True, eq=False)
 class RuleUse:
-    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on; `site`:
-    where it is, see `failing`.
+    """A marked call that a rule serves.
+
+    caught   whether the calling function may continue after the call has failed
+    site     the position of the call, for error messages
     """
 
     call: Instruction
@@ -92,7 +94,7 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
 
 @contextmanager
 def choosing_for(call: Instruction) -> Generator[None, None, None]:
-    """Attach the call to errors of the rule system that are raised inside."""
+    """Add the call to errors of the rule system that the body of the `with` statement raises."""
     try:
         yield
     except RuleError as error:
@@ -155,7 +157,7 @@ def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
 
 
 def _return_slots(facts: Facts) -> set[Value]:
-    """The pointers to the memory in which the function returns, and into it."""
+    """The pointers to, or into, the memory in which the function returns its result."""
     slots: set[Value] = {p.argument for p in facts.request.parameters if p.written_only}
     work = list(slots)
     while work:
@@ -175,7 +177,7 @@ def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
 
 
 def _passes_on(value: Value) -> bool:
-    """Whether an instruction reads what was returned, or sums it, and does no more."""
+    """Whether an instruction only reads the returned value, or adds it to a sum."""
     if not isinstance(value, Instruction):
         return False
     if value.opcode == "getelementptr":
@@ -248,8 +250,9 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
 def refuse_without_keys(
     call: Instruction, info: CallInfo, how: CallActivities, facts: Facts
 ) -> None:
-    """In a reverse sweep, only dictionaries of the user's call have shadows with keys: what the
-    engine mirrors of others is the memory of their values.
+    """Refuse to pass a rule a dictionary that the function creates. In a reverse sweep its shadow
+    mirrors only the memory of the values; only dictionaries of the user's call have shadows with
+    keys.
     """
     for argument, activity in zip(info.arguments, how.arguments, strict=True):
         if activity != "duplicated" or not argument.keyed:

@@ -1,4 +1,4 @@
-"""Ownership: which memory the tape owns, and how the calls that count and free it change.
+"""Ownership: which memory the tape owns, and what becomes of calls that count references or free.
 
 Needs       Facts; memory the reverse sweep reads (`retained`), memory that outlives the call
             (`escaped`), the calls with rules
@@ -48,7 +48,7 @@ def plan_ownership(
     escaped: frozenset[MemoryObject],
     rules: Collection[RuleUse],
 ) -> Ownership:
-    """Decide for every call."""
+    """Decide, for each call that allocates, counts or frees memory, whether the tape takes over."""
     in_rows = arrays_in_rows(facts, retained, escaped)
     calls = [i for i in facts.request.function.instructions() if i.opcode == "call"]
     return Ownership(
@@ -63,8 +63,8 @@ def plan_ownership(
 
 
 def refuse_leaving(i: Instruction, facts: Facts) -> None:
-    """Refuse to leave allocated memory, whose shadow the tape owns, in memory of the caller that is
-    not made for results.
+    """Refuse to leave memory allocated here in the caller's memory, unless that is meant for results:
+    its shadow belongs to the tape, and is freed with it.
     """
     request, memory = facts.request, facts.memory
     if request.callee or (i.opcode != "store" and i not in memory.called):
@@ -112,7 +112,7 @@ def _unowned(use: RuleUse, retained: frozenset[MemoryObject], facts: Facts) -> f
 
 
 def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -> bool:
-    """Whether memory at a pointer lives as long as the tape."""
+    """Whether the memory that a pointer points to lives as long as the tape."""
     objects, request = facts.memory.objects(pointer), facts.request
     if isinstance(pointer, Argument) and not (request.callee or request.split):
         return True
@@ -120,7 +120,7 @@ def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -
 
 
 def _is_retained(o: MemoryObject, retained: frozenset[MemoryObject], facts: Facts) -> bool:
-    """Whether the tape owns a reference to an object from its allocation on."""
+    """Whether the tape owns a reference to an object from the moment it is allocated."""
     if o not in retained or not isinstance(o.key, Instruction):
         return False
     return o.kind == "allocation" or facts.calls.marked(o.key) is not None

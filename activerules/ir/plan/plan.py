@@ -58,7 +58,7 @@ class Plan(Facts):
     tracked       loads and stores of arrays whose shadows tell which floats the program used
     across_blocks values whose cotangents are summed in several blocks
     fixed_data    values that are addresses of the data of counted memory, which never moves
-    keeping       where values of the primal are kept, which may be outside of their own loop
+    keeping       where values of the primal are kept, if that may be outside of their own loop
     windows       loads whose cotangents are added up in registers
     passed_over   loops that the sweep passes over where the cotangents of these values are zero
     added_if_chosen  loads whose cotangents are added to shadows only where they are not zero
@@ -95,7 +95,7 @@ class Plan(Facts):
         return self.keeping[node].home if node in self.keeping else home_of(node, self.flow)
 
     def table(self, node: Node) -> Table | None:
-        """The table in which a node is kept by address; its home has where the table is."""
+        """The table in which a node is kept by address; the node's home holds its start."""
         return self.keeping[node].table if node in self.keeping else None
 
 

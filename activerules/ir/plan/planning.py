@@ -59,7 +59,7 @@ from activerules.ir.plan.shadow_copies import mirrored, undone_copies
 from activerules.ir.plan.tape_arrays import escaped
 from activerules.ir.plan.tracking import tracked_accesses
 
-# in bytes of tape that are worth avoiding it (nodes.Recipe)
+# in bytes of tape that it is worth spending to avoid the recomputation (nodes.Recipe)
 INDUCTION_COST = 0.05
 NEVER_KEPT = 1 << 40
 
@@ -105,7 +105,7 @@ class _Planner:
         self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def decide(self) -> Callable[..., Plan]:
-        """What makes the plan, given the plans of the functions that are called."""
+        """Decide everything; return a constructor that takes the plans of the callees (`pairs`)."""
         while True:
             needs, reversal, cache = self._plan_cache()
             retained, escaped_memory = self._retained(cache), escaped(self.facts)
@@ -158,7 +158,7 @@ class _Planner:
         )
 
     def _is_fixed_data(self, i: Value) -> bool:
-        """Whether a value is where the data of counted memory is, which never moves."""
+        """Whether a value is the address of the data of counted memory, which never moves."""
         if not isinstance(i, Instruction):
             return False
         effect = effect_of(i.callee_name)
@@ -189,7 +189,7 @@ class _Planner:
         return needs, reversal, self._choose_kept(needed, reversal)
 
     def _choose_kept(self, needed: set[Node], reversal: Reversal) -> CachePlan:
-        """The cache plan; entries of tables are found by addresses, which it must provide, too."""
+        """The cache plan, which also provides the addresses that select entries of tables."""
         while True:
             cache = plan_cache(
                 needed,
@@ -205,7 +205,7 @@ class _Planner:
             needed |= more
 
     def _keeping(self, node: Node) -> Keeping | None:
-        """Where a node is kept, if that may be further out than where it is computed."""
+        """Where a node is kept, if that may be outside the loop in which it is computed."""
         value = node.value if isinstance(node, Primal) else None
         return self.variation.keeping(value) if isinstance(value, Instruction) else None
 
@@ -453,7 +453,7 @@ class _Planner:
         return call.operands[effect.returns]
 
     def _moves(self, value: Value) -> bool:
-        """Whether a value is an address in memory that may be moved when it is resized."""
+        """Whether a value is an address in memory that resizing may move."""
         if isinstance(value, Instruction) and value.opcode == "ptrtoint":
             value = value.operands[0]
         address = self.memory.address(value)
@@ -462,7 +462,7 @@ class _Planner:
         )
 
     def _refuse_moving(self, i: Instruction) -> None:
-        """Refuse to keep such an address: the reverse sweep must be able to recompute it."""
+        """Refuse an address in memory that may move and that the reverse sweep cannot recompute."""
         if i.opcode not in {"phi", "select", "store", "freeze"}:
             return
         for value in i.operands[:1] if i.opcode == "store" else i.operands:
@@ -494,7 +494,7 @@ class _Planner:
     # --- memory that must outlive the primal ---
 
     def _shared_with_calls(self) -> set[MemoryObject]:
-        """Memory that callees are passed and return, and that a callee returns to its caller."""
+        """Memory passed to or returned by callees; in a callee, also what it returns."""
         found: set[MemoryObject] = set()
         for call in self.derived:
             found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
@@ -504,7 +504,7 @@ class _Planner:
         return found
 
     def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
-        """Objects from which the reverse sweep reads primal data: the tape retains them."""
+        """Objects whose primal data the reverse sweep reads, so that the tape must retain them."""
         found: set[MemoryObject] = set()
         for node in cache.computed.keys() | cache.needed:
             match node:
@@ -528,8 +528,8 @@ class _Planner:
         return frozenset(o for o in found | self._owners(found) if o.kind in MADE)
 
     def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
-        """Calls of functions whose primal would release memory that the reverse sweep reads: their
-        augmented primal is called instead.
+        """Calls whose primal would release memory that the reverse sweep reads: the augmented primal
+        is called instead.
         """
         called = self.memory.called.items()
         more = {call for call, memory in called if memory.fresh in retained}

@@ -1,6 +1,6 @@
 """Whether the function leaves declared pointers unchanged (D2 of `ir/analysis/memory/declared.py`).
 
-Needs       the MemoryFacts of a function, computed under the assumption that it does
+Needs       the MemoryFacts of a function, computed under the assumption that they are unchanged
 Gives       `changes_pointers`: an instruction that may change such a pointer; `without_pointees`:
             the request for such a function, without declared pointers, or the refusal, which names
             the groups of the memory that holds them
@@ -54,7 +54,7 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
 
 
 def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
-    """Whether a write is known to overlap no declared pointer of the memory it writes."""
+    """Whether a write certainly misses the declared pointers in the memory it writes to."""
     address = memory.address(pointer)
     if size is None or not memory.starts(address, holder):
         return False
@@ -62,7 +62,7 @@ def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: Memo
 
 
 def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:
-    """The request without declared pointers; refused if they point to active memory."""
+    """The request without its declared pointers. Refused if one of them points to active memory."""
     if any(p.activity == "duplicated" for p in request.pointees):
         error = refusal(
             changed,

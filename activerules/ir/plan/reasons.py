@@ -1,7 +1,7 @@
-"""Reasons: what a plan decided, in words.
+"""Reasons: the decisions of a plan, explained in words.
 
 Needs       a finished Plan and one of its nodes
-Gives       `describe`: what the node is; `why_kept`: why the tape keeps it; `why_served`: why a
+Gives       `describe`: the node in words; `why_kept`: why the tape keeps it; `why_served`: why a
             marked call needs no rule; `origin`: the instruction that gives its source line
 Invariants  R1  nothing is decided here: every sentence follows from the plan and its analyses
 
@@ -83,7 +83,7 @@ def name_of_memory(memory: MemoryObject) -> str:
 
 
 def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
-    """What a node is, in terms of the primal."""
+    """A description of a node in terms of the primal."""
     match node:
         case Primal(value):
             return _describe_value(value, plan, name_of)
@@ -141,7 +141,7 @@ def why_needless(info: CallInfo) -> str:
 
 
 def origin(node: Node) -> Instruction | None:
-    """The instruction whose source line a node has; None if it belongs to no instruction."""
+    """The instruction that gives a node its source line; None if there is none."""
     match node:
         case Primal(value) | Shadow(value):
             return value if isinstance(value, Instruction) else None
@@ -154,7 +154,7 @@ def origin(node: Node) -> Instruction | None:
 
 
 def loop_branch(loop: Loop) -> Instruction:
-    """The instruction whose source line a loop has: the branch that decides whether it goes on."""
+    """The branch that decides whether a loop continues; it has the loop's source line."""
     leaving = [inside for inside, _ in loop.exit_edges()]
     for block in (loop.latch, loop.header):
         if block is not None and block in leaving:

@@ -2,7 +2,7 @@
 
 Needs       generated functions, before they are printed
 Gives       `reassociate`: lets LLVM reorder sums and products
-            `vectorise`: tells LLVM the vector forms of functions that are called
+            `vectorise`: declares the vector variants of the functions that are called
 
 LLVM looks for a vector form in the attribute "vector-function-abi-variant" of a call, and among the
 functions of the module: the declarations are kept by `llvm.compiler.used`. It rewrites calls of
@@ -45,7 +45,7 @@ def vectorise(
     forms: Mapping[str, Sequence[tuple[int, str]]],
     declarations: dict[str, str],
 ) -> None:
-    """Declare the vector forms of functions that are called.
+    """Declare the vector variants of functions that are called.
 
     forms   per function of the C library (`sin`, `sinf`), the symbols that compute it for several
             numbers, each with how many
@@ -84,8 +84,8 @@ def vectorise(
 
 
 def _is_product(kind: str, call: Instruction) -> bool:
-    """Whether LLVM makes a product, a quotient or a root of a power; with fast-math flags it does
-    for more exponents.
+    """Whether LLVM replaces a power by a product, a quotient or a root, which it does for more
+    exponents with fast-math flags.
     """
     exponent = _number(call.operands[1]) if kind == "pow" else None
     if exponent is None:
@@ -94,7 +94,7 @@ def _is_product(kind: str, call: Instruction) -> bool:
 
 
 def _number(value: Value) -> float | None:
-    """The number LLVM will find for a value: exponents of slopes are differences of literals."""
+    """The number LLVM will fold a value to: exponents of slopes are differences of literals."""
     if isinstance(value, Instruction) and value.opcode == "fsub":
         x, y = map(number_of, value.operands)
         return float(x - y) if x is not None and y is not None else None

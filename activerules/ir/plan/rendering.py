@@ -2,7 +2,7 @@
 
 Needs       a plan and its layout
 Gives       `render_plan`: all of it; `render_activity`, `render_kept`, `render_computed`: parts
-            `marked_calls`, `is_computation`, `in_order`: what is listed of a plan, in which order
+            `marked_calls`, `is_computation`, `in_order`: the entries of its lists, and their order
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _length_of(loop: Loop, plan: Plan) -> str:
 
 
 def render_kept(plan: Plan, layout: Layout) -> list[str]:
-    """What the tape keeps: the node, its description, its bytes per call or iteration, and why."""
+    """The kept nodes, each with a description, its bytes per call or iteration, and the reason."""
     return _columns(
         (
             repr(node),
@@ -115,7 +115,7 @@ def _reason(node: Node, plan: Plan) -> str:
 
 
 def render_computed(plan: Plan) -> list[str]:
-    """What the reverse sweep recomputes: the node and its description."""
+    """The nodes that the reverse sweep recomputes, each with a description."""
     nodes = (n for n in in_order(plan.cache.computed, plan) if is_computation(n))
     return _columns((repr(node), describe(node, plan, _naming(plan))) for node in nodes)
 

@@ -1,4 +1,4 @@
-"""Reversed control flow: where the reverse sweep goes after it has reversed a block.
+"""Reversed control flow: the successors of each block in the reverse sweep.
 
 Needs       ControlFlow, Returns, and the blocks that hold work (an instruction to reverse)
 Gives       Reversal, frozen: per live block its successors in the sweep, and how one is chosen;

@@ -47,7 +47,7 @@ class UndoneCopy:
 def undone_copies(
     facts: Facts, undone: Collection[Instruction]
 ) -> Mapping[Instruction, UndoneCopy]:
-    """Per copy and `memset` that the reverse sweep reverses, how it does so."""
+    """How the reverse sweep reverses each copy and `memset`."""
     return {i: _undone(i, facts) for i in undone if memory_intrinsic(i)}
 
 
@@ -68,8 +68,8 @@ def _undone(i: Instruction, facts: Facts) -> UndoneCopy:
 
 
 def mirrored(facts: Facts) -> Mapping[Instruction, tuple[CopiedScalar, ...] | None]:
-    """The stores and copies that are repeated on shadow memory; of a copy with floats, only its
-    pointers, if it has any.
+    """The stores and copies that are repeated on shadow memory. Of a copy that includes floats only
+    the pointers are repeated, if there are any.
     """
     found: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
     for i in _live(facts):
