@@ -63,8 +63,8 @@ def plan_ownership(
 
 
 def refuse_leaving(i: Instruction, facts: Facts) -> None:
-    """Refuse to leave memory allocated here in the caller's memory, unless that is meant for results:
-    its shadow belongs to the tape, and is freed with it.
+    """Refuse to leave memory allocated here in the caller's memory, unless that is for results: its
+    shadow belongs to the tape, and is freed with it.
     """
     request, memory = facts.request, facts.memory
     if request.callee or (i.opcode != "store" and i not in memory.called):

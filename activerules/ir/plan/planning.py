@@ -528,8 +528,8 @@ class _Planner:
         return frozenset(o for o in found | self._owners(found) if o.kind in MADE)
 
     def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
-        """Calls whose primal would release memory that the reverse sweep reads: the augmented primal
-        is called instead.
+        """Calls whose primal would release memory that the reverse sweep reads. Their augmented
+        primals are called instead.
         """
         called = self.memory.called.items()
         more = {call for call, memory in called if memory.fresh in retained}
