@@ -1,4 +1,4 @@
-"""From a plan to a module: generate, add what the generated functions refer to, print."""
+"""From a plan to the text of a module: generated functions, and everything they refer to."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ INLINED = 8000
 
 
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
-    """The two sweeps of a derivative, their callers, and three functions per derived pair; the
-    declarations that they need; the layout.
+    """The two sweeps of a derivative, their callers, and three functions per derived pair; also the
+    declarations they need, and the layout of the tape.
     """
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
 
 @cache
 def _read_support(text: str) -> _Support:
-    """The functions in a text, cached for all derivatives that need the same ones."""
+    """The functions in a text; cached, as many derivatives need the same ones."""
     module = parse_module(text)
     printed = {name: print_function(one) for name, one in module.functions.items()}
     return _Support(printed, tuple(module.trailer))

@@ -23,7 +23,7 @@ _WIDE = int_type(128)
 
 
 def build_check(plan: Plan, declarations: dict[str, str]) -> Function:
-    """The function that tests at run time whether all assumptions of a plan hold."""
+    """A function that tests, at run time, whether all assumptions of a plan hold."""
     namer = names_of(plan)
     entry = Block(namer("entry"))
     b = Builder(entry, namer, declarations)

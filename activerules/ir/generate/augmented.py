@@ -7,7 +7,7 @@ Invariants  P1  it computes what the primal computes, in the same order, and wri
             P2  shadow memory that was passed in is read and written only to copy pointers and
                 integers, never floats
             P3  every reference it takes is put on the list of owned objects at once; a reference
-                that a call returned is lost if memory runs out before it is on the list
+                that a call returned leaks if memory runs out before it is on the list
             P4  a kept value is stored right after its definition, each time it is computed: in an
                 iteration of its home, or for one entry of its table, always the same value
 """
@@ -116,9 +116,9 @@ class _Augmenter(AugmentedCode):
             self._keep_shadow(phi)
 
     def _make_tables(self, block: Block) -> None:
-        """Before the terminator of the preheader of a loop: reserve the tables that it fills.
+        """In the preheader of a loop, before the terminator, reserve the tables that it fills.
 
-        What is kept is where the entry of address 0 would be.
+        The address that is kept is the one that an entry for address 0 would have.
         """
         for node, keeping in self.plan.keeping.items():
             table = keeping.table
@@ -153,7 +153,7 @@ class _Augmenter(AugmentedCode):
         return total
 
     def _end(self, block: Block) -> None:
-        """Before the terminator of the preheader of a loop of known length: reserve its rows."""
+        """In the preheader of a loop of known length, before the terminator, reserve its rows."""
         target = block.successors[0] if len(block.successors) == 1 else None
         loop = self.plan.flow.loop_of(target) if target is not None else None
         if (
@@ -184,7 +184,7 @@ class _Augmenter(AugmentedCode):
             self.slots.state[loop] = RowState(base, number, None)
 
     def _enter_iteration(self, loop: Loop) -> None:
-        """At the start of an iteration: count it, and reserve a row for it."""
+        """At the start of an iteration, count it and reserve its row."""
         rows = self.layout.rows.get(loop)
         known = self.plan.loops[loop].trip_count is not None
         leaving = self._is_kept(LeavingIteration(loop)) and not known
@@ -235,7 +235,7 @@ class _Augmenter(AugmentedCode):
                 add_incoming(taken, constant(taken.type, number), self.tails[source])
 
     def _split_exits(self) -> None:
-        """On the edges out of a loop of unknown length, keep where the reverse sweep enters it: the
+        """On the edges out of a loop of unknown length, store where the reverse sweep enters it: the
         number of the iteration that left the loop, and the address of the last row.
         """
         for loop in self.plan.reversal.loops:
@@ -285,7 +285,7 @@ class _Augmenter(AugmentedCode):
             self.later.append(partial(self._hand_back, end, self.current))
 
     def _hand_back(self, end: Instruction, block: Block) -> None:
-        """Store what the primal of a callee returns in its result parameters."""
+        """In a callee, store the primal's result through the result parameters."""
         self.b.target = block
         if self.results:
             self.b.store(self._value(end.operands[0]), self.results[0])

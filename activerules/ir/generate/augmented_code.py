@@ -1,4 +1,4 @@
-"""The instructions of the augmented primal: those of the primal, and what is added for each.
+"""The instructions of the augmented primal: those of the primal, and the code added for each.
 
 Needs       a Plan and its Layout
 Gives       `AugmentedCode`, which emits copies of the instructions, shadows of pointers, references
@@ -166,7 +166,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._mirror_copy(i, self.plan.mirrored[i])
 
     def _mirror_copy(self, i: Instruction, pointers: Sequence[CopiedScalar] | None) -> None:
-        """Copy the shadows of these pointers; None: all of the shadow memory, which has no floats.
+        """Repeat a copy on the shadows of these pointers, or (None) on all shadow memory: no floats.
 
         The reverse sweep handles floats.
         """
@@ -240,8 +240,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return self._addresses(self._value(i.operands[0]), info.result_meminfos)
 
     def _rule(self, use: RuleUse) -> None:
-        """Call the rule's augmented primal instead of the function: only once, since with several
-        lanes it keeps no shadow (D1 of `widen`).
+        """Call the rule's augmented primal instead of the function. One call serves all lanes: if
+        there are several, the rule keeps no shadow (D1 of `widen`).
         """
         call = use.call
         tape = self._slot(use.tape)

@@ -42,11 +42,11 @@ class Cotangents:
         self._uses: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
-        """Whether a value has slots for its cotangent, as an argument has once it was added to."""
+        """Whether a value has stack slots for its cotangent; arguments get them when first added to."""
         return value in self._slots
 
     def begin_block(self) -> None:
-        """Start the code for another block of the primal."""
+        """Begin the code that reverses a block of the primal."""
         self._sums, self._uses = {}, {}
 
     def take(self, value: Value) -> Lanes:
@@ -92,7 +92,7 @@ class Cotangents:
             self.add_one(value, bar, lane)
 
     def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
-        """The same in one lane; `used`: whether this use was executed (an i1), None if certain."""
+        """Add to the cotangent in one lane; `used` (an i1, or None): whether this use was executed."""
         if not self._active(value):
             return
         if lane == 0 and value in self._speculated:
@@ -162,8 +162,8 @@ def was_used(b: Builder, g: Value) -> Value:
 
 
 def derivatives_type(plan: Plan) -> StructType:
-    """The struct for the derivatives of the Active parameters, in order; those of all lanes are
-    side by side.
+    """The struct of the derivatives of the Active parameters, in order; one field per lane
+    for each.
     """
     active = [p.argument.type for p in plan.request.parameters if p.activity == "active"]
     return StructType(tuple(t for t in active for _ in range(plan.request.width)))

@@ -156,7 +156,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         self.b.ret(result)
 
     def _hand_back(self, end: Instruction) -> None:
-        """Store what the primal of a callee returns in its result parameters."""
+        """In a callee, store the primal's result through the result parameters."""
         if self.results:
             self.b.store(self._value(end.operands[0]), self.results[0])
         for start in self.results[1:]:
@@ -323,7 +323,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.b.store(stored, self._shadow(pointer, k), align, metadata=scope)
 
     def _stored(self, i: Instruction, value: Value, lane: int) -> Value | None:
-        """The value that a store puts into shadow memory; None for none."""
+        """The value to store to shadow memory; None if there is nothing to store."""
         if value.type.is_float:
             return self.b.lane(self._tangent(value), lane)
         if value.type.is_pointer:
@@ -394,8 +394,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             clear_allocated(self.b, i, shadow, operands)
 
     def _memory(self, i: Instruction) -> None:
-        """Copy the shadow as memcpy and memmove copy memory; clear it for memset, and where the
-        source has no shadow.
+        """Repeat memcpy and memmove on the shadow; clear it for memset, and where the source has no
+        shadow.
         """
         target, second, length = i.operands[:3]
         if not self.plan.activity.has_shadow(target):
@@ -487,8 +487,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         return [self.b.lane(self._tangent(operand), k) for k in range(self.width)]
 
     def _forget_result(self, ret: Value, size: int) -> None:
-        """Clear the shadow of a result that a call without derivative fills: an earlier call may
-        have filled it.
+        """Clear the shadow of the memory in which a call without derivative returns its result: an
+        earlier call may have written there.
         """
         if self.plan.is_shadowed(ret):
             for k in range(self.width):

@@ -87,7 +87,7 @@ class _Gradient:
         return function
 
     def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
-        """Go on to `done`; if the reverse sweep has failed, release what the primal returned."""
+        """Continue at `done`; if the reverse sweep failed, release the primal's result first."""
         assert isinstance(self.b.target, Block)
         reverse, offsets = self.b.target, self.plan.request.result_meminfos
         if not offsets:
@@ -152,13 +152,13 @@ class _Gradient:
 
 
 def bound_stack(b: Builder, plan: Plan, tape: Value) -> None:
-    """At the start of a derivative, store how deep its callees may recurse."""
+    """At the start of a derivative, store the lowest stack address that its callees may use."""
     if plan.pairs:
         b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.stack_limit)])
 
 
 def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
-    """The augmented primal of a callee with its frame on the tape (ir/plan/callees.py)."""
+    """A function that reserves a callee's frame and runs its augmented primal (`plan.callees`)."""
     results = result_parameters(plan.request)
     parameters = make_parameters(plan, results)
     frame_at = Argument(parameters.frame.name, PTR)

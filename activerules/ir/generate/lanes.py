@@ -84,7 +84,7 @@ class LaneBuilder(Builder):
     def select(
         self, condition: Value, x: Value, y: Value, flags: Flags = (), hint: str = ""
     ) -> Instruction:
-        """All lanes of `x` or all of `y`: the condition is a scalar of the primal."""
+        """`x` or `y` in all lanes alike: the condition is a scalar of the primal."""
         return super().select(condition, *self._alike(x, y), flags, hint)
 
     def cast(self, op: str, x: Value, t: Type, flags: Flags = (), hint: str = "") -> Instruction:

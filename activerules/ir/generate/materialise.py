@@ -63,7 +63,7 @@ class AtHand:
         return self.memo[node, lane]
 
     def _missing(self, node: Node, lane: int) -> list[tuple[Node, int]]:
-        """The nodes from which a node is computed that are not in the memo, operands first.
+        """The nodes that are needed to compute a node and are not in the memo, operands first.
 
         Not recursive: in straight-line code chains are as long as the program.
         """
@@ -169,8 +169,8 @@ class AtHand:
                 return shadow
 
     def _data(self, header: Value) -> Value:
-        """What the call gives, in words that LLVM takes out of loops: it does not know that what a
-        loop writes is never a header.
+        """The result of the call, by a load that LLVM hoists out of loops: otherwise it cannot know
+        that a loop never writes to a header.
         """
         address = at_offset(self.b, header, counted_memory().data_offset)
         return self.b.load(PTR, address, metadata=self.slots.scopes.fixed)

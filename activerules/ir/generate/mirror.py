@@ -26,7 +26,7 @@ _DROPPED = (
 
 
 def is_dropped(call: Instruction) -> bool:
-    """Whether a call only informs LLVM, about the memory of the primal, or a debugger."""
+    """Whether a call only informs a debugger, or LLVM about the memory of the primal."""
     name = call.callee_name or ""
     return name.startswith(_DROPPED) or any(str(o.type) == "metadata" for o in call.operands)
 

@@ -94,7 +94,7 @@ class PrimalCopy(Generic[P, B]):
     # --- ends that the primal does not have ---
 
     def _fail_unless(self, fine: Value, status: int = OUT_OF_MEMORY) -> None:
-        """Go on if `fine`; else end with `status`: memory, or the stack, is exhausted."""
+        """Continue if `fine`; otherwise return `status`: memory, or the stack, is exhausted."""
         following = Block(self.namer("ok"))
         self.b.cond_br(fine, following, self._ending(status))
         self._open(following)
@@ -116,7 +116,7 @@ class PrimalCopy(Generic[P, B]):
         return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
 
     def _return_if(self, ended: Value, status: Value) -> None:
-        """Return the status of a callee if that has ended."""
+        """Return a callee's status if `ended`: the callee ran out of memory or stack."""
         failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
         self.b.cond_br(ended, failed, fine)
         self._open(failed)

@@ -239,7 +239,7 @@ class _Reverser:
         return list(loop.ancestors()) if loop else []
 
     def _enter_loop(self, loop: Loop) -> None:
-        """Start with the iteration that left the loop."""
+        """Begin a loop of the sweep at the iteration in which the primal left it."""
         leaving = self.values.have(LeavingIteration(loop))
         self.b.store(leaving, self.iterations[loop])
         if loop in self.bases:
@@ -396,7 +396,9 @@ class _Reverser:
             self._mark_cut(undone, [target, source], size)
 
     def _mark_cut(self, undone: UndoneCopy, shadows: list[Value], size: Value) -> None:
-        """No derivative is right by a float that a copy begins or ends in: `copies`, C3."""
+        """Emit code for a copy that may begin or end inside a float, which has no derivative then
+        (C3 of `copies`).
+        """
         if undone.cut is not None:
             for shadow, other in zip(shadows, reversed(shadows), strict=True):
                 self.b.call(cut_name(undone.cut), VOID, [shadow, other, size])
@@ -418,7 +420,7 @@ class _Reverser:
                 )
 
     def _use_of(self, i: Instruction, lane: int) -> Value | None:
-        """Whether the program used the result of `i`; None: for certain."""
+        """Whether the program used the result of `i` (an i1); None if it certainly did."""
         if lane == 0:
             self.use = self.bars.take_use(i)
         return self.use
@@ -426,7 +428,7 @@ class _Reverser:
     def _used_by(
         self, operand: Value, partial: Partial, access: RowOperands, used: Value | None
     ) -> Value | None:
-        """Whether this use of an operand was executed; None: for certain."""
+        """Whether this use of an operand was executed (an i1); None if it certainly was."""
         if partial.used is None or operand not in self.plan.speculated:
             return used
         chosen = partial.used(self.b, access)
@@ -488,7 +490,7 @@ class _Reverser:
         self._add_from(bars, named, use.active_operands(), [lane])
 
     def _excinfo(self) -> Value:
-        """Where the exception goes with which this function fails."""
+        """The address where this function stores the exception that it fails with."""
         return self.parameters.primal[self.plan.request.parameters[EXCINFO].argument]
 
     def _take_cotangents(self, use: RuleUse, ret_shadow: Value, lane: int) -> None:

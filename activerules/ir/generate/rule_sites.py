@@ -19,7 +19,7 @@ _SITE = "activerules.site."
 
 
 def add_site(b: Builder, site: str | None, excinfo: Value, status: Value) -> None:
-    """Add the site of a call to the exception with which its rule returned `status`."""
+    """Add the site of a call to the exception that its rule raised, returning `status`."""
     if site is None:
         return
     data = site.encode() + b"\0"

@@ -8,8 +8,8 @@ Gives, for memory of `memory_size` bytes, aligned to 16, that the caller owns:
 
 `augmented` opens a tape in the memory; if its status is not 0, it has released everything again.
 `reverse` may then be called with the same arguments, any number of times. `drop` releases what the
-tape holds, a second time nothing; it has the signature of a destructor of Numba's arrays, whose
-last arguments it ignores.
+tape owns; a second call does nothing. It has the signature of the destructor of a Numba array, and
+ignores the last two arguments.
 
 The memory holds the tape, its first chunk, and the frame.
 """
@@ -87,7 +87,7 @@ class _Split:
         return _owning(function)
 
     def _begin(self, suffix: str, extra: list[Argument]) -> tuple[Function, Builder, list[Value]]:
-        """A function over the parameters and the memory, and what to call a sweep with."""
+        """A function of the parameters and the memory, and the arguments for calling a sweep."""
         self.memory = Argument("ar.memory", PTR)
         given = make_parameters(self.plan, [self.memory, *extra]).arguments
         arguments = given[: -3 - len(extra)]

@@ -1,4 +1,4 @@
-"""What the two sweeps share: parameters, addresses in the frame and on the tape, and names.
+"""Shared by the two sweeps: parameters, addresses in the frame and on the tape, and names.
 
 Both generated functions take each primal parameter, followed by its shadow if it is Duplicated (one
 per lane); then `ptr frame` and `ptr tape`; `reverse` also takes the memory for its results.
@@ -116,8 +116,8 @@ def clear(b: Builder, pointer: Value, size: Value) -> None:
 
 
 def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScalar]) -> None:
-    """The same, but preserve the pointers and integers in `kept`: another sweep over the tape needs
-    those in the shadow.
+    """Like `clear`, but preserve the pointers and integers in `kept`, which another sweep over the
+    tape needs.
     """
     addresses = [at_offset(b, pointer, scalar.offset) for scalar in kept]
     found = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
@@ -182,8 +182,8 @@ class RowState:
 class Slots:
     """Addresses of kept nodes in the function under construction.
 
-    value_of   a value of the primal there
-    tables     where tables are, if this function has made them; else that is read from their slots
+    value_of   the value, in this function, of a value of the primal
+    tables     the addresses of tables that this function has reserved; others are loaded from slots
     """
 
     plan: Plan

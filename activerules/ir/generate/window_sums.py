@@ -4,12 +4,12 @@ Needs       a Plan; a builder at the end of the sweep, and one at its entry
 Gives       WindowSums: `add` in place of adding to the shadow of a load, `finish` where the sweep
             leaves the loop
 Invariants  U1  after `finish`, the shadows have been added to as without windows, but for the order
-            U2  no entry is added to that the primal does not read
+            U2  only entries that the primal reads are added to
 
 The sweep visits the iterations last to first, so the cotangents of a load in `arms[k]` belong to an
-entry that `arms[-1]` reads `n - 1 - k` iterations earlier. They wait for that iteration in as many
-variables, which become registers. After the first iteration of the primal, entries that no other
-iteration reads are still without what waits for them.
+entry that `arms[-1]` reads `n - 1 - k` iterations earlier. Until then they are kept in as many
+variables, which become registers. When the sweep has reversed the first iteration, entries that no
+other iteration reads still lack the sums in these variables; `finish` adds them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WindowSums:
         self._add_to_shadow(window.arms[-1][0], total, lane)
 
     def finish(self, source: Block, target: Block) -> None:
-        """Add what waits to the shadows, where the sweep goes from a header to its preheader."""
+        """Add the pending sums to the shadows, on the edge from a header to its preheader."""
         for window in dict.fromkeys(self._plan.windows.values()):
             if window.loop.header is source and window.loop.preheader is target:
                 for lane in range(self._plan.request.width):
@@ -86,7 +86,7 @@ class WindowSums:
         return total
 
     def _variables(self, window: Window, k: int, lane: int) -> list[Instruction]:
-        """The variables in which cotangents of `arms[k]` wait, those of the last iteration first.
+        """The variables with pending cotangents of `arms[k]`, those of the last iteration first.
 
         They are zero when the sweep enters the loop.
         """
