@@ -235,8 +235,8 @@ class _Augmenter(AugmentedCode):
                 add_incoming(taken, constant(taken.type, number), self.tails[source])
 
     def _split_exits(self) -> None:
-        """On the edges out of a loop of unknown length, store where the reverse sweep enters it: the
-        number of the iteration that left the loop, and the address of the last row.
+        """On the edges out of a loop of unknown length, store where the reverse sweep enters it:
+        the number of the iteration that left the loop, and the address of the last row.
         """
         for loop in self.plan.reversal.loops:
             if self.plan.loops[loop].trip_count is not None:

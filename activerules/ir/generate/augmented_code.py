@@ -166,7 +166,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._mirror_copy(i, self.plan.mirrored[i])
 
     def _mirror_copy(self, i: Instruction, pointers: Sequence[CopiedScalar] | None) -> None:
-        """Repeat a copy on the shadows of these pointers, or (None) on all shadow memory: no floats.
+        """Repeat a copy on the shadows of these pointers; None: on all of the memory.
 
         The reverse sweep handles floats.
         """

@@ -42,7 +42,7 @@ class Cotangents:
         self._uses: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
-        """Whether a value has stack slots for its cotangent; arguments get them when first added to."""
+        """Whether a value has stack slots for its cotangent; arguments get them at first use."""
         return value in self._slots
 
     def begin_block(self) -> None:
@@ -92,7 +92,10 @@ class Cotangents:
             self.add_one(value, bar, lane)
 
     def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
-        """Add to the cotangent in one lane; `used` (an i1, or None): whether this use was executed."""
+        """Add to the cotangent in one lane.
+
+        used   whether this use of the value was executed (an i1); None if it certainly was
+        """
         if not self._active(value):
             return
         if lane == 0 and value in self._speculated:

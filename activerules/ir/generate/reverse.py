@@ -396,8 +396,8 @@ class _Reverser:
             self._mark_cut(undone, [target, source], size)
 
     def _mark_cut(self, undone: UndoneCopy, shadows: list[Value], size: Value) -> None:
-        """Emit code for a copy that may begin or end inside a float, which has no derivative then
-        (C3 of `copies`).
+        """Set floats to NaN, in both shadows, inside which a copy begins or ends: they have no
+        derivative (C3 of `copies`).
         """
         if undone.cut is not None:
             for shadow, other in zip(shadows, reversed(shadows), strict=True):
