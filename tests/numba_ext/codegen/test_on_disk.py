@@ -200,6 +200,7 @@ def test_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
 
 @pytest.mark.skipif(not RELOADS, reason="Numba 0.62 does not ask cached code what it depends on")
 def test_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) -> None:
+    machine.run()  # Numba's files have one entry for all edits: those of other tests go
     for file in (machine.folder / "cache").rglob("callers.twice-*"):
         file.unlink()
     assert machine.run() == ["twice"]  # it links `served` as found on disk
