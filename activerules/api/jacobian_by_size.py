@@ -216,7 +216,7 @@ class _Jacobian(DerivedFunction[..., Any]):
         """Whether forward mode is known to be shorter, from a run of the function."""
         checks.read_arity(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
-        plain = all(not np.iscomplexobj(x) and isinstance(x, np.ndarray | Number) for x in args)
+        plain = all(isinstance(x, np.ndarray | Number) and not np.iscomplexobj(x) for x in args)
         arrays = any(isinstance(x, np.ndarray) for x in asked)
         if not (plain and arrays and is_repeatable(self._target, checks.types_of(args))):
             return False

@@ -59,6 +59,14 @@ def test_blocks_are_arranged_as_the_result_then_as_the_arguments(make, unfreed):
     assert unfreed(lambda: jacobian(SPRING, ends)) == 0
 
 
+def test_the_mode_is_chosen_where_arguments_are_tuples():
+    first, (second, third), _ = ar.jacobian(response, (0, 1))(SPRING, ENDS)
+    for found, expected in zip((first, second, third), expected_blocks(), strict=True):
+        check(found, expected)
+    with pytest.raises(ar.ActivityError, match=r"`v` is ListType.*: no Jacobian"):
+        ar.jacobian(lambda v: v[0] * v[1].sum())(List([np.ones(3), np.ones(2)]))
+
+
 @njit
 def of_one_number(x, n):
     return x * x if n else None
