@@ -38,7 +38,7 @@ from activerules.rules.written import replacement_of
 
 
 def _compile(function: Any, spec: DerivativeSpec) -> Gradient:
-    """`compile_derivative`; the engine is loaded with the first derivative."""
+    """Call `compile_derivative`, which is imported with the engine for the first derivative."""
     from activerules.pipeline.compile_derivative import compile_derivative
 
     return compile_derivative(function, spec)
@@ -113,7 +113,7 @@ def mode_form(typing_context, mode, function, *args):
 
 
 def entry_form(typing_context, mode, function, *args, deferred: bool = False):
-    """The same for entries, which may ask for the second version later: see `Gradient.deferred`."""
+    """Like `mode_form`, for entries, which may defer the second version (`Gradient.deferred`)."""
     args = tuple(map(types.unliteral, args))
     if compiles_for_derivative() and isinstance(mode, ModeType):
         mode.value.require_supported()
@@ -144,7 +144,7 @@ give_compiled_form(_autodiff_of_fields, plain_form(entry_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a compiled function; its errors are those of `presentable`."""
+    """Call a compiled function, and raise its errors as `presentable` shows them."""
     try:
         return function(*args, **kwargs)
     except (TypingError, ActiverulesError) as error:

@@ -97,7 +97,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 
 def recomputing_rule(function: Any) -> Rule:
-    """The rule of a function that has none, but has inactive arguments: it differentiates the body,
+    """The rule for a function that has inactive arguments and no rule: it differentiates the body
     with those arguments Const.
     """
     copy = njit(**flags_of(function.targetoptions))(_function_copy(function.py_func))
@@ -116,7 +116,7 @@ RULES.recompute_with(recomputing_rule)
 
 
 def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
-    """The functions of a rule that recomputes `target` and differentiates it then."""
+    """The functions of a rule that differentiates `target` by running it again."""
     listed = ", ".join(names)
     values = ", ".join(f"{name}.val" for name in names)
     annotated = ", ".join(f"{name}: _Annotation" for name in names)
@@ -158,7 +158,7 @@ def _positional(function: Any) -> tuple[str, ...]:
 
 
 def _function_copy(plain: Any) -> Any:
-    """A copy that the registry takes for another function: calls of the copy have no rule."""
+    """A copy that is another function to the registry, so that calls of it have no rule."""
     return python_types.FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
     )
@@ -229,7 +229,7 @@ def _seeds(dret):
 
 
 def _seeds_of_tuple(dret: AnnotationType) -> Any:
-    """The code of `_seeds` for a tuple, with an array for each number and array in it."""
+    """The code of `_seeds` for a tuple: an array for each number or array in it."""
     bars = "dret.val" if dret.kind is Active else "dret.dval"
     leaves = carrying(bars, dret.val)
     pairs = [f"of_{'array' if leaf.is_array else 'number'}({leaf.text})" for leaf in leaves]

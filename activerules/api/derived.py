@@ -114,7 +114,7 @@ class DerivedFunction(Generic[P, R]):
 
     @property
     def targetoptions(self) -> Mapping[str, Any]:
-        """The options of the function, and its own, by the name that they have in a dispatcher."""
+        """The options of the function, and its own; named like this attribute of a dispatcher."""
         return {**self._target.targetoptions, **self._options}
 
     def _dispatcher(self, *, deferred: bool = False) -> Any:
@@ -240,7 +240,7 @@ def _typeof_derived_function(value: DerivedFunction[..., Any], _context: Any) ->
 
 
 def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
-    """The specification with `argnums` as positions of parameters.
+    """The specification, with `argnums` converted to positions of parameters.
 
     Raises `ArityError` if there is no such parameter, or one is named twice.
     """

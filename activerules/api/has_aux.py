@@ -135,7 +135,7 @@ def _gradient_once(
 def _nested_gradient(
     request: GradientSpec, dispatcher: Any, count: int
 ) -> tuple[list[str], dict[str, Any]]:
-    """As `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
+    """Like `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
     argnums = request.argnums[0] if request.single else request.argnums
     gradient = GradientFunction(
         value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}

@@ -1,4 +1,4 @@
-"""Second order: `hessian`, and what `hvp` is built from.
+"""Second derivatives: `hessian`, and the parts of `hvp`.
 
 Both are reverse over forward. With D the derivative of f along a direction,
 
@@ -178,8 +178,8 @@ give_compiled_form(hessian_of, _hessian_form)
 
 
 class _Rows(Columns):
-    """Lines that compute the blocks with respect to one argument, where the derivatives of what is
-    differentiated along a unit vector are a column, and a row as well.
+    """Lines that compute the blocks with respect to one argument. As the Hessian is symmetric, the
+    derivative of the gradient along a unit vector is a column and a row as well.
 
     own   the path of the argument in the gradient
     """

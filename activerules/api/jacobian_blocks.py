@@ -36,7 +36,7 @@ def carrying(root: str, found: Any) -> list[LeafText]:
 
 
 def rows_of(result: Any) -> Any:
-    """The type of a result whose leaves have the rows: an optional number counts as a number."""
+    """The type of a result whose leaves give the rows: an optional number counts as a number."""
     return returned_type(result)
 
 
@@ -161,9 +161,9 @@ def set_item(x, k, value):  # noqa: ARG001
 
 @chosen_by_types
 def in_order(x):
-    """The items of an array in row-major order, in one dimension: a view if it can be one.
+    """The items of an array in row-major order, in one dimension; a view where possible.
 
-    A vector is returned as it is: a view of it would be counted, and its shape worked out.
+    A vector is returned unchanged: a view would cost a reference count and a computed shape.
     """
     return (lambda x: x) if x.ndim == 1 else (lambda x: x.ravel())
 
@@ -208,7 +208,7 @@ def new_block(column, x):
 
 @chosen_by_types
 def put_column(block, column, k):  # noqa: ARG001
-    """Write column `k` of a block; does nothing if there is no such column."""
+    """Write column `k` of a block; do nothing if there is no such column."""
     if isinstance(column, types.Array):
 
         def put_array(block, column, k):
@@ -227,9 +227,9 @@ def put_column(block, column, k):  # noqa: ARG001
 
 @chosen_by_types
 def put_columns(block, columns, k):  # noqa: ARG001
-    """Write columns from `k` on, a tuple of arrays; those that there are.
+    """Write a tuple of arrays into the columns from `k` on, as far as there are any.
 
-    They are written together, as each item of a column is in a cache line of its own.
+    They are written together, since each item of a column is in a cache line of its own.
     """
     lanes = range(len(columns))
     lines = [
@@ -247,7 +247,7 @@ def put_columns(block, columns, k):  # noqa: ARG001
 
 @register_jitable
 def put_row(block, row, k):
-    """Write row `k` of a block; does nothing if there is no such row."""
+    """Write row `k` of a block; do nothing if there is no such row."""
     if 0 <= k < block.shape[0]:
         items = in_order(row)
         for i in range(block.shape[1]):

@@ -3,8 +3,8 @@ sweeps for the sizes of arguments and result.
 
 Compiled callers get the code of both modes. A call from Python compiles the one it needs: where all
 data enters and leaves the function through arguments and result, it is run once on copies of the
-arguments, to learn the size of the result. Otherwise reverse mode comes first, which knows the size
-as soon as the function has run, and gives way to forward mode if that is shorter.
+arguments, to learn the size of the result. Otherwise reverse mode is compiled first. It knows the
+size as soon as the function has run, and is abandoned if forward mode needs fewer sweeps.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ give_compiled_form(jacobian_by_size, _form_by_size)
 
 
 def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
-    """The text of the number of runs that forward mode needs."""
+    """The expression for the number of runs that forward mode needs."""
     counts = []
     for k in request.argnums:
         own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
@@ -213,7 +213,7 @@ class _Jacobian(DerivedFunction[..., Any]):
         return _ForwardJacobian(self._function, self._argnums, options=self._asked)
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
-        """Whether forward mode is known to be shorter, from a run of the function."""
+        """Whether a run of the function shows that forward mode needs fewer sweeps."""
         checks.read_arity(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
         plain = all(isinstance(x, np.ndarray | Number) and not np.iscomplexobj(x) for x in args)
@@ -232,7 +232,7 @@ def _runs(size: int) -> int:
 
 
 def _kind(value: Any) -> Hashable:
-    """What the size of the result usually depends on."""
+    """The key under which the choice of a mode is remembered: what the result's size depends on."""
     if isinstance(value, tuple):
         return tuple(map(_kind, value))
     return (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)

@@ -60,7 +60,7 @@ class Columns:
         self._texts = texts
 
     def _takes_one_run(self, width: int) -> bool:
-        """Whether one run is enough for any argument of the type."""
+        """Whether a single run always suffices for arguments of this type."""
         return width >= len(self._leaves) and not any(x.is_array for x in self._leaves)
 
     def block(self, row: LeafText, column: LeafText) -> str:
@@ -107,7 +107,7 @@ class Columns:
         return self._run()
 
     def rest(self) -> list[str]:
-        """Lines that follow the first run: they store its columns, and compute the others."""
+        """Lines after the first run: they store its columns, and compute the others."""
         if self._at_once:
             return []
         run = [*self._before(), f"t_{self._root} = {self._run()}"]
@@ -185,7 +185,7 @@ class Columns:
         return f"new_block({column}, {x.text})"
 
     def _number(self, x: LeafText, lane: int) -> str:
-        """The column of a block that the tangent of a lane is for."""
+        """The column of a block to which the tangent of a lane belongs."""
         return f"k + {lane} - o_{x.name}"
 
     def _matrix(self, row: LeafText, column: LeafText) -> str:

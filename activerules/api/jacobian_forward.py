@@ -130,7 +130,7 @@ def pushed(
 def written_arrays(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
 ) -> tuple[bool, ...]:
-    """As `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
+    """Like `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
     again.
     """
     return copied_arguments(
@@ -166,7 +166,7 @@ def _derivative(
 def copied_arguments(
     names: Sequence[str], found: Sequence[Any], gradient: Gradient
 ) -> tuple[bool, ...]:
-    """Whether each argument is to be copied, as the function writes into arrays in it.
+    """For each argument, whether it must be copied because the function writes into its arrays.
 
     Raises `ActivityError` for an argument that the function writes into and that cannot be copied.
     """
@@ -180,5 +180,5 @@ def copied_arguments(
 
 
 def names_of(written: Sequence[bool], first: int = 0) -> list[str]:
-    """The name to pass for each argument: its own, `x0` and so on, or that of its copy, `y0`."""
+    """The name to pass for each argument: its own (`x0`, …), or that of its copy (`y0`, …)."""
     return [f"{'y' if is_written else 'x'}{k}" for k, is_written in enumerate(written, first)]

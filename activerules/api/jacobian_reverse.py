@@ -129,12 +129,12 @@ give_compiled_form(jacobian_reverse, reverse_form)
 
 
 def size_of(leaves: Sequence[LeafText]) -> str:
-    """The text of the number of numbers in some leaves."""
+    """The expression for how many numbers some leaves contain."""
     return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
 
 
 def sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> Sweeps:
-    """The code of the Jacobian. Raises `ActivityError` where there is none."""
+    """The code of the Jacobian; `ActivityError` if the function has none."""
     names = checks.read_arity(dispatcher, len(found))
     for name, ty in zip(names, found, strict=True):
         if isinstance(ty, AnnotationType):
@@ -166,7 +166,7 @@ def sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any
 def _lanes(
     plain: SplitSpec, function: Any, found: Sequence[Any]
 ) -> tuple[SplitSpec, SplitSpec, DerivativeCall] | None:
-    """Sweeps for `WIDTH` cotangents at once, if they are possible and pay: the specification, the
+    """Sweeps for `WIDTH` cotangents at once, if possible and worthwhile: the specification, the
     same with the activity of the result filled in, and the call.
     """
     carried = [k for k, kind in enumerate(plain.arguments) if kind is not Const]
@@ -235,7 +235,7 @@ class Sweeps:
         return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
 
     def count(self) -> str:
-        """The text of the number of reverse sweeps."""
+        """The expression for the number of reverse sweeps."""
         size = size_of(self.outputs)
         return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
 
@@ -250,8 +250,8 @@ class Sweeps:
         ]
 
     def _made(self) -> dict[str, str]:
-        """Names and texts of what is made before the function runs: copies of the arrays it writes
-        into, and all shadows.
+        """Names and expressions of what is allocated before the function runs: copies of the arrays
+        it writes into, and all shadows.
         """
         made = {f"before_{leaf.name}": f"copy_of_shadow({leaf.text})" for leaf in self._kept}
         for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
@@ -283,7 +283,7 @@ class Sweeps:
         )
 
     def rows(self) -> list[str]:
-        """Lines that allocate the blocks, and fill them by one reverse sweep after the other."""
+        """Lines that allocate the blocks and fill them, one reverse sweep after the other."""
         lines = []
         for row in self.outputs:
             rows = f"{row.text}.size" if row.is_array else "1"
@@ -387,7 +387,7 @@ class Sweeps:
         return self.arranged(self.result_of)
 
     def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
-        """A compiled function of these lines."""
+        """A compiled function whose body is these lines."""
         key = self.found, self.lanes, self.request
         return compiled_lines(self.dispatcher, name, parameters, lines, self._scope, *key)
 

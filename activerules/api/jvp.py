@@ -141,8 +141,8 @@ def _arrays_in(x: Any) -> Iterator[np.ndarray]:
 
 
 def _jvp_form(typing_context, function, primals, tangents):
-    """As `jvp_form`, with copies of tangents that are constant arrays: the function may write into
-    its arguments, or return them.
+    """Like `jvp_form`, with copies of tangents that are constant arrays, since the function may
+    write into its arguments or return them.
     """
     leaves = list(leaves_at("tangents", tangents))
     if not any(_is_constant_array(leaf.found) for leaf in leaves):

@@ -37,7 +37,7 @@ def is_number_list(found: Any) -> bool:
 
 
 def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()) -> Any:
-    """The function with arrays in place of its arguments that are lists, by the types `found`.
+    """The function with arrays in place of those arguments whose types `found` are lists.
 
     The arrays of the arguments in `written` receive what the function leaves in the lists.
     """

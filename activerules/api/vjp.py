@@ -189,7 +189,7 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
 
 
 def _kind_of(name: str, found: Any) -> type[Annotation]:
-    """The activity of an argument of the type `found`: everything that can carries a derivative."""
+    """The activity of an argument of type `found` in which everything that can be active is."""
     if RULES.is_inactive_type(found):
         return Const
     if isinstance(found, AnnotationType):
@@ -239,10 +239,10 @@ def _compile_stub(name: str, source: str, scope: dict[str, Any]) -> Any:
 def _apart(
     target: Any, argtypes: tuple[Any, ...], options: dict[str, Any]
 ) -> Callable[..., tuple[Any, PullbackApart]]:
-    """The function that runs the two halves when there are options.
+    """The function that runs the two halves separately, which options require.
 
-    There is no pullback in the signatures of the halves: it is an object of this process, whereas
-    code that is stored on disk is found by its signature.
+    The signatures of the halves contain no pullback: that is an object of this process, whereas
+    code stored on disk is looked up by its signature.
     """
     spec = spec_of(target, argtypes, None)
     key = ("vjp", spec, repr(sorted(options.items())))

@@ -1,4 +1,4 @@
-"""The derivative for a `DerivativeSpec`, compiled once per set of rules."""
+"""Compile the derivative for a `DerivativeSpec`, once for each state of the rules."""
 
 from __future__ import annotations
 

@@ -178,8 +178,8 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
 
 
 def _private(found: types.Type | ItemMemory) -> bool | str:
-    """The name of the memory that may overlap this one: instances, lists, dictionaries and items of
-    lists overlap only memory of their own type.
+    """The name of the class of memory that this one may overlap: instances, lists, dictionaries and
+    items of lists overlap only memory of their own type.
     """
     named = isinstance(found, ItemMemory) or is_instance(found) or is_collection(found)
     return str(found) if named else False
@@ -196,7 +196,7 @@ def _grouped_slots(
 
 
 def argument_of(group: object) -> int | None:
-    """The number of the argument a group of parameters belongs to."""
+    """The number of the argument that a group of parameters belongs to."""
     while isinstance(group, tuple):
         group = group[0]
     return group if isinstance(group, int) else None

@@ -1,4 +1,4 @@
-"""Room on the interpreter's stack for code that calls deeply and often, as a compiler does.
+"""Space on the interpreter's stack for code with deep and frequent calls, such as a compiler.
 
 CPython keeps frames in chunks of 16 KiB and frees a chunk as soon as it is empty: a call that is
 repeated at the end of a chunk costs an mmap, a munmap and four page faults each time. Whether that

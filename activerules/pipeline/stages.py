@@ -1,4 +1,4 @@
-"""The stages of a compilation: running, timing and printing them, and the last ones of every mode.
+"""The stages of a compilation: how each is run, timed and printed, and the last ones of every mode.
 
 `ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage.
 """
@@ -67,7 +67,7 @@ class Stages:
         return result
 
     def apart(self, name: str, within: str, seconds: float) -> None:
-        """Count seconds of a stage as another stage."""
+        """Count part of the time of a stage as a stage of its own."""
         self.seconds[within] -= seconds
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
@@ -87,7 +87,7 @@ def _readable(result: object) -> str:
 
 
 def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
-    """Add to an error the source line, and the call, of the instruction it is about."""
+    """Add to an error the source line and the call of the instruction that it is about."""
     i = error.instruction
     if not isinstance(i, Instruction):
         return

@@ -47,7 +47,7 @@ def flatten(numba_type: types.Type) -> tuple[AbiParameter, ...]:
 
 
 def meminfo_offsets(numba_type: types.Type, target: Any) -> tuple[int, ...]:
-    """Byte offsets of the pointers to reference-counted memory in a value a function returns.
+    """Byte offsets of the pointers to reference-counted memory in a returned value.
 
     `target` is LLVM's target data. Tuples and other structs have those of their members.
     """

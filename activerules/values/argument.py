@@ -27,7 +27,7 @@ class ArgumentSpec:
         return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
 
     def part(self, path: Path, node: Node) -> ArgumentSpec:
-        """The part at this path, with the path in its name and the same activity."""
+        """The part at a path: an argument with the path in its name, and the same activity."""
         return replace(self, name=self.name + show(path), numba_type=node.numba_type)
 
 

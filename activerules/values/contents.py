@@ -116,7 +116,7 @@ def _items_of_list(builder: Builder, array: Callable[..., Any], lp: Any) -> Any:
 
 
 def _set(builder: Builder, struct: Any) -> Any:
-    """The struct of a list or dictionary; a struct of zeros for a field that is not set."""
+    """The struct of a list or dictionary; all zeros for a field that is not set."""
     nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
     nothing = builder.bitcast(nothing, struct.type)
     return builder.select(cgutils.is_null(builder, struct), nothing, struct)
@@ -156,7 +156,7 @@ def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any)
 
 
 def array_of_record(context: Context, builder: Builder, found: Any, record: Any) -> tuple[Any, Any]:
-    """The type of an array, and an array, whose only element is a borrowed record."""
+    """An array whose only element is a borrowed record, preceded by its type."""
     array_type = types.Array(found, 1, "C", aligned=found.aligned)
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(found.size)
@@ -169,8 +169,8 @@ def array_of_record(context: Context, builder: Builder, found: Any, record: Any)
 def each_address(
     context: Context, builder: Builder, found: Any, entries: Entries
 ) -> Generator[tuple[Any, ...]]:
-    """A loop over the addresses of the items at the same index of lists of one type, or with the
-    same key in dictionaries: over all items of the first, or none if the lengths differ.
+    """A loop over the addresses of corresponding items, in lists of one type by index, in
+    dictionaries by key. It covers all items of the first, or none if the lengths differ.
     """
     make = partial(context.make_array(entries.array_type), context, builder)
     made = [make(array) for array in entries.arrays]

@@ -34,7 +34,7 @@ _FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "
 
 
 def _load(name: str, of: str = "keys") -> str:
-    """Load a field of the header into a value of its name."""
+    """The code that loads a field of the header into a value named like the field."""
     return f"""  %{name}.address = getelementptr i8, ptr %{of}, i64 {8 * _FIELDS.index(name)}
   %{name} = load i64, ptr %{name}.address"""
 
@@ -525,12 +525,12 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
 
 
 def link_into(context: Context) -> Any:
-    """Link the functions into the one that is being lowered; their library."""
+    """Link these functions into the one that is being lowered; return their library."""
     return link.link_support(context, f"{PREFIX}support", lambda _: DEFINITIONS)
 
 
 def call(context: Context, builder: Builder, name: str, result: Any, *data: Any) -> Any:
-    """Emit the call of one of the functions on dictionaries, by what follows `PREFIX`."""
+    """Emit a call of one of these functions, given its name without `PREFIX`."""
     if context.target_name != AD_TARGET:
         link_into(context)
     function_type = ir.FunctionType(result, [one.type for one in data])

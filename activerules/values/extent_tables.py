@@ -1,6 +1,6 @@
 """Tables of extents whose length is known at run time, and their comparison.
 
-Gives       `ExtentTable`: extents collected by code that goes through what is in a list
+Gives       `ExtentTable`: extents collected by code that iterates over a list or dictionary
             `DEFINITION`: LLVM functions that compare tables, and that make them longer; linked with
             `chunks`, where `free` is declared
 Invariants  S1  a row is {data, low, high}; a table is {ptr to its rows, number of rows}, and the
@@ -29,7 +29,7 @@ _PUSH, _FREE = "activerules.memory.push", "activerules.memory.free"
 
 
 class ExtentTable:
-    """Extents that are collected at run time; `free` when they have been compared."""
+    """A table of extents collected at run time; call `free` once they have been compared."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -44,17 +44,17 @@ class ExtentTable:
 
     @property
     def rows(self) -> Any:
-        """Where its rows are, as a number."""
+        """The address of its rows, as an integer."""
         return self._field(_ROWS)
 
     @property
     def count(self) -> Any:
-        """How many rows there are."""
+        """The number of rows."""
         return self._field(_COUNT)
 
     @property
     def failed(self) -> Any:
-        """Whether there was no memory for a row."""
+        """Whether memory ran out while a row was added."""
         return self.builder.icmp_unsigned("!=", self._field(_FAILED), _I64(0))
 
     def free(self) -> None:

@@ -2,7 +2,7 @@
 
 Needs       the arrays of a call, as Numba has them; what is to be refused
 Gives       `extent_of`: the bytes an array may touch
-            `share_items`: whether arrays of one layout share bytes, where their extents do
+            `share_items`: whether arrays of one layout share bytes, given that their extents do
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
             X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
@@ -53,14 +53,14 @@ class Extent:
     high: Any
 
     def moved(self, data: Any, builder: Builder) -> Extent:
-        """The extent of an array of the same shape and strides that begins at `data`."""
+        """The extent of an array with the same shape and strides that begins at `data`."""
         data = builder.ptrtoint(data, cgutils.intp_t)
         distance = builder.sub(data, self.data)
         low, high = (builder.add(end, distance) for end in (self.low, self.high))
         return Extent(data, low, high)
 
     def meets(self, other: Extent, builder: Builder) -> Any:
-        """Whether the two have a byte in common."""
+        """Whether the two extents have a byte in common."""
         pairs = ((self, other), (other, self), (self, self), (other, other))
         conditions = [builder.icmp_unsigned("<", a.low, b.high) for a, b in pairs]
         return _all(builder, conditions)
@@ -183,7 +183,7 @@ class Tests:
         self._tests.append(_Test(APART, first, second, (refusal,)))
 
     def tell(self, first: int, second: int) -> None:
-        """Let the result say whether two extents overlap."""
+        """Include in the result of `emit` whether two extents overlap."""
         self._tests.append(_Test(MAY_MEET, first, second, ()))
 
     def keep_alike(
@@ -196,7 +196,7 @@ class Tests:
         self._tests.append(_Test(how, first, second, refusals))
 
     def emit(self) -> Any:
-        """Emit all tests; the result is true if extents that may overlap do so (`tell`)."""
+        """Emit all tests. The result is true at run time if extents passed to `tell` overlap."""
         if not self._tests and not self._conditions:
             return cgutils.false_bit
         if current_target() == AD_TARGET:
@@ -224,7 +224,7 @@ class Tests:
         return overlap
 
     def _conditions_of(self, test: _Test) -> tuple[Any, tuple[Any, ...]]:
-        """Whether extents that may overlap do, and the conditions of the test's refusals."""
+        """Whether an allowed overlap occurs, and the conditions of the test's refusals."""
         builder = self.builder
         first, second = self._extent(test.first), self._extent(test.second)
         meet = first.meets(second, builder)
@@ -258,7 +258,7 @@ class Tests:
     # --- by a table ---
 
     def _by_table(self) -> Any:
-        """The outcome as one number: 0, -1 for an allowed overlap, or the number of a refusal."""
+        """The outcome of all tests: 0, -1 for an allowed overlap, or the number of a refusal."""
         refusals: list[Refusal] = []
         rows = []
         for test in self._tests:
@@ -320,7 +320,7 @@ class Tests:
             self.builder.store(value, self.builder.gep(address, [_I32(0), _I32(k)]))
 
     def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
-        """Raise the refusal with that number; they count from 1."""
+        """Raise the refusal with that number, counted from 1."""
         builder, convention = self.builder, self.context.call_conv
         python = self.context.get_python_api(builder)
         errors = [

@@ -48,7 +48,7 @@ def identity_of(
 
 
 def identity_of_memory(em: Emit, node: Node, value: Any) -> Any:
-    """One number for all memory reachable from a value, items included."""
+    """One number that identifies all memory reachable from a value, items included."""
     mixed = cgutils.alloca_once_value(em.builder, cgutils.intp_t(0))
     for visit in walk(em, node, (value,), depth=Depth.ITEMS, where=_leads_to_numbers):
         for word in _words(em, visit):
@@ -62,7 +62,7 @@ def _leads_to_numbers(node: Node) -> bool:
 
 
 def _words(em: Emit, visit: Visit) -> Iterator[Any]:
-    """The address of a part's memory (I2), and that of the items of a list or dictionary."""
+    """The address of a part's memory (I2), and of the items if it is a list or dictionary."""
     yield from _address(em, visit)
     if not isinstance(visit.node, Items):
         return

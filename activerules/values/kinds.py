@@ -64,7 +64,7 @@ def is_record_array(found: Any) -> bool:
 
 
 def is_known_list(found: Any) -> bool:
-    """Whether a value is a typed list in whose items the layout of all floats is known."""
+    """Whether a value is a typed list whose items have all floats at known offsets."""
     return isinstance(found, types.ListType) and layout_of(found).unknown_path is None
 
 
@@ -74,7 +74,7 @@ def is_list_of_numbers(found: Any) -> bool:
 
 
 def is_known_dict(found: Any) -> bool:
-    """Whether a value is a typed dictionary in whose values the layout of all floats is known, and
+    """Whether a value is a typed dictionary whose values have all floats at known offsets, and
     whose keys hold none.
     """
     return isinstance(found, types.DictType) and layout_of(found).unknown_path is None
@@ -104,15 +104,15 @@ def float_elements(found: types.Type) -> Type | None:
 
 
 def returned_type(found: Any) -> types.Type:
-    """The type that a function of this return type returns if not None: Numba returns the value of
-    an optional result as it is, and None by a status.
+    """The type of the value that a function with this return type returns, if not None. Numba
+    returns the value of an optional result without a wrapper, and None by a status code.
     """
     return found.type if isinstance(found, types.Optional) else found
 
 
 def optional_leaf(found: Any) -> Any:
-    """The type of an optional leaf of a result if it is not None, if that is a number, an array or
-    constant; None for a leaf that is not optional.
+    """The type of the value in an optional leaf of a result, if it is a number, an array or
+    constant; None for any other leaf.
     """
     if not isinstance(found, types.Optional):
         return None

@@ -49,17 +49,17 @@ class Numbers:
         )
 
     def behind(self) -> Numbers:
-        """The same numbers, as seen from a reference to the value."""
+        """The same numbers, seen through a reference to the value."""
         return Numbers(False, self.by_value or self.by_reference, self.unknown)
 
     @property
     def any(self) -> bool:
-        """Whether there are numbers, or may be."""
+        """Whether there are, or may be, numbers."""
         return self.by_value or self.by_reference or self.unknown
 
     @property
     def activity(self) -> ValueActivity:
-        """The activity of a value with everything in it that can be active."""
+        """The activity of a value in which everything that can be active is."""
         if self.by_reference:
             return "mixed" if self.by_value else "duplicated"
         return "active" if self.by_value else "const"
@@ -90,7 +90,7 @@ class Node:
 
     @property
     def known(self) -> bool:
-        """Whether the positions of its floats are known, leaving its children aside."""
+        """Whether the positions of its own floats are known, apart from those of its children."""
         return True
 
     @property
@@ -105,7 +105,7 @@ class Node:
 
     @property
     def activity(self) -> ValueActivity:
-        """The activity of an argument of this type, with everything in it active."""
+        """The activity of an argument of this type in which everything that can be active is."""
         return self.carried.activity
 
     @property
@@ -155,7 +155,7 @@ class Node:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it holds only integers, strings and the like, as keys of dictionaries do."""
+        """Whether it consists of integers, strings and the like only, as dictionary keys do."""
         return all(isinstance(leaf, Plain) and leaf.known for leaf in self.leaves)
 
 
@@ -496,9 +496,9 @@ def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> 
 
 
 def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node, Node]]:
-    """The corresponding parts by value, with their paths, of two types of one structure: a result
-    and its cotangent. Optionals are opened in both; nothing is inside where the other is None or a
-    tuple of another length.
+    """The corresponding parts, by value and with their paths, of two types of one structure, as of
+    a result and its cotangent. Optionals are opened in both. Parts are left out where the other
+    type is None or a tuple of another length.
     """
     yield path, node, other
     if isinstance(node, Optional):

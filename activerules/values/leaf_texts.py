@@ -74,7 +74,7 @@ class TupleTexts:
         return self.put_together(found, leaves_at(root, found), text)
 
     def put_together(self, found: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
-        """Like `rebuilt`, with leaves of any kind, in order."""
+        """Like `rebuilt`, but from the leaves themselves, in order."""
         return fold(layout_of(found), lambda leaf: text(next(leaves)), self._tuple)
 
     def _tuple(self, node: Node, items: list[str]) -> str:

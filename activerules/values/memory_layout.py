@@ -66,7 +66,7 @@ class InstanceField:
 
 @dataclass(frozen=True)
 class Inner:
-    """Memory behind pointers in other memory.
+    """Memory that pointers in other memory refer to.
 
     path      the names and indices that lead to it
     pointers  the offsets of the pointers to it, in one period of the other memory, and the kind of
@@ -153,7 +153,7 @@ def entry_sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int,
 
 
 def value_offset(key_size: int) -> int:
-    """The offset of the value in an entry: behind the hash and the key."""
+    """The offset of the value in an entry, which begins with the hash and the key."""
     return 8 + _aligned(key_size)
 
 

@@ -41,7 +41,7 @@ def regions_of(
 
 
 def has_regions(node: Node) -> bool:
-    """Whether it is a region, or a tuple that contains one."""
+    """Whether a value is a region, or a tuple that contains one."""
     return is_region(node) or (
         node.is_tuple and any(has_regions(part) for _, part in node.children)
     )

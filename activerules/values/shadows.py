@@ -129,7 +129,7 @@ def _change(
 
 
 def may_change(node: Node) -> bool:
-    """Whether a shadow of it has floats, directly or behind references."""
+    """Whether its shadow has floats, directly or behind references."""
     return node.numbers.by_value or node.numbers.by_reference
 
 
@@ -220,7 +220,7 @@ _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 
 
 def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
-    """A new array of the shape and strides of another, the start of its memory, and its size."""
+    """A new array with the shape and strides of another, the start of its memory, and its size."""
     context, builder, found = em.context, em.builder, node.numba_type
     primal = context.make_array(found)(context, builder, array)
     extent = extent_of(builder, found, primal)
@@ -239,7 +239,7 @@ def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any
 
 @intrinsic
 def uninitialised_like(typing_context, x):
-    """A new array of the shape and strides of `x`, with nothing written into it."""
+    """A new, uninitialised array with the shape and strides of `x`."""
     node = layout_of(x)
 
     def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:

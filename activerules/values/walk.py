@@ -111,7 +111,7 @@ class Visit:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The part in each of the values."""
+        """This part of each of the values."""
         return tuple(slot.value for slot in self.slots)
 
     @property
@@ -313,7 +313,7 @@ def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
 
 
 def _present(em: Emit, visit: Visit, options: _Options) -> _Parts:
-    """The contents of an optional, if it is None in none of the values."""
+    """The contents of an optional, unless it is None in one of the values."""
     if options.depth < Depth.VALUE:
         return
     there, slots = cgutils.true_bit, list[WalkedValue]()

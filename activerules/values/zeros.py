@@ -61,7 +61,7 @@ def _are_alike(x: Any, y: Any) -> bool:
 
 
 def _sums_of_items(x: Any, count: int) -> Any:
-    """Written out item by item, since each may have a type of its own."""
+    """The sums of the items of two tuples; written out, since each item may have its own type."""
     items = "".join(f"tree_add(x[{k}], y[{k}]), " for k in range(count))
     make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
     scope = {"tree_add": tree_add, "cls": getattr(x, "instance_class", None)}
@@ -70,7 +70,7 @@ def _sums_of_items(x: Any, count: int) -> Any:
 
 @intrinsic
 def _sum_of(typing_context, x, y):
-    """The sum, in a new array, object, list or dictionary."""
+    """The sum of two values, in a new array, object, list or dictionary."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return sum_of_shadows(context, builder, (x, y), (args[0], args[1]), ADDED)

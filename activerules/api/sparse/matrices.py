@@ -125,7 +125,7 @@ class SparseFunction:
         return Plan.of(pattern, check=self._check)
 
     def _detected(self, args: Sequence[Any], known: Plan | None) -> Plan:
-        """The plan for the pattern that is found at some arguments, and that known before."""
+        """The plan for the pattern detected at some arguments, united with the one known before."""
         n = args[self._argnum].size
         m = self._products(np.zeros((1, n)), *args).shape[0]  # raises what the function raises
         try:

@@ -26,14 +26,14 @@ _CHUNK = 64
 
 
 def scipy_sparse() -> Any:
-    """The module; `MissingExtra` if SciPy is not there."""
+    """The module `scipy.sparse`; `MissingExtra` if SciPy is not installed."""
     return extras.load("scipy.sparse", "scipy", "sparse derivatives are matrices of SciPy")
 
 
 def pattern_of(given: Any, *, square: bool) -> Any:
-    """A pattern as a `csr_array` of booleans; entries that a sparse one stores belong to it.
+    """A pattern as a `csr_array` of booleans; all entries that a sparse matrix stores belong to it.
 
-    Raises `SparsityMismatch` for what is no matrix of numbers, or not square where it has to be.
+    Raises `SparsityMismatch` unless it is a matrix of numbers, square if it has to be.
     """
     try:
         pattern = scipy_sparse().csr_array(given)
@@ -63,7 +63,7 @@ class Plan:
 
     pattern   a `csr_array`
     seeds     a row per group of columns, and, if the matrix is checked, last a random vector
-    entries   the place of each of its entries among the products with the seeds
+    entries   the index of each of its entries among the products with the seeds
     """
 
     pattern: Any
@@ -109,10 +109,10 @@ class Plan:
 
 
 def column_groups(pattern: Any) -> tuple[np.ndarray[Any, Any], int]:
-    """A group for each column, and their number; the columns of a group have no common row.
+    """The group of each column, and the number of groups; columns of a group have no common row.
 
-    By first fit, in the order of the columns and in that of the number of their entries: the
-    result with fewer groups.
+    First fit, once in the order of the columns and once by their numbers of entries; the result
+    with fewer groups.
     """
     by_column = pattern.tocsc()
     size = np.diff(by_column.indptr)
@@ -140,7 +140,7 @@ def _first_fit(by_column: Any, order: list[int]) -> tuple[np.ndarray[Any, Any], 
 
 
 def detected(products: Products, shape: tuple[int, int]) -> Any:
-    """The pattern of a matrix of which products with vectors are known, as a `csr_array`.
+    """The pattern of a matrix that is known by its products with vectors, as a `csr_array`.
 
     A derivative along NaN is NaN in each row that depends on the direction, by whatever factor,
     zero included. Blocks of columns are halved again and again; those without a common row are

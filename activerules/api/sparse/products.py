@@ -1,4 +1,4 @@
-"""Products of a Jacobian, or a Hessian, with the columns of a matrix: what sparse ones are made of.
+"""Products of a Jacobian or Hessian with the columns of a matrix, from which sparse ones are read.
 
 `J @ seeds.T`, with a tangent per row of `seeds`, several of them per run, as in `jacobian_forward`
 and `hessian`; there the tangents are unit vectors.

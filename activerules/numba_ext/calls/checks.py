@@ -63,7 +63,7 @@ from activerules.values.layout import (
 
 
 def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
-    """The first location of an error about a derivative: what was being differentiated."""
+    """The first location in an error about a derivative: the function being differentiated."""
     call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
     return ("while differentiating", call, location_of(function))
 
@@ -72,7 +72,7 @@ def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
 def asking(
     function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
 ) -> Generator[None, None, None]:
-    """Errors raised inside say which derivative was requested, and how to reproduce them."""
+    """Add to errors raised inside which derivative was requested, and how to reproduce them."""
     try:
         yield
     except ActiverulesError as error:
@@ -102,7 +102,7 @@ def _is_expressible(found: Any) -> bool:
 
 @contextmanager
 def naming(function: Any) -> Generator[None, None, None]:
-    """Errors raised inside name the function whose call they are about."""
+    """Add to errors raised inside the name of the function whose call they are about."""
     try:
         yield
     except ActiverulesError as error:
@@ -145,7 +145,7 @@ def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 
 
 def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
-    """The Numba types of values; `ActivityError` for the first that compiled code cannot take."""
+    """The Numba types of values; `ActivityError` for the first one that Numba has no type for."""
     return tuple(map(_type_of, values))
 
 
@@ -178,7 +178,7 @@ def _type_of(value: Any) -> Any:
 
 
 def _converted(value: Any) -> list[str]:
-    """How to convert a value with NumPy to numbers that Numba knows."""
+    """The expression that converts a value to NumPy numbers that Numba supports."""
     if isinstance(value, np.ma.MaskedArray):
         return ["x.filled(0.0), and the mask as an argument of its own"]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
@@ -192,7 +192,7 @@ def _described(value: Any) -> str:
 
 
 def _by_position(signature: inspect.Signature) -> inspect.Signature:
-    """The signature with keyword-only parameters made positional, as Numba has them."""
+    """The signature with keyword-only parameters made positional, as Numba treats them."""
     kinds = inspect.Parameter
     plain = [p for p in signature.parameters.values() if p.kind is not kinds.KEYWORD_ONLY]
     only = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
@@ -253,7 +253,7 @@ def _require_differentiable(name: str, found: Any) -> None:
 
 
 def _as_floats(name: str, found: Any) -> str:
-    """How to pass an argument of another type as floats."""
+    """Advice for passing an argument of another type as floats."""
     if isinstance(found, types.Integer):
         return f"a float, as 1.0 in place of 1: float({name})"
     if isinstance(found, types.Array):
@@ -454,13 +454,13 @@ def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
 
 
 def is_array_alike(primal: Any, shadow: Any) -> bool:
-    """Whether both are types of arrays, with the same dtype and number of axes."""
+    """Whether both are array types with the same dtype and number of axes."""
     both = isinstance(primal, types.Array) and isinstance(shadow, types.Array)
     return both and (shadow.dtype, shadow.ndim) == (primal.dtype, primal.ndim)
 
 
 def _is_read_only(node: Node) -> bool:
-    """Whether items of a list or dictionary are or contain read-only arrays."""
+    """Whether the items of a list or dictionary are, or contain, read-only arrays."""
     if node.is_tuple or (isinstance(node, Items) and node.is_typed):
         return any(_is_read_only(child) for _, child in node.children)
     return is_number_array(node.numba_type) and not node.numba_type.mutable
@@ -504,7 +504,7 @@ def require_holomorphic(arguments: Sequence[ArgumentSpec]) -> None:
 
 
 def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in split mode") -> None:
-    """f'(z) is for calls that return the derivative of one complex number."""
+    """Refuse `holomorphic` for calls other than those that return one complex derivative."""
     if "holomorphic" in mode.options:
         raise NotYetSupported(
             f"{mode} {where} is not yet supported",
@@ -513,7 +513,7 @@ def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in sp
 
 
 def refuse_runtime_activity(options: Collection[str], where: str) -> None:
-    """Refuse the option for forms that do not compare pointers."""
+    """Refuse `runtime_activity` for forms that do not compare pointers."""
     if "runtime_activity" in options:
         raise NotYetSupported(
             f"the option .runtime_activity() {where} is not yet supported",

@@ -61,7 +61,7 @@ _WHERE_CALLED = (
     (object_runtime.PREFIX, object_runtime.link_into),
     (FAILED_AT, rule_errors.link_into),
 )
-"""What links the definitions, if the text of a derivative contains these names."""
+"""The functions that link definitions, by the names in a derivative's text that need them."""
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -207,7 +207,7 @@ class Emitter:
                     memory.release(self.context, self.builder, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
-        """`fields` with new shadows of zeros for Const arguments that need one, and for arrays that
+        """`fields`, with new zero shadows for Const arguments that need one, and for arrays that
         turn out to be constant at run time.
         """
         owned = memory.owned_shadows(self.gradient, self.arguments)
@@ -250,7 +250,7 @@ class Emitter:
         return packer.as_arguments(self.builder, [value])
 
     def _return_memory(self) -> list[Any]:
-        """Memory for the primal's result, and for its shadow in each lane, which has the seed."""
+        """Memory for the primal's result, and for its shadow in each lane, which holds the seed."""
         ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
         seed = ty(None)
         if self.gradient.return_activity == "active":
@@ -279,14 +279,14 @@ class Emitter:
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
     def derivatives(self, address: Value) -> list[list[Any]]:
-        """The contents of such memory: per lane, the derivative with respect to each argument."""
+        """Load from that memory: per lane, the derivative with respect to each argument."""
         floats = cgutils.unpack_tuple(self.builder, self.builder.load(address))
         width = self.gradient.width
         lanes = [iter(floats[lane::width]) for lane in range(width)]
         return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]
 
     def _unexpected(self, parameters: Sequence[Value], overlap: Value) -> Value:
-        """Whether the arguments overlap, or violate an assumption of the derivative."""
+        """Whether the arguments overlap or violate an assumption of the derivative."""
         symbol = self.gradient.assumption_symbol
         if symbol is None:
             return overlap
@@ -330,7 +330,7 @@ class Emitter:
         return_error(self.context, self.builder, status)
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
-        """Arrange derivatives, given in order, in the structure of the values they belong to."""
+        """Derivatives, given in order, in the structure of the values they belong to."""
 
         def part(em: Emit, leaf: Node) -> Any:
             if not isinstance(leaf, Number):

@@ -125,7 +125,7 @@ def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
 
 
 def require_tangible(name: str, found: Any) -> None:
-    """Raise unless a value of this type can have a tangent."""
+    """Raise unless values of this type can have a tangent."""
     refuse_declared_inactive(name, found)
     for path, leaf in layout_of(found).leaf_paths:
         if not (path and _is_constant(leaf.numba_type)):

@@ -124,7 +124,7 @@ class ForwardEmitter(Emitter):
     def _as_value(
         self, argument: ArgumentSpec, field: tuple[Any, Lanes], shadows: tuple[Any, ...]
     ) -> tuple[Any, Lanes]:
-        """The tangents, with the type of the primal."""
+        """The tangents of an argument, converted to the primal's type."""
         primal, lanes = field
         em, node = Emit(self.context, self.builder), layout_of(argument.numba_type)
         return primal, [
@@ -154,7 +154,7 @@ class ForwardEmitter(Emitter):
 
 
 def _cast(em: Emit, leaves: tuple[Node, Node], primal: Value, tangent: Any) -> Any:
-    """A tangent of a leaf, with the type of the primal; the primal itself if there is none."""
+    """The tangent of a leaf, converted to the primal's type; if there is none, the primal."""
     leaf, other = leaves
     if isinstance(leaf, Number):
         return em.context.cast(em.builder, tangent, other.numba_type, leaf.numba_type)

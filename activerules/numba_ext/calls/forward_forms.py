@@ -96,9 +96,9 @@ def compiled_forward(
     again: bool = False,
     needs_primal: bool = True,
 ) -> Gradient:
-    """Compile the derivative; errors name the call it is for.
+    """Compile the derivative; errors name the call that needs it.
 
-    `again` says that it will itself be differentiated, as it is if the calling code is.
+    `again` says that the derivative will itself be differentiated, as when the calling code is.
     """
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
@@ -123,7 +123,7 @@ def _require_zero(
     found: Any,
     tangent: Any,
 ) -> None:
-    """Emit a check that a tangent is zero, since it would be lost: integers carry none."""
+    """Emit a check that an integer's tangent is zero; any other would be silently dropped."""
     if not isinstance(found, types.Number | types.Boolean):
         return
     zero = context.get_constant_null(found)

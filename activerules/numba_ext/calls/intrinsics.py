@@ -175,7 +175,7 @@ def gradient_form(typing_context, spec, function, *args):
 def _joined(
     context: Context, builder: Builder, found: Any, derivative: Any, shadow: Value | None = None
 ) -> Any:
-    """The gradient with respect to one argument: values for numbers, shadows for arrays."""
+    """The gradient for one argument, assembled from values for numbers and shadows for arrays."""
 
     def part(em: Emit, leaf: Node, derivative: Any, shadow: Any) -> Any:
         if leaf.has_shadow:
@@ -267,7 +267,7 @@ def compiled(
     deferred: bool = False,
     needs_primal: bool = True,
 ) -> Gradient:
-    """Compile the derivative; errors name the call it is for."""
+    """Compile the derivative; errors name the call that needs it."""
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
         tuple(argument.activity for argument in arguments),

@@ -21,7 +21,7 @@ from activerules.values.kinds import items_of
 
 
 def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
-    """The one width of a call (B1); 1 if no argument is batched."""
+    """The width of a call (B1); 1 if no argument is batched."""
     widths: dict[str, int] = {}
     for name, ty in zip(names, args, strict=True):
         kind = ty.kind if isinstance(ty, AnnotationType) else Const

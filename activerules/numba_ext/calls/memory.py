@@ -161,7 +161,7 @@ class _Checker:
             yield _Memory(argument, written, number, self.tests.add(behind), overlap)
 
     def _overlap(self, found: Any, primal: Value, extent: Extent, behind: Extent) -> Any:
-        """Whether an array with gaps and its shadow may share bytes; None for other memory."""
+        """Whether an array that need not be contiguous shares bytes with its shadow; else None."""
         if not (isinstance(found, types.Array) and found.layout == "A"):
             return None
         builder = self.builder
@@ -173,7 +173,7 @@ class _Checker:
     def _collection(
         self, argument: ArgumentSpec, primal: Value, shadow: Value, written: bool
     ) -> Iterator[_Memory]:
-        """The contents of a list or dictionary: memory with shadows, and memory without."""
+        """The regions in a list or dictionary: those with shadows, and those without."""
         own, behind, plain = (ExtentTable(self.builder) for _ in range(3))
         self._in_loop = True
         self._collect(argument, (primal, shadow), (own, behind, plain))
@@ -400,14 +400,14 @@ class _Checker:
 
 
 def _is_followed(node: Node) -> bool:
-    """Whether an item of a list or dictionary is, or leads to, a region of its own; a record is not
-    one, as it lies in the memory of the items.
+    """Whether an item of a list or dictionary is, or refers to, a region of its own; a record does
+    not count, as it lies in the memory of the items.
     """
     return has_regions(node) and not (isinstance(node, Struct) and node.kind == "record")
 
 
 def _has_gaps(*memories: _Memory) -> bool:
-    """Whether any is an array that need not be contiguous; only its extent is compared."""
+    """Whether any of them is an array that need not be contiguous, known by its extent only."""
     types_of = [m.argument.numba_type for m in memories]
     return any(isinstance(found, types.Array) and found.layout == "A" for found in types_of)
 
@@ -450,7 +450,7 @@ def release(context: Context, builder: Builder, found: Any, shadow: Value) -> No
 
 
 def release_counted(builder: Builder, meminfo: Value) -> None:
-    """As `release`, for any reference-counted memory."""
+    """Like `release`, for any reference-counted memory."""
     function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
     builder.call(function, [meminfo])

@@ -86,7 +86,7 @@ def use_nested(rewrite: Rewrite, make_vjp: MakeVjp) -> None:
 
 
 def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
-    """The compiled function that gives `(out, pullback)` in code that is differentiated."""
+    """The compiled function that returns `(out, pullback)` in code that is differentiated."""
     ((_, make_vjp),) = _rewriters
     return make_vjp(dispatcher, argtypes)
 
@@ -113,7 +113,7 @@ def calling(
     args: Sequence[Any],
     skipped: int = 0,
 ) -> Any:
-    """A form that calls a compiled function with the items of its tuple of arguments."""
+    """A form that calls a compiled function with the items of a tuple of arguments."""
     result_type, call = _called(typing_context, callee, args[skipped:])
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
@@ -136,7 +136,7 @@ def calling_with(
 
 
 def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-    """The return type of a compiled function for these types, and what emits the call."""
+    """The return type of a compiled function for these types, and the emitter of the call."""
     found = typing_context.resolve_value_type(callee)
     called = found.get_call_type(typing_context, tuple(args), {})
 
@@ -151,7 +151,7 @@ def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> 
 def returned_by(
     typing_context: TypingContext, dispatcher: Any, arguments: Sequence[ArgumentSpec]
 ) -> Any:
-    """The type that a function returns for these arguments."""
+    """The return type of a function for these argument types."""
     found = typing_context.resolve_value_type(dispatcher)
     argtypes = tuple(argument.numba_type for argument in arguments)
     return found.get_call_type(typing_context, argtypes, {}).return_type

@@ -91,8 +91,8 @@ def _outline(
 
 
 def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
-    """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct, and
-    should be an array.
+    """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct and
+    has to become an array.
     """
     if not isinstance(ty, types.BaseTuple):
         return value
@@ -102,7 +102,7 @@ def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Valu
 def return_error(context: Context, builder: Builder, status: Any) -> None:
     """Return with a callee's exception.
 
-    As Numba's `return_status_propagate`, but marked as a raise: only then does Numba remove its
+    Like Numba's `return_status_propagate`, but marked as a raise: only then does Numba remove its
     references to the arguments of this function, which an exception would leak.
     """
     convention = context.call_conv

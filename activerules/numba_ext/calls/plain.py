@@ -1,8 +1,8 @@
 """Compiled forms that take the fields of annotations instead of annotations.
 
 A call from Python spends 10 to 20 microseconds per annotated array on finding the Numba type of the
-annotation, as long as a small gradient takes; types of arrays and numbers Numba finds at once. So
-the entry points called from Python take the fields, and a type that says how to group them.
+annotation, as long as a small gradient takes; for arrays and numbers the lookup is fast. So the
+entry points called from Python take the fields, and a type that says how to group them.
 
 An entry point takes its arguments apart, checks their memory and calls a derivative. Its own
 instructions run once per call; optimising them took a fifth of the time Numba takes to compile the
@@ -99,7 +99,7 @@ def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:
 
 
 def _built(context: Context, builder: Builder, ty: Any, given: Iterator[tuple[Any, Any]]) -> Value:
-    """The argument of type `ty`, built from the next types and values of `given`."""
+    """An argument of type `ty`, built from the next types and values of `given`."""
     if not isinstance(ty, AnnotationType):
         source, value = next(given)
         return context.cast(builder, value, source, ty)

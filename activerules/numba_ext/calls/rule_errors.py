@@ -43,7 +43,7 @@ _RECORD = ir.LiteralStructType([excinfo_t, _PAYLOAD])
 
 
 class _Waiting(threading.local):
-    """Exceptions of a thread whose pickles are still to be read, the latest last."""
+    """Exceptions of a thread that wait for their pickles to be read, the latest last."""
 
     def __init__(self) -> None:
         self.left: list[weakref.ref[_Left]] = []
@@ -138,7 +138,7 @@ class _Left:
 
 
 class _Fetched:
-    """An object whose pickle, when read, gives the latest exception that was left."""
+    """An object whose pickle, when read, returns the exception that was left last."""
 
     def __reduce__(self) -> tuple[Callable[[], tuple[Any, ...]], tuple[()]]:
         return _fetch, ()

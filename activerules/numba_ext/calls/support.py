@@ -1,6 +1,7 @@
-"""The functions that any derivative may call, as one text of LLVM IR: `TEXT`.
+"""The LLVM IR of the functions that any derivative may call: `TEXT`.
 
-Loaded when the first derivative is linked: its parts come with Numba's implementations of NumPy.
+Imported when the first derivative is linked, as some of its parts import Numba's implementations of
+NumPy, which takes time.
 """
 
 from activerules.ir.tape.runtime import STACK_TEXT

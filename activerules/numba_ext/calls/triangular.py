@@ -258,10 +258,10 @@ def _solve_factored_adjoint_by_blocks(factors, pivots, g):
 
 @overload(triangular.solve_and_factor)
 def _solve_and_factor(A, b):
-    """As Numba's own `np.linalg.solve`, which overwrites a copy of A with its factors.
+    """Like Numba's own `np.linalg.solve`, which overwrites a copy of A with its factors.
 
-    The copies are made by loops: an assignment of an array checks shapes, and the text of that
-    error has 3 s of code, which is not kept on disk.
+    The copies are made by loops. An array assignment would check shapes, and formatting the message
+    of that error takes 3 s to compile, which is not cached on disk.
     """
     linalg.ensure_lapack()
     kind = ord(linalg.get_blas_kind(A.dtype, "solve"))

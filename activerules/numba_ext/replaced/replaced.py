@@ -78,8 +78,8 @@ def changing_arguments(dispatcher: Any) -> frozenset[int]:
 def derive_or_copy(
     derive: Callable[[Any], T], dispatcher: Any, argtypes: Sequence[Any], view: RuleView
 ) -> T:
-    """What `derive` gives for a dispatcher. If it finds that pointers in memory of arguments are
-    replaced, what it gives for the dispatcher that works on copies. Raises what `derive` raises.
+    """`derive(dispatcher)`, or, if that is refused because pointers in the memory of arguments are
+    replaced, `derive` of the dispatcher that works on copies. Raises what `derive` raises.
     """
 
     def on_copies(refused: Any, error: ActiverulesError) -> tuple[Any, str] | None:
