@@ -111,7 +111,7 @@ class Visit:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """This part of each of the values."""
+        """The part that each of the values has here."""
         return tuple(slot.value for slot in self.slots)
 
     @property
