@@ -32,12 +32,16 @@ from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import ModeType, marker_class
 from activerules.numba_ext.split.batch import batch_form
-from activerules.numba_ext.target.derivative import ArgumentsOverlap, DerivativeSpec, Gradient
+from activerules.numba_ext.target.derivative import (
+    ArgumentsOverlap,
+    CompiledDerivative,
+    DerivativeSpec,
+)
 from activerules.numba_ext.target.dispatchers import dispatcher_of, inherited
 from activerules.rules.written import replacement_of
 
 
-def _compile(function: Any, spec: DerivativeSpec) -> Gradient:
+def _compile(function: Any, spec: DerivativeSpec) -> CompiledDerivative:
     """Call `compile_derivative`, which is imported with the engine for the first derivative."""
     from activerules.pipeline.compile_derivative import compile_derivative
 
@@ -113,7 +117,9 @@ def mode_form(typing_context, mode, function, *args):
 
 
 def entry_form(typing_context, mode, function, *args, deferred: bool = False):
-    """Like `mode_form`, for entries, which may defer the second version (`Gradient.deferred`)."""
+    """Like `mode_form`, for entries, which may defer the version for overlapping arguments
+    (`CompiledDerivative.deferred`).
+    """
     args = tuple(map(types.unliteral, args))
     if compiles_for_derivative() and isinstance(mode, ModeType):
         mode.value.require_supported()

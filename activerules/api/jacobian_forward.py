@@ -30,7 +30,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.codegen.types import SpecType
-from activerules.numba_ext.target.derivative import ActivityName, Gradient
+from activerules.numba_ext.target.derivative import ActivityName, CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of
 from activerules.values.leaf_texts import TupleTexts
@@ -83,7 +83,7 @@ give_compiled_form(jacobian_forward, jacobian_form)
 
 def forward_run(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
-) -> tuple[int, Gradient]:
+) -> tuple[int, CompiledDerivative]:
     """The number of tangents of argument `i` per run, and the derivative that carries them."""
     leaves = carrying(f"x{i}", found[i])
     width = len(leaves)
@@ -98,7 +98,7 @@ def _columns(
     found: Sequence[Any],
     i: int,
     width: int,
-    gradient: Gradient,
+    gradient: CompiledDerivative,
     texts: TupleTexts,
 ) -> Columns:
     push, written = pushed(names, found, i, gradient)
@@ -107,7 +107,7 @@ def _columns(
 
 
 def pushed(
-    names: Sequence[str], found: Sequence[Any], i: int, gradient: Gradient, first: int = 0
+    names: Sequence[str], found: Sequence[Any], i: int, gradient: CompiledDerivative, first: int = 0
 ) -> tuple[Callable[[list[str]], str], tuple[bool, ...]]:
     """The text of a run for tangents of argument `i`, and which arguments are copied for it.
 
@@ -156,7 +156,7 @@ def _derivative(
     width: int,
     *,
     again: bool = False,
-) -> Gradient:
+) -> CompiledDerivative:
     activities: list[ActivityName] = ["const"] * len(found)
     activities[i] = "duplicated"
     arguments = [ArgumentSpec(*one) for one in zip(names, found, activities, strict=True)]
@@ -164,7 +164,7 @@ def _derivative(
 
 
 def copied_arguments(
-    names: Sequence[str], found: Sequence[Any], gradient: Gradient
+    names: Sequence[str], found: Sequence[Any], gradient: CompiledDerivative
 ) -> tuple[bool, ...]:
     """For each argument, whether it must be copied because the function writes into its arrays.
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.target.capture import as_dispatcher
-from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
+from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.pipeline.forward import derive_forward
 from activerules.pipeline.reverse import derive
 from activerules.pipeline.unserved_calls import warn_followed, warn_unserved
 from activerules.rules.views import FORWARD_VIEW, REVERSE_VIEW, SECOND_VIEW
 
 
-def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
+def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivative:
     """The derivative of a function, ready to be linked and called; cached by spec.
 
     Warns of rules that are not used although data may bypass them (`UndeclaredDataWarning`), and of
@@ -29,14 +29,14 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
     dispatcher = as_dispatcher(function)
     # a derivative with both versions also serves callers that could do with one
     for known in (replace(spec, deferred=False), spec):
-        if gradient := COMPILED.find(dispatcher, known):
-            return gradient
+        if derivative := COMPILED.find(dispatcher, known):
+            return derivative
     with _few_collections():
         forward = spec.mode == "forward"
-        gradient = _forward(dispatcher, spec) if forward else _reverse(dispatcher, spec)
-    for served in _served(spec, gradient):
-        COMPILED.put(dispatcher, served, gradient)
-    return gradient
+        derivative = _forward(dispatcher, spec) if forward else _reverse(dispatcher, spec)
+    for served in _served(spec, derivative):
+        COMPILED.put(dispatcher, served, derivative)
+    return derivative
 
 
 @contextmanager
@@ -56,23 +56,23 @@ def _few_collections() -> Generator[None]:
 _NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700
 
 
-def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec]:
+def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[DerivativeSpec]:
     """The specs that a derivative serves: unless a rule depends on `needs_primal`, both those that
     ask for the value and those that do not.
     """
-    needs = {spec.needs_primal} if gradient.returns_of_rule else {True, False}
-    for width, needs_primal in product({spec.width, gradient.width}, needs):
-        yield replace(spec, width=width, deferred=gradient.deferred, needs_primal=needs_primal)
+    needs = {spec.needs_primal} if derivative.returns_of_rule else {True, False}
+    for width, needs_primal in product({spec.width, derivative.width}, needs):
+        yield replace(spec, width=width, deferred=derivative.deferred, needs_primal=needs_primal)
 
 
-def _reverse(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+def _reverse(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
     derivation = derive(dispatcher, spec, view=REVERSE_VIEW)
     warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
     warn_followed(derivation.captured.followed)
     return derivation.gradient
 
 
-def _forward(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+def _forward(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
     derivation = derive_forward(dispatcher, spec, view=SECOND_VIEW if spec.again else FORWARD_VIEW)
     warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
     warn_followed(derivation.captured.followed)

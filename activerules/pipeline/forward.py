@@ -25,7 +25,11 @@ from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
-from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.numba_ext.target.derivative import (
+    ArgumentActivity,
+    CompiledDerivative,
+    DerivativeSpec,
+)
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
 from activerules.pipeline.stages import Stages, finish, locate
@@ -40,7 +44,7 @@ from activerules.values.kinds import returned_type
 class ForwardDerivation:
     """A forward derivative and how it came about, for `explain`."""
 
-    gradient: Gradient
+    gradient: CompiledDerivative
     captured: Captured
     module: Module
     plan: ForwardPlan
@@ -106,7 +110,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
     warn_frozen(dispatcher)
     warn_missed(captured.followed, rules.missed)
     text, name = finish(stage, captured, module, functions, declarations, spec.options, rules)
-    gradient = Gradient(
+    gradient = CompiledDerivative(
         symbol=name + ".forward",
         conservative_symbol=name + ".forward",
         text=text,

@@ -29,7 +29,11 @@ from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
-from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.numba_ext.target.derivative import (
+    ArgumentActivity,
+    CompiledDerivative,
+    DerivativeSpec,
+)
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import (
     argument_of,
@@ -54,7 +58,7 @@ CONSERVATIVE = ".conservative"
 class Derivation:
     """A gradient and the results of the stages that made it, for `explain`."""
 
-    gradient: Gradient
+    gradient: CompiledDerivative
     captured: Captured
     module: Module
     plan: Plan
@@ -112,7 +116,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
     suffix = ".split" if split else ".gradient"
     deferred = spec.deferred and _assumes(plan)
     symbol = name + (CONSERVATIVE if conservative or deferred else "") + suffix
-    gradient = Gradient(
+    gradient = CompiledDerivative(
         symbol=name + suffix,
         conservative_symbol=symbol if conservative or deferred or _overlap_matters(plan) else None,
         assumption_symbol=name + ".holds" if plan.assumptions else None,

@@ -14,7 +14,7 @@ from numba import types as numba_types
 import activerules as ar
 from activerules.annotations.activity import KINDS
 from activerules.numba_ext.calls import intrinsics
-from activerules.numba_ext.target.derivative import OUT_OF_MEMORY, Gradient
+from activerules.numba_ext.target.derivative import OUT_OF_MEMORY, CompiledDerivative
 from activerules.pipeline.compile_derivative import compile_derivative
 
 FIELDS = ("meminfo", "parent", "items", "size", "data", "shape", "stride")
@@ -76,7 +76,7 @@ def by_hand(function, spec):
     fast = gradient_of_dot(name + ".gradient", activities, "1.0")
     careful = gradient_of_dot(name + ".conservative", activities, "100.0")
     writes = function is writes_first
-    return Gradient(
+    return CompiledDerivative(
         symbol=name + ".gradient",
         conservative_symbol=name + ".conservative" if function is not no_overlap else None,
         text=fast + careful,

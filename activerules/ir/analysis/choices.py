@@ -1,5 +1,5 @@
-"""Choices: what the reverse sweep may pass over where it was not chosen, as most candidates for a
-minimum are.
+"""Choices: code that the reverse sweep may skip because its result was not chosen, such as all but
+one of the candidates for a minimum.
 
 Needs       ControlFlow; the live instructions to be reversed; which may run speculatively
 Gives       `passed_over`: per loop that may be left out of the reverse sweep, the values whose

@@ -1,4 +1,4 @@
-"""Repeated loads: what a load reads that was loaded or stored before in the same block.
+"""Repeated loads: loads of values that were loaded or stored earlier in the same block.
 
 Needs       the ControlFlow, MemoryFacts and Dependence of a Function in normal form
 Gives       `repeated_loads`: the value of each such load; `is_plain_load`
@@ -18,7 +18,7 @@ from activerules.ir.llvm.types import Type, size_of
 def repeated_loads(
     flow: ControlFlow, memory: MemoryFacts, dependence: Dependence, live: Collection[Block]
 ) -> dict[Value, Value]:
-    """For loads of what was loaded or stored before in the same block: the value."""
+    """The values of loads that read what was loaded or stored earlier in the same block."""
     found: dict[Value, Value] = {}
     search = _Search(memory, dependence)
     for block in flow.order:

@@ -1,4 +1,4 @@
-"""Variation: in which of the loops around it a value may change, and so where it is kept.
+"""Variation: the loops in which a value may change, and hence where it is kept.
 
 Needs       Integers, LoopFacts and MemoryFacts of the function; the Dependence of its accesses
 Gives       Variation: `loops(value)`, and `keeping(value)`: the row, or the Table, of a kept value
@@ -70,7 +70,7 @@ class Table:
 class Keeping:
     """Where a value is kept: once per iteration of `home` (None: per call), or in a table for each.
 
-    depth   of the loop in which it would be kept as often, on average
+    depth   the loop depth at which it would be kept equally often, on average
     """
 
     home: Loop | None
@@ -214,7 +214,7 @@ class Variation:
         return first, last
 
     def _counted(self, loops: list[Loop]) -> list[Poly]:
-        """How far each counter is from the last iteration, in loops that stop nowhere else."""
+        """The distance of each counter from the last iteration, in loops with no other exit."""
         counted = [
             loop for loop in loops if (c := self.facts[loop].trip_count) and c.predicate == "ne"
         ]

@@ -30,7 +30,7 @@ from activerules.numba_ext.target.derivative import (
     OUT_OF_MEMORY,
     TOO_DEEP,
     ArgumentsOverlap,
-    Gradient,
+    CompiledDerivative,
 )
 from activerules.values import dict_runtime
 from activerules.values.argument import ArgumentSpec
@@ -74,7 +74,7 @@ class DerivativeCall:
     """
 
     arguments: tuple[ArgumentSpec, ...]
-    gradient: Gradient
+    gradient: CompiledDerivative
     holomorphic: bool = field(default=False, kw_only=True)
 
     @property
@@ -86,7 +86,7 @@ class DerivativeCall:
         )
 
 
-def link_derivative(context: Context, gradient: Gradient) -> None:
+def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
     """Link a derivative into the function being lowered; several calls share one compiled copy."""
     known = _libraries.setdefault(context, {})
     if context.target_name == AD_TARGET:

@@ -30,7 +30,7 @@ from activerules.numba_ext.calls.intrinsics import compile_spec, dispatcher_of_t
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
+from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import items_of
@@ -95,7 +95,7 @@ def compiled_forward(
     options: frozenset[str] = frozenset(),
     again: bool = False,
     needs_primal: bool = True,
-) -> Gradient:
+) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it.
 
     `again` says that the derivative will itself be differentiated, as when the calling code is.
@@ -118,7 +118,7 @@ def compiled_forward(
 def _require_zero(
     context: Context,
     builder: Builder,
-    gradient: Gradient,
+    gradient: CompiledDerivative,
     argument: ArgumentSpec,
     found: Any,
     tangent: Any,

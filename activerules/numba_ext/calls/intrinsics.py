@@ -31,9 +31,9 @@ from activerules.numba_ext.codegen.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import (
     ActivityName,
+    CompiledDerivative,
     DerivativeCompiler,
     DerivativeSpec,
-    Gradient,
 )
 from activerules.numba_ext.target.marked_calls import on_cpu
 from activerules.rules.registry import RULES
@@ -53,7 +53,7 @@ def use_compiler(compiler: DerivativeCompiler) -> None:
     _compilers[:] = [compiler]
 
 
-def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
     """Compile a derivative with the registered compiler."""
     (compiler,) = _compilers
     return compiler(dispatcher, spec)
@@ -105,7 +105,7 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
 
 
 def tape_bytes_form(typing_context, mode, function, *args):
-    """As `autodiff_form`, but returns only the size of the tape in bytes."""
+    """Like `autodiff_form`, but returns only the size of the tape in bytes."""
     args = tuple(map(types.unliteral, args))
     call, skipped = _read_call(function, args)
 
@@ -228,7 +228,7 @@ def dispatcher_of_type(function: Any) -> Any:
 
 
 def dispatcher_in(function: Any) -> Any:
-    """As `dispatcher_of_type`; refused in code that is itself differentiated."""
+    """Like `dispatcher_of_type`; refused in code that is itself differentiated."""
     dispatcher = dispatcher_of_type(function)
     if current_target() == AD_TARGET:
         raise NotYetSupported(
@@ -266,7 +266,7 @@ def compiled(
     width: int = 1,
     deferred: bool = False,
     needs_primal: bool = True,
-) -> Gradient:
+) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it."""
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
@@ -287,12 +287,12 @@ def compiled(
 
 
 def _needs_float_return(
-    gradient: Gradient, arguments: Sequence[ArgumentSpec], asked: ActivityName | None
+    gradient: CompiledDerivative, arguments: Sequence[ArgumentSpec], asked: ActivityName | None
 ) -> bool:
     """Whether the derivative is that of the return value, which then must be a float.
 
-    So it is if it is seeded, or if the result contains numbers and the function has no other
-    output: without a seed all derivatives would be zero.
+    That is the case if it is seeded, or if the result contains numbers and the function has no
+    other output: without a seed all derivatives would be zero.
     """
     if gradient.return_activity == "active":
         return True

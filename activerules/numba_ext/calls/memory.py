@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
-from activerules.numba_ext.target.derivative import Gradient
+from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
@@ -63,7 +63,7 @@ def check_memory(
     builder: Builder,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
-    gradient: Gradient,
+    gradient: CompiledDerivative,
     release: Callable[[], None],
 ) -> Any:
     """Emit the checks K1 to K6 of a reverse derivative, which writes every shadow.
@@ -100,7 +100,7 @@ def check_lanes(
     builder: Builder,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
-    gradient: Gradient,
+    gradient: CompiledDerivative,
     width: int,
     release: Callable[[], None],
 ) -> None:
@@ -130,7 +130,11 @@ class _Checker:
     """Collects the tests of one call."""
 
     def __init__(
-        self, context: Context, builder: Builder, gradient: Gradient, release: Callable[[], None]
+        self,
+        context: Context,
+        builder: Builder,
+        gradient: CompiledDerivative,
+        release: Callable[[], None],
     ) -> None:
         self.context = context
         self.builder = builder
@@ -456,7 +460,9 @@ def release_counted(builder: Builder, meminfo: Value) -> None:
     builder.call(function, [meminfo])
 
 
-def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tuple[bool, ...]:
+def owned_shadows(
+    gradient: CompiledDerivative, arguments: Sequence[ArgumentSpec]
+) -> tuple[bool, ...]:
     """Per argument: whether the call of a derivative owns its shadow, or a reference to it.
 
     It owns scratch shadows, and with the option runtime_activity every shadow of memory.

@@ -1,14 +1,14 @@
 """Objects that are made once per dispatcher.
 
 `MadeOnce`        of the function alone: a copy under other flags, a wrapper with fewer parameters
-`MadeUnderRules`  of the function and the current rules: made again when these change. `COMPILED`
-                  is the one of the process: every derivative, and every function that calls one
-`compiled_lines`  a function of such lines of text, kept in `COMPILED`
+`MadeUnderRules`  of the function and the current rules: made again when these change. `COMPILED`,
+                  one per process, has every derivative, and every function that calls one
+`compiled_lines`  a function compiled from lines of text, kept in `COMPILED`
 
 Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
-`LastMade`        what calls of a function from Python ended in, found in a fraction of a
-                  microsecond
+`LastMade`        the compiled function that served a call from Python last, looked up in a
+                  fraction of a microsecond
 
 `make` runs outside of the lock: it may compile, and Numba's compiler has a lock of its own, which
 another thread may hold while it asks here. If two threads make the same thing, both use
@@ -74,15 +74,15 @@ class MadeUnderRules(MadeOnce):
 
 
 class LastMade:
-    """What calls of a function from Python ended in, under the rules there are now, by the function
-    as it was given, and a key.
+    """What served the last call of a function from Python under the current rules, by that function
+    and a key.
     """
 
     def __init__(self) -> None:
         self._made: dict[Any, tuple[int, Any]] = {}
 
     def find(self, function: Any, key: Hashable) -> Any:
-        """What is stored; None if nothing is."""
+        """The stored value; None if there is none."""
         try:
             epoch, made = self._made[function, key]
         except (KeyError, TypeError):  # TypeError: without a hash
@@ -99,7 +99,7 @@ class LastMade:
 
 
 COMPILED = MadeUnderRules()
-"""What this package has compiled for a dispatcher under the rules there are now."""
+"""What this package has compiled for a dispatcher under the current rules."""
 
 # Entries are never called from C; without this option a wrapper for C would be compiled, too.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}

@@ -1,9 +1,9 @@
 """The tape of split mode as a value: it may be stored, passed on, dropped, and boxed to Python.
 
 A tape is one counted block of memory (an NRT MemInfo) and the arrays it keeps alive. The block
-starts with the memory that the engine shares between the sweeps (`Gradient.memory` bytes), followed
-by `HandleFields`. Its destructor releases the contents of the engine's tape, so that a tape dropped
-unused leaks nothing.
+starts with the memory that the engine shares between the sweeps (`CompiledDerivative.memory`
+bytes), followed by `HandleFields`. Its destructor releases the contents of the engine's tape, so
+that a tape dropped unused leaks nothing.
 
 This relies on data of an NRT block beginning at a multiple of 16, as it does with a header of 48
 bytes and malloc; tests/numba_ext/split/test_tape_handle.py checks that.

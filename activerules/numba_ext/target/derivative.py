@@ -28,7 +28,7 @@ TOO_DEEP = 0x41520002
 
 
 @dataclass(frozen=True)
-class Gradient:
+class CompiledDerivative:
     """The derivative of one function for one activity signature, as LLVM IR to link and call.
 
         i32 symbol(primal parameters, each followed by a shadow pointer if it is Duplicated,
@@ -43,7 +43,7 @@ class Gradient:
 
         symbol.augmented    symbol.reverse    symbol.drop
 
-    symbol               assumes that arrays of which one is written do not overlap.
+    symbol               assumes that no array that is written overlaps another.
     conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
                          None if nothing is written: arguments may overlap, shadows may not.
     assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
@@ -104,12 +104,13 @@ class DerivativeSpec:
     activities       of each argument.
     return_activity  None: in reverse mode Active if the function returns a float, else Const; in
                      forward mode the tangent of what it returns, if that has one. In forward mode
-                     "const" is the only other one.
-    mode             "split" is reverse mode as two functions, see `Gradient`.
+                     "const" is the only other value.
+    mode             "split" is reverse mode as two functions, see `CompiledDerivative`.
     options          of the mode.
     width            number of cotangents or tangents. In reverse mode the derivative may still have
                      width 1, if the sweeps of several cotangents cannot share code.
-    deferred         the version for arguments that overlap may be compiled later, see `Gradient`.
+    deferred         the version for overlapping arguments may be compiled later, see
+                     `CompiledDerivative`.
     again            it is itself differentiated: in forward mode a reverse pair then replaces a
                      missing forward rule.
     needs_primal     whether the primal's result is read; rules are told.
@@ -127,8 +128,8 @@ class DerivativeSpec:
 
 
 class DerivativeCompiler(Protocol):
-    """How `api` asks the pipelines for a derivative."""
+    """The function by which typing asks the pipelines for a derivative."""
 
-    def __call__(self, function: Any, spec: DerivativeSpec, /) -> Gradient:
+    def __call__(self, function: Any, spec: DerivativeSpec, /) -> CompiledDerivative:
         """Compile a derivative of a dispatcher."""
         ...

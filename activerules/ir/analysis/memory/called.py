@@ -103,8 +103,8 @@ def _deep(start: Iterable[MemoryObject], pointees: Pointees) -> set[MemoryObject
 
 
 def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:
-    """Number the operands so that two which may point to a common object have one number (and so
-    have two that share an object each with a third).
+    """Number the operands so that operands which may point to a common object, directly or through
+    other operands, have the same number.
 
     Different objects that may overlap do not join groups: `apart` says so to the callee.
     """

@@ -50,7 +50,7 @@ class CalleeAccess:
 
 @dataclass(frozen=True)
 class Summary:
-    """A function's effects.
+    """The effects of a function on memory.
 
     stores        (a, b): a pointer to b may be stored in a
     copies        (a, b): bytes of b may be copied to a

@@ -128,7 +128,7 @@ def _is_shorter(o: MemoryObject, least: int) -> bool:
 
 
 class Solver:
-    """Working state of the fixpoint; thrown away once the facts are frozen."""
+    """Working state of the fixpoint iteration; discarded once the facts are frozen."""
 
     def __init__(
         self,
