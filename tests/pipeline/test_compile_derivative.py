@@ -13,7 +13,7 @@ from activerules.pipeline import compile_derivative as module
 def test_garbage_is_collected_rarely_only_while_a_derivative_is_made(usual, meanwhile, monkeypatch):
     seen = []
 
-    def derive(*_):
+    def derive(*_, **__):
         seen.append(gc.get_threshold())
         raise KeyError("refused")
 
