@@ -129,7 +129,7 @@ class Tangent(AbstractTangent):
 
 
 class TangentOf:
-    """The constructor of the tangents of a class: what `Tangent[P]` is."""
+    """The constructor of the tangents of a class, which `Tangent[P]` returns."""
 
     def __init__(self, primal: type[Any]) -> None:
         self.primal = primal

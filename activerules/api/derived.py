@@ -139,18 +139,18 @@ class DerivedFunction(Generic[P, R]):
         try:
             if epoch == RULES.epoch and self._is_served_as_given(given, named):
                 try:
-                    found = run(*given, **named)
-                    return found if flat else restored(found)
+                    result = run(*given, **named)
+                    return result if flat else restored(result)
                 except ArgumentsOverlap:
                     pass  # nothing has run
-            found = self._run(*given, **named)
+            result = self._run(*given, **named)
         except (TypingError, ActiverulesError, TypeError) as error:
             if isinstance(error, TypeError):
                 self._require_call(args, kwargs)
                 if not isinstance(error, ActiverulesError):
                     raise
             raise presentable(error, (*given, *named.values())) from error.__cause__
-        return found if flat else restored(found)
+        return result if flat else restored(result)
 
     def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """Whether the stub that served a call can be given these arguments."""
@@ -191,9 +191,9 @@ class DerivedFunction(Generic[P, R]):
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         epoch, run = RULES.epoch, self.dispatcher
-        found = run_compiled(run, *args, **kwargs)
+        result = run_compiled(run, *args, **kwargs)
         self._token.served = epoch, run
-        return found
+        return result
 
     def _described(self, plain: Any) -> str:
         """The docstring for `help`: which derivative this is, and the docstring of the function."""
@@ -333,10 +333,10 @@ class GradientFunction(DerivedFunction[P, R]):
         if not (self._options.get("cache") or COMPILED.find(self._target, (self._token, False))):
             deferred = self._dispatcher(deferred=True)
             try:
-                found = run_compiled(deferred, *args, **kwargs)
+                result = run_compiled(deferred, *args, **kwargs)
             except ArgumentsOverlap:
                 pass  # nothing has run; what the next stub raises has no context
             else:
                 self._token.served = epoch, deferred
-                return found
+                return result
         return super()._run(*args, **kwargs)

@@ -216,7 +216,8 @@ class _Jacobian(DerivedFunction[..., Any]):
         """Whether a run of the function shows that forward mode needs fewer sweeps."""
         checks.read_arity(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
-        plain = all(isinstance(x, np.ndarray | Number) and not np.iscomplexobj(x) for x in args)
+        plain = all(isinstance(x, np.ndarray | Number) for x in args)
+        plain = plain and not any(map(np.iscomplexobj, args))
         arrays = any(isinstance(x, np.ndarray) for x in asked)
         if not (plain and arrays and is_repeatable(self._target, checks.types_of(args))):
             return False

@@ -71,5 +71,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The interface alone: what else is here is for the package itself."""
+    """The public names only."""
     return sorted(__all__)

@@ -26,5 +26,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The bridges."""
+    """The names of the bridges."""
     return sorted(_BRIDGES)

@@ -356,7 +356,7 @@ class _Pushforward(_Linear):
 
     @property
     def transposed(self) -> ArrayFunction:
-        """The pullback."""
+        """The pullback, which is the transpose of the pushforward."""
         return self.primal.pullback(self.wrt)
 
     def _run(self, args: Sequence[Any]) -> Any:
@@ -389,7 +389,7 @@ class Pullback(_Linear):
 
     @property
     def transposed(self) -> ArrayFunction:
-        """The pushforward."""
+        """The pushforward, which is the transpose of the pullback."""
         return self.primal.pushforward(self.wrt)
 
     def _run(self, args: Sequence[Any]) -> Any:
@@ -403,7 +403,7 @@ class Pullback(_Linear):
         return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self.wrt]
 
     def _turned(self, k: int) -> bool:
-        """Whether what goes with argument `k` is conjugated."""
+        """Whether argument `k`, or the derivative with respect to it, is conjugated."""
         return self.conjugated and self.kinds[k][0].kind == "c"
 
     def _lines(self) -> str:

@@ -77,12 +77,12 @@ class _Continued(Derived):
 
     @property
     def single(self) -> bool:
-        """As the function."""
+        """Like the function itself."""
         return self.origin.single
 
     @cached_property
     def written(self) -> tuple[bool, ...]:
-        """As the function."""
+        """Like the function itself."""
         return (*self.origin.written, False)
 
     def record(self, args: Sequence[Any], wrt: tuple[int, ...]) -> tuple[Any, Any]:

@@ -23,5 +23,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The interface alone: what else is here is for the package itself."""
+    """The public names only."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Patterns: what one parameter of a rule admits, and which of two rules is more specific.
+"""Patterns: the arguments a parameter of a rule admits, and which of two rules is more specific.
 
 A pattern is a tuple of alternatives, each an annotation class with an optional type. Numba's types
 are compared by attributes that all of them have (`dtype`, `ndim`, `layout`), so that rules can be

@@ -193,7 +193,7 @@ class _Check:
             self._shadowed(i, pointer)
 
     def _hands_over(self, pointer: Value) -> bool:
-        """Whether what is stored there is returned to the caller, with its shadow."""
+        """Whether the memory stored there is returned to the caller together with its shadow."""
         return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
 
     def _copies_unknown(self, store: Instruction) -> bool:

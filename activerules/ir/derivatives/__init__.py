@@ -1,1 +1,1 @@
-"""The derivative of each instruction, and what a rule is to the engine."""
+"""The derivative of each instruction, and the interface of the engine to rules."""

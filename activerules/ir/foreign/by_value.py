@@ -25,9 +25,9 @@ _BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
 _OF_COPY = re.compile(
     r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?"
 )
-"""What holds of the copy, and not of what it is made from: that is read at the entry."""
+"""Attributes that hold for the copy but not for its source, which is read at the entry."""
 _SHARED = re.compile(r"\bcomdat(?:\([^)]*\))? ?")
-"""What linkers tell copies of one function by: the new function is none of them."""
+"""The marks by which linkers merge copies of a function; the new function must not have any."""
 _ALIGNED = re.compile(r"\balign (\d+)")
 
 

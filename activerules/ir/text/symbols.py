@@ -1,4 +1,4 @@
-"""Functions and globals in the text of a module, found and changed by name.
+"""Functions and globals in the text of a module, looked up and changed by name.
 
 Needs       the text of a module as LLVM prints it; the names are the caller's
 Gives       the functions called and defined: `called`, `globals_named`, `names_in`, `is_loaded`

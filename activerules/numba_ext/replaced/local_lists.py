@@ -126,7 +126,7 @@ def _lengthen(context: Context, builder: Builder, found: Any, original: Any, cop
 def finish_all(
     context: Context, builder: Builder, found: Any, originals: Any, copies: Any, rest: Any
 ) -> None:
-    """The lists in a tuple become what their copies are, where the function raised."""
+    """Give the lists in a tuple the contents of their copies, where the function raised."""
     unpacked = (cgutils.unpack_tuple(builder, one, len(found)) for one in (originals, copies))
     for ty, original, copy in zip(found, *unpacked, strict=True):
         _finish(context, builder, ty, original, copy)

@@ -117,7 +117,7 @@ def _address(context: Context, builder: Builder, found: Any, value: Value) -> An
 
 
 def _struct(context: Context, builder: Builder, found: Any, value: Value) -> Any:
-    """As `struct_of`, in a form in which the engine sees which memory it is."""
+    """Like `struct_of`, in a form in which the engine sees which memory it is."""
     pointer = _address(context, builder, found, value)
     payload = found.get_data_type()
     if isinstance(found, types.StructRef):
@@ -359,7 +359,8 @@ class _ArrayMemory:
 
 @intrinsic
 def finish(typing_context, originals, copies, objects):
-    """Make the objects what their copies are; `objects` are those of the copies as they were made.
+    """Give the objects the contents of their copies; `objects` are those in the copies when they
+    were made.
 
     True if that cannot be differentiated, because an object was replaced by another.
     """

@@ -56,7 +56,7 @@ def checked_pair(
 def checked_forward(
     marked: MarkedCall, chosen: ForwardRule, wanted: Any, compiled: CompiledForwardRule
 ) -> ForwardRule:
-    """As `checked_pair`, for a forward rule; every lane of a batch is checked."""
+    """Like `checked_pair`, for a forward rule; every lane of a batch is checked."""
     return replace(chosen, function=_Source(marked, chosen, wanted).forward(compiled))
 
 

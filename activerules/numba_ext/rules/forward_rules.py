@@ -245,7 +245,7 @@ class _Forward(RuleCaller):
         ]
 
     def helper(self, function: Any, *args: types.Type) -> Any:
-        """As for a pair, for the target of the rule."""
+        """Like that of a pair, for the target of the rule."""
         if self.rule.target == "cpu":
             return super().helper(function, *args)
         with target_override(self.rule.target), uninherited_flags():

@@ -499,7 +499,7 @@ class SplitEmitter(Emitter):
     def _merged_optional(
         self, em: Emit, leaves: tuple[Node, Node], shadow: Value, dret: Any
     ) -> Value:
-        """As `_merged`, for an optional part, whose cotangent may be None: then that of a number is
+        """Like `_merged`, for an optional part. Its cotangent may be None: then that of a number is
         zero, and that of an array is what the shadow contains.
         """
         context, builder = self.context, self.builder

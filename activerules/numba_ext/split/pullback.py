@@ -276,7 +276,7 @@ def pullback_form(typing_context, spec, function, pullback, cotangent):
 def read_plain(
     asked: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall]:
-    """As `read_split`, for the types of plain arguments."""
+    """Like `read_split`, for the types of plain arguments."""
     return read_split(asked, function, _annotated(asked, args))
 
 

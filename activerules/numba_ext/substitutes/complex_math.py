@@ -181,7 +181,7 @@ def _square_root(context: Context, builder: Builder, sig: Any, args: Sequence[Va
 
 
 def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    """As Numba's own, but with the square root above."""
+    """Like Numba's own, but with the square root above."""
     one = np.complex64(1) if sig.args[0] == types.complex64 else np.complex128(1)
 
     def inverse_cosh(z):

@@ -317,7 +317,7 @@ def iteration(context: Context, fn: Any, args: Any) -> Any:
 
 @iternext_impl(RefType.NEW)
 def _next(context: Context, builder: Builder, sig: Any, args: Sequence[Value], result: Any) -> None:
-    """As Numba's own, but with yielded values as new references."""
+    """Like Numba's own, but with yielded values as new references."""
     implementation = context.get_generator_impl(sig.args[0])
     status, value = implementation(context, builder, sig, args)
     with cgutils.if_likely(builder, status.is_ok):

@@ -77,7 +77,7 @@ class VectorizedTwin(DUFunc):
         return twin
 
     def find_ewise_function(self, ewise_types: Any) -> tuple[Any, Any]:
-        """As Numba's, among the loops of the original."""
+        """Like Numba's, but among the loops of the original."""
         twin: Any = self
         found, compiled = twin._dispatcher.loop(ewise_types)
         # The libraries that a call of the twin links.
@@ -107,7 +107,7 @@ class GeneralisedTwin(GUFunc):
         return twin
 
     def find_ewise_function(self, ewise_types: Any) -> tuple[Any, Any]:
-        """As Numba's, among the loops of the original."""
+        """Like Numba's, but among the loops of the original."""
         twin: Any = self
         return twin._dispatcher.loop(tuple(ewise_types))
 

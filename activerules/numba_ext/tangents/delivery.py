@@ -118,7 +118,7 @@ def _projected(found: Any, tangent: Any) -> Any:
 
 
 def _projected_tuple(found: Any, tangent: Any) -> Any:
-    """As `_projected`, item by item, as the items have different types."""
+    """Like `_projected`, item by item, as the items have different types."""
     items_of = types_of(found)
     entries = _tangents_of_items(found, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))

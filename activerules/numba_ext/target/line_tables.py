@@ -89,7 +89,7 @@ class LoweringWithLines(NativeLowering):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class KernelLowering(NativeLowering):
-    """As Numba's own lowering pass; calls are not recorded, since the user wrote none of them."""
+    """Like Numba's own lowering pass; calls are not recorded, since the user wrote none of them."""
 
     _name = "activerules_kernel_lowering"
 

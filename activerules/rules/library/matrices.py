@@ -35,8 +35,8 @@ def outer(scale, u, v):
 
 @register_jitable
 def adjoint(A):
-    """Return Aᴴ in C order: what takes it is compiled for that already, and `solve` copies
-    its argument anyway.
+    """Return Aᴴ in C order: the functions that take it are compiled for that already, and `solve`
+    copies its argument anyway.
     """
     return np.ascontiguousarray(conj(A).T)
 

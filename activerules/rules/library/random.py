@@ -1,4 +1,4 @@
-"""Random numbers: what is drawn is a constant.
+"""Random numbers: drawn values are constants.
 
 Distributions with parameters have no rules where a draw is a smooth function of them (`normal`,
 `exponential`): Numba's own implementation is differentiated, at the draws of the primal, which the

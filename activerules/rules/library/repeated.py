@@ -166,7 +166,7 @@ def _vectors(
 def _vectors_reverse(
     config, dret: Vector, tape, parts: Vector, start: Count, stop: Count, at: Count, count: Count
 ):
-    """-0.0 changes no shadow: what was not touched is not touched in `parts` either."""
+    """-0.0 changes no shadow: an entry that was untouched stays untouched in `parts` too."""
     parts_bar = -np.zeros(tape, dret.dval.dtype)
     parts_bar[start.val : stop.val] = dret.dval
     accumulate(parts, parts_bar)
