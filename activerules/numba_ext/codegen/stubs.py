@@ -24,7 +24,7 @@ class StubType(types.Callable, types.Opaque):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return self.stub.key
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:

@@ -50,7 +50,7 @@ class AnnotationType(types.Type):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return self.kind, self.fields
 
     @property

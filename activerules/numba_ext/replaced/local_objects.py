@@ -293,7 +293,7 @@ def running(
 
 
 def _require_plain(returned: Any) -> None:
-    """What is returned may not be one of the objects: it would be a copy."""
+    """Refuse results that may contain one of the objects: the caller would get its copy."""
     if layout_of(returned).is_container:
         raise NotYetSupported(
             "a function that replaces arrays in a Duplicated object returns an object or list",

@@ -205,7 +205,7 @@ def all_finite(x):
 
 @chosen_by_types
 def poisoned(x, after):
-    """An argument, its value NaN if it is not what it was."""
+    """An argument, with NaN in place of arrays in its value that differ from `after`."""
     if x.kind is Duplicated:
         return lambda x, after: Duplicated(unless_changed(x.val, after), x.dval)
     if x.kind is MixedDuplicated:
@@ -215,7 +215,7 @@ def poisoned(x, after):
 
 @chosen_by_types
 def unless_changed(x, after):
-    """Arrays, those NaN that are not as they were."""
+    """The arrays of `x`, filled with NaN where they differ from `after`."""
     if _is_items(x, after):
         return _by_items("x, after", "unless_changed(x[{i}], after[{i}])", "make", x)
     if not (_is_inexact_array(x) and x.layout == "C" and x.mutable and x.aligned):
@@ -386,7 +386,7 @@ def tangent(x, lane):
 
 @chosen_by_types
 def fits(plus, minus, plus_half, minus_half, found, step, tolerance):
-    """Whether a tangent is what finite differences of a value say."""
+    """Whether a tangent agrees with finite differences of a value."""
     if _is_inexact_array(found):
 
         def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):

@@ -64,7 +64,7 @@ class CompiledForwardRule:
     """A forward rule, type-checked and compiled.
 
     compiled         compile result of (config, ret, *annotations)
-    primal, tangent  their paths in what it returns; None: not there, and not requested
+    primal, tangent  their paths in the rule's result; None if they are not in it, nor requested
     apart, alike     functions that check a returned array (see `checks`), if they are needed
     target           the one that the rule is compiled for
     """

@@ -35,7 +35,7 @@ DERIVATIVE: Flags = (("error_model", "numpy"),)
 
 
 def flags_in_place_of(function: Any) -> Flags:
-    """The flags of what runs in place of `function`: its own error model, and checks of bounds."""
+    """The flags of the code that replaces `function`: its own error model, and bounds checks."""
     own = getattr(function, "targetoptions", {})
     divides = own.get("error_model") or ("numpy" if is_of_numpy(function) else "python")
     checked = (("boundscheck", True),) if own.get("boundscheck") else ()

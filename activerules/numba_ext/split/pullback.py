@@ -68,7 +68,7 @@ class PullbackType(StubType):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return self.stub.key, self.data
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:

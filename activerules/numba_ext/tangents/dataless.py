@@ -60,7 +60,7 @@ class StructuralTangentType(types.Type):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return self.primal, tuple(self.fields.items())
 
 

@@ -155,7 +155,7 @@ class ConstructorType(types.Callable, types.Opaque):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return self.made.primal
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:

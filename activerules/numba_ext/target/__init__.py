@@ -1,1 +1,1 @@
-"""The AD target: what Numba compiles for it, and which calls stay calls."""
+"""The AD target: how Numba compiles for it, and which calls remain calls."""

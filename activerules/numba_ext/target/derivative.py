@@ -98,7 +98,7 @@ class CompiledDerivative:
 
 @dataclass(frozen=True)
 class DerivativeSpec:
-    """Which derivative of a function is requested; the key of a compiled derivative.
+    """The derivative that is requested of a function; the key of a compiled derivative.
 
     argtypes         Numba types of the arguments.
     activities       of each argument.

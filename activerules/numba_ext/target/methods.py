@@ -37,7 +37,7 @@ class Method(types.BoundFunction):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return *super().key, self.context
 
     def copy(self, this: types.Type) -> Method:
@@ -54,7 +54,7 @@ class RuledMethod(types.BoundFunction):
 
     @property
     def key(self) -> Any:
-        """What makes two types equal."""
+        """The key by which Numba compares types."""
         return *super().key, self.function
 
     def copy(self, this: types.Type) -> RuledMethod:
