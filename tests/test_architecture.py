@@ -68,7 +68,7 @@ HOOKS = {
     "use_nested": "what stands for a derivative that is differentiated is written with `api`",
 }
 
-MOST_MODULES = 20
+MOST_MODULES, MOST_LINES = 20, 550
 NUMBA_FREE = ("errors", "command.main", "command.help", "ir")
 LLVMLITE_ONLY_IN = ("ir.text.normalise", "ir.llvm.verify", "values", "numba_ext")
 PRIVATE_NUMBA_ONLY_IN = ("values", "numba_ext")
@@ -230,6 +230,11 @@ def test_every_row_is_a_package_or_a_module():
 def test_a_package_can_be_seen_at_once():
     sizes = Counter(name.rpartition(".")[0] for name in INNER_MODULES)
     assert {package: size for package, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_a_module_can_be_read_at_once():
+    lengths = {name: path_of(name).read_text().count("\n") for name in INNER_MODULES}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def test_a_name_stands_for_one_module_or_for_two():

@@ -3,6 +3,7 @@
 Needs       the rules of users for a function, and a `RuleQuery`
 Gives       `near_miss`: a rule that fits by types, and misses by the number of arguments, by their
             names or by activities; one for other types is meant for other calls
+            `missed_by`: the same where a rule of the library was chosen
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from activerules.annotations.activity import Const
 from activerules.rules.choose import RuleQuery, could_have, differentiable_kind, misfits
 from activerules.rules.pattern import show
-from activerules.rules.rule import Rule
+from activerules.rules.rule import ForwardRule, Rule, RulePair
 
 
 def near_miss(rules: Sequence[Rule], call: RuleQuery) -> str:
@@ -28,6 +29,14 @@ def near_miss(rules: Sequence[Rule], call: RuleQuery) -> str:
             if why:
                 return f"your rule {rule}, {rule.location}, does not serve it: {why}"
     return ""
+
+
+def missed_by(rules: Sequence[Rule], call: RuleQuery, chosen: RulePair | ForwardRule) -> str:
+    """The user's rule that is nearest to a call which one of the library serves."""
+    users = [rule for rule in rules if not rule.of_library]
+    if any(chosen.location == half.location for rule in users for half in rule.halves.values()):
+        return ""
+    return near_miss(users, call)
 
 
 def _is_for_types(rule: Rule, call: RuleQuery) -> bool:

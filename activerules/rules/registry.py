@@ -40,7 +40,7 @@ from activerules.rules.consistent import (
     refuse_silencing,
 )
 from activerules.rules.fingerprint import digest, engine, written_rule
-from activerules.rules.nearest import near_miss
+from activerules.rules.nearest import missed_by, near_miss
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
     RESULT,
@@ -372,7 +372,7 @@ class Registry:
             rules = self._rules_of(function, "reverse", call)
             chosen = choose(rules, call)
         beside = self._of_other_mode(function, "reverse")
-        return replace(chosen, beside=beside, missed=_missed(rules, call, chosen))
+        return replace(chosen, beside=beside, missed=missed_by(rules, call, chosen))
 
     def find_forward(
         self,
@@ -399,7 +399,7 @@ class Registry:
         if chosen is None:
             return None
         beside = self._of_other_mode(function, "forward")
-        return replace(chosen, beside=beside, missed=_missed(rules, call, chosen))
+        return replace(chosen, beside=beside, missed=missed_by(rules, call, chosen))
 
     def _of_other_mode(self, function: Any, which: Half) -> str:
         """The location of a user's rule for the other mode, if there is none for this one."""
@@ -528,14 +528,6 @@ def _identity(function: Any) -> int:
 def _can_wait(function: Any) -> bool:
     """Whether the body of a function can be made a rule: an `@njit` function's."""
     return hasattr(function, "py_func")
-
-
-def _missed(rules: Sequence[Rule], call: RuleQuery, chosen: RulePair | ForwardRule) -> str:
-    """The user's rule that comes nearest to a call that the library's rule serves."""
-    users = [rule for rule in rules if not rule.of_library]
-    if any(chosen.location == half.location for rule in users for half in rule.halves.values()):
-        return ""
-    return near_miss(users, call)
 
 
 def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:

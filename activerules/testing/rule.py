@@ -37,6 +37,7 @@ from activerules.testing.gradient import (
     RETURNED,
     SAFETY,
     SHADOWED,
+    agree,
     arrays_of,
     completed,
     identical,
@@ -534,13 +535,7 @@ class RuleCheck:
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
         """Require values that agree up to rounding, as a rule may compute them differently."""
         rtol = max(100 * FLOOR[self.precision], self.tolerance.rtol)
-        atol = self.tolerance.atol
-        agree = identical(found, expected) or (
-            is_differentiable(expected)
-            and np.shape(found) == np.shape(expected)
-            and np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
-        )
-        if not agree:
+        if not agree(found, expected, rtol, self.tolerance.atol):
             raise self.failure(what, found, expected, situation)
 
     def failure(
