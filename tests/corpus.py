@@ -20,7 +20,7 @@ class Marked:
     def __init__(self, *functions):
         self.functions = functions
 
-    def treatment(self, function, names, found):
+    def treatment(self, function, names, found, *, returned=None):
         return Treatment(kept=True)
 
     def is_inactive_type(self, found):

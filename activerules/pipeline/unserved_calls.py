@@ -58,9 +58,12 @@ def warn_unserved(
 
 def warn_followed(followed: Iterable[FollowedCall]) -> None:
     """Warn (`MissingForwardWarning`, `MissingReverseWarning`), once per function, if a mode
-    differentiates the body of a function that has rules for the other one only.
+    differentiates the body of a function that has rules for the other one only. A rule may call
+    its own function.
     """
     for one in followed:
+        if _is_in_own_rule(one.function, one.location):
+            continue
         if one.reason == WITHOUT_FORWARD:
             warn_once(
                 MissingForwardWarning,

@@ -26,6 +26,7 @@ from activerules.rules.choose import (
     choose,
     choose_forward,
     chooses_body,
+    element_count,
     is_for_types,
     prefers_body,
     serves_elements,
@@ -186,8 +187,10 @@ class Registry:
         rules = [rule for rule in every if takes(rule, names, parameters)]
         inactive = self.inactive_arguments(function, names)
         forward = mode == "forward"
+        count = element_count(function)  # `out` comes after these
+        for_elements = [rule for rule in every if takes(rule, names[:count], parameters)]
         if not inactive and serves_elements(
-            function, rules, entry.opted_out, found, forward=forward
+            function, for_elements, entry.opted_out, found, forward=forward
         ):
             return Treatment(False, reason="its rule for numbers", elementwise=True)
         missed = ""

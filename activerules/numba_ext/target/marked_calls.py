@@ -131,6 +131,7 @@ class FollowedCall:
     comes nearest to it, and why it does not serve it.
     """
 
+    function: Any
     name: str
     location: str
     reason: str
@@ -342,11 +343,12 @@ class RuleFunction(types.Callable, types.Opaque):
         if sig.args not in self._followed:
             return implementation
         inactive, reason, missed = self._followed[sig.args]
-        name, table = display_name(self.function), self._table
+        function, table = self.function, self._table
+        name = display_name(function)
 
         def record(loc: Any, caller: str) -> None:
             location = f"{loc.filename}:{loc.line}"
-            table.follow(FollowedCall(name, location, reason, caller, missed))
+            table.follow(FollowedCall(function, name, location, reason, caller, missed))
 
         return _Stopping(context, implementation, sig.args, inactive, record)
 
