@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import programs, values
-from programs import ALL
 
 EXPECTED = json.loads(values.VALUES.read_text())
-# By day other tests have their constructs.
-COMPILED_BY_NIGHT = {"ba", "gmm", "lstm", "kmeans", "ht", "saddle"}
 
 
 def leaves(result):
@@ -21,7 +18,7 @@ def leaves(result):
     return [result]
 
 
-@pytest.mark.parametrize("name", [x for x in EXPECTED if ALL or x not in COMPILED_BY_NIGHT])
+@pytest.mark.parametrize("name", EXPECTED)
 def test_derivatives_are_those_of_jax(name):
     found = leaves(programs.PROGRAMS[name](*programs.arguments(name, values.SIZES[name])))
     for ours, theirs in zip(found, EXPECTED[name], strict=True):

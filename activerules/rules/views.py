@@ -70,10 +70,8 @@ class ForwardView(View):
         no body, are not noted.
         """
         registry = self._registry
-        has_body = hasattr(function, "py_func") or is_generic(function)
-        return registry.carries_forward_rule(function) or (
-            has_body and registry.lacks_forward(function)
-        )
+        lacking = _has_body(function) and registry.lacks_forward(function)
+        return registry.carries_forward_rule(function) or lacking
 
     def treatment(
         self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
@@ -134,7 +132,7 @@ class ReverseReportView(View):
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
             return super().treatment(function, names, found, returned=returned)
-        return Treatment(False, frozenset(), WITHOUT_REVERSE)
+        return Treatment(False, reason=WITHOUT_REVERSE)
 
 
 class ReverseView(View):
@@ -146,8 +144,7 @@ class ReverseView(View):
         """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
         no body, are not noted.
         """
-        has_body = hasattr(function, "py_func") or is_generic(function)
-        lacking = has_body and self._registry.lacks_reverse(function)
+        lacking = _has_body(function) and self._registry.lacks_reverse(function)
         return super().carries_rule(function) or lacking
 
     def treatment(
@@ -160,6 +157,10 @@ class ReverseView(View):
             return treatment
         is_meant = registry.is_opted_out(function, found)
         return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)
+
+
+def _has_body(function: object) -> bool:
+    return hasattr(function, "py_func") or is_generic(function)
 
 
 FORWARD_VIEW = ForwardView(RULES)

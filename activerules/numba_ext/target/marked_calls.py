@@ -132,11 +132,15 @@ class FollowedCall:
     """
 
     function: Any
-    name: str
     location: str
     reason: str
     caller: str
     missed: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the function, for messages."""
+        return display_name(self.function)
 
 
 class CallTable:
@@ -344,11 +348,10 @@ class RuleFunction(types.Callable, types.Opaque):
             return implementation
         inactive, reason, missed = self._followed[sig.args]
         function, table = self.function, self._table
-        name = display_name(function)
 
         def record(loc: Any, caller: str) -> None:
             location = f"{loc.filename}:{loc.line}"
-            table.follow(FollowedCall(function, name, location, reason, caller, missed))
+            table.follow(FollowedCall(function, location, reason, caller, missed))
 
         return _Stopping(context, implementation, sig.args, inactive, record)
 
