@@ -198,7 +198,7 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
         (k, leaf.text)
         for k, found in enumerate(args)
         for leaf in leaves_at(f"x{k}", found)
-        if isinstance(leaf.found, types.Array)
+        if isinstance(leaf.numba_type, types.Array)
     ]
     return [
         f"keep_apart({one}, {other})"

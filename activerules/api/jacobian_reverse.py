@@ -246,7 +246,7 @@ class Sweeps:
             leaf
             for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
             for leaf in leaves_at(f"x{k}", ty)
-            if is_written and isinstance(leaf.found, types.Array)
+            if is_written and isinstance(leaf.numba_type, types.Array)
         ]
 
     def _made(self) -> dict[str, str]:

@@ -145,12 +145,12 @@ def _jvp_form(typing_context, function, primals, tangents):
     write into its arguments or return them.
     """
     leaves = list(leaves_at("tangents", tangents))
-    if not any(_is_constant_array(leaf.found) for leaf in leaves):
+    if not any(_is_constant_array(leaf.numba_type) for leaf in leaves):
         return jvp_form(typing_context, function, primals, tangents)
     texts = TupleTexts()
     copies = texts.rebuilt(
         tangents,
-        lambda x: f"copy_of({x.text})" if _is_constant_array(x.found) else x.text,
+        lambda x: f"copy_of({x.text})" if _is_constant_array(x.numba_type) else x.text,
         "tangents",
     )
     dispatcher = dispatcher_of_type(function)

@@ -69,7 +69,7 @@ class ArgumentLeaf:
     number: int
     argument: int
     path: str
-    found: Any
+    numba_type: Any
     role: str
     written: bool
 
@@ -91,7 +91,7 @@ class ArgumentLeaf:
     @property
     def may_vary(self) -> bool:
         """Whether it can have a tangent at all."""
-        return is_number(self.found) or is_number_array(self.found)
+        return is_number(self.numba_type) or is_number_array(self.numba_type)
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class _GradientWriter:
         written = _written_arguments(self.spec)
         for k, argument in enumerate(self.spec.arguments):
             for leaf in leaves_at(f"x{k}", argument.numba_type):
-                role = _role(argument, leaf.found)
+                role = _role(argument, leaf.numba_type)
                 self.leaves.append(
-                    ArgumentLeaf(len(self.leaves), k, leaf.path, leaf.found, role, written[k])
+                    ArgumentLeaf(len(self.leaves), k, leaf.path, leaf.numba_type, role, written[k])
                 )
 
     def of_role(self, role: str) -> list[ArgumentLeaf]:
@@ -220,7 +220,7 @@ class _GradientWriter:
         return [*leading, *(leaf.name for leaf in self.leaves), *shadows]
 
     def _augmented(self, gradient: Any) -> Any:
-        arrays = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
+        arrays = [leaf for leaf in self.leaves if isinstance(leaf.numba_type, types.Array)]
         lines = [
             f"_apart({one.name}.val, {other.name}.val)"
             for k, one in enumerate(arrays)
@@ -239,7 +239,7 @@ class _GradientWriter:
         lines = []
         if numbers or spec.with_primal:
             lines.append("_bars = _dret.val if _active(_dret) else _make_zero(_dret.val)")
-        arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
+        arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.numba_type, types.Array)]
         # two of them may be the same array, of which the tape holds two copies
         alone = [leaf for leaf in arrays_given if not leaf.written and len(arrays_given) > 1]
         lines += [f"_own{leaf.number} = _with_own_shadow({leaf.name})" for leaf in alone]
@@ -247,7 +247,7 @@ class _GradientWriter:
         for leaf in self.leaves:
             if leaf in alone:
                 args.append(f"_own{leaf.number}")
-            elif leaf in arrays_given and (leaf.written or leaf.found.layout == "A"):
+            elif leaf in arrays_given and (leaf.written or leaf.numba_type.layout == "A"):
                 args.append(f"_with_copy({leaf.name})")
             else:
                 args.append(leaf.name)
@@ -321,12 +321,12 @@ def _returned(items: Sequence[str]) -> str:
     return f"return ({''.join(item + ', ' for item in items)})" if items else "return None"
 
 
-def _role(argument: ArgumentSpec, found: Any) -> str:
-    if is_number(found) and argument.activity in ("active", "mixed"):
+def _role(argument: ArgumentSpec, ty: Any) -> str:
+    if is_number(ty) and argument.activity in ("active", "mixed"):
         return "number"
-    if is_number_array(found) and argument.activity in _SHADOWED:
+    if is_number_array(ty) and argument.activity in _SHADOWED:
         return "array"
-    if argument.activity in _SHADOWED and layout_of(found).has_shadow:
+    if argument.activity in _SHADOWED and layout_of(ty).has_shadow:
         raise NotYetSupported(
             f"a gradient with respect to {argument}, inside a function that is differentiated",
             why="only floats, arrays and tuples of them have second derivatives there",
@@ -423,8 +423,8 @@ def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> A
     return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
 
 
-def _is_annotated(found: Any) -> bool:
-    return isinstance(found, AnnotationType)
+def _is_annotated(ty: Any) -> bool:
+    return isinstance(ty, AnnotationType)
 
 
 def _compile_call(

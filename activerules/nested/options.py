@@ -73,10 +73,10 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
     return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 
 
-def _given(k: int, found: Any) -> str:
+def _given(k: int, ty: Any) -> str:
     """The source text of an annotated argument, with the shadow it has in the derivative."""
-    if isinstance(found, AnnotationType) and found.kind in _SHADOWED:
-        return f"{found.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
+    if isinstance(ty, AnnotationType) and ty.kind in _SHADOWED:
+        return f"{ty.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
     return f"a{k}"
 
 
@@ -99,13 +99,13 @@ def _require_holomorphic(
     return result
 
 
-def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
+def _conjugate(texts: TupleTexts, k: int, ty: Any) -> str:
     """The derivative with respect to an argument: the conjugate gradient, None for a constant."""
-    if not isinstance(found, AnnotationType) or found.kind is not Active:
+    if not isinstance(ty, AnnotationType) or ty.kind is not Active:
         return "None"
     return texts.rebuilt(
-        found.val,
-        lambda x: f"np.conj(found[{k}]{x.path})" if is_number(x.found) else "None",
+        ty.val,
+        lambda x: f"np.conj(found[{k}]{x.path})" if is_number(x.numba_type) else "None",
     )
 
 

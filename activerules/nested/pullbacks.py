@@ -333,15 +333,15 @@ def require_no_alias(result, other):
     return lambda result, other: None
 
 
-def _items(form: str, name: str, found: Any) -> Any:
-    items = "".join(form.format(k) + ", " for k in range(len(found)))
-    named = getattr(found, "instance_class", None)
+def _items(form: str, name: str, ty: Any) -> Any:
+    items = "".join(form.format(k) + ", " for k in range(len(ty)))
+    named = getattr(ty, "instance_class", None)
     result = f"({items})" if named is None else f"named({items})"
     return _source(f"def impl({name}): return {result}", named=named)
 
 
-def _each(form: str, found: Any) -> Any:
-    lines = "; ".join(form.format(k) for k in range(len(found)))
+def _each(form: str, ty: Any) -> Any:
+    lines = "; ".join(form.format(k) for k in range(len(ty)))
     return _source(f"def impl(result, other): {lines or 'pass'}")
 
 

@@ -130,7 +130,7 @@ def make_request(
 
 
 def _pointees(
-    found: types.Type | ItemMemory,
+    ty: types.Type | ItemMemory,
     holder: MemoryObject,
     activity: ActivityName,
     *,
@@ -144,19 +144,21 @@ def _pointees(
     """
     pointees: dict[object, Pointee] = {}
     start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
-    for inner in inner_of(found):
-        ty = inner.numba_type
-        anywhere = many and isinstance(ty, types.Array)
+    for inner in inner_of(ty):
+        target = inner.numba_type
+        anywhere = many and isinstance(target, types.Array)
         one = Pointee(
             holder,
             tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
-            activity if isinstance(ty, ItemMemory) or layout_of(ty).has_shadow else "const",
+            activity if isinstance(target, ItemMemory) or layout_of(target).has_shadow else "const",
             (*start, *inner.path),
-            private=_private(ty),
-            declared=declared_of(ty),
+            private=_private(target),
+            declared=declared_of(target),
         )
         pointees[one.group] = one
-        pointees |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, ItemMemory))
+        pointees |= _pointees(
+            target, one.memory, one.activity, many=many or isinstance(target, ItemMemory)
+        )
     return pointees
 
 
@@ -177,20 +179,18 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
     return declared.period if known and declared and activity != "const" else 1
 
 
-def _private(found: types.Type | ItemMemory) -> bool | str:
+def _private(ty: types.Type | ItemMemory) -> bool | str:
     """The name of the class of memory that this one may overlap: instances, lists, dictionaries and
     items of lists overlap only memory of their own type.
     """
-    named = isinstance(found, ItemMemory) or is_instance(found) or is_collection(found)
-    return str(found) if named else False
+    named = isinstance(ty, ItemMemory) or is_instance(ty) or is_collection(ty)
+    return str(ty) if named else False
 
 
-def _grouped_slots(
-    number: int, found: types.Type
-) -> Iterator[tuple[Group, types.Type, AbiParameter]]:
+def _grouped_slots(number: int, ty: types.Type) -> Iterator[tuple[Group, types.Type, AbiParameter]]:
     """The LLVM parameters of an argument, each with its group and the type of its leaf."""
-    is_tuple = isinstance(found, types.BaseTuple)
-    for k, leaf in enumerate(leaves_of(found)):
+    is_tuple = isinstance(ty, types.BaseTuple)
+    for k, leaf in enumerate(leaves_of(ty)):
         for slot in flatten(leaf):
             yield (number, k) if is_tuple else number, leaf, slot
 

@@ -31,38 +31,38 @@ from activerules.values.memory_layout import (
 )
 
 
-def parts_of(builder: Builder, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def parts_of(builder: Builder, ty: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """The items of values of one tuple type, with the type of each."""
-    items = items_of(found)
+    items = items_of(ty)
     unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
     return zip(items, zip(*unpacked, strict=True), strict=True)
 
 
-def field_values(context: Context, builder: Builder, found: Any, value: Any) -> list[Any]:
+def field_values(context: Context, builder: Builder, ty: Any, value: Any) -> list[Any]:
     """The values of the fields of an instance, as borrowed references."""
-    struct = struct_of(context, builder, found, value)
-    return [struct[k] for k in range(len(fields_of(found)))]
+    struct = struct_of(context, builder, ty, value)
+    return [struct[k] for k in range(len(fields_of(ty)))]
 
 
-def struct_of(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def struct_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     """The memory of an instance, as a struct whose fields can be read by index; all zero if the
     reference is null, as in a field that is not set.
     """
-    pointer = memory_of(context, builder, found, value)
+    pointer = memory_of(context, builder, ty, value)
     nothing = cgutils.alloca_once(builder, pointer.type.pointee, zfill=True)
     pointer = builder.select(cgutils.is_null(builder, pointer), nothing, pointer)
-    if isinstance(found, types.StructRef):
-        payload = found.get_data_type()
+    if isinstance(ty, types.StructRef):
+        payload = ty.get_data_type()
         return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
-    data_type = found.get_data_type()
+    data_type = ty.get_data_type()
     return context.make_data_helper(builder, data_type, ref=pointer)
 
 
-def memory_of(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def memory_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     """The pointer to the memory of an instance; null for a field that is not set."""
-    reference = context.make_helper(builder, found, value=value)
-    if isinstance(found, types.StructRef):
-        pointer_type = struct_type(found).as_pointer()
+    reference = context.make_helper(builder, ty, value=value)
+    if isinstance(ty, types.StructRef):
+        pointer_type = struct_type(ty).as_pointer()
         result = cgutils.alloca_once_value(builder, pointer_type(None))
         with cgutils.if_likely(builder, cgutils.is_not_null(builder, reference.meminfo)):
             data = context.nrt.meminfo_data(builder, reference.meminfo)
@@ -86,14 +86,14 @@ class Entries:
     alike: Any
 
 
-def entries_of(context: Context, builder: Builder, found: Any, values: Sequence[Any]) -> Entries:
+def entries_of(context: Context, builder: Builder, ty: Any, values: Sequence[Any]) -> Entries:
     """The items or entries of lists or dictionaries of one type. Dictionaries with the keys of the
     first are reordered, so that each key has the same index as in the first.
     """
-    array_type = items_array(found)
-    data = [context.make_helper(builder, found, value=value).data for value in values]
+    array_type = items_array(ty)
+    data = [context.make_helper(builder, ty, value=value).data for value in values]
     array = partial(_array_at, context, builder, array_type)
-    if not isinstance(found, types.DictType):
+    if not isinstance(ty, types.DictType):
         arrays = tuple(_items_of_list(builder, array, one) for one in data)
         return Entries(array_type, arrays, cgutils.true_bit)
     call = partial(dict_runtime.call, context, builder)
@@ -155,11 +155,11 @@ def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any)
     )
 
 
-def array_of_record(context: Context, builder: Builder, found: Any, record: Any) -> tuple[Any, Any]:
+def array_of_record(context: Context, builder: Builder, ty: Any, record: Any) -> tuple[Any, Any]:
     """An array whose only element is a borrowed record, preceded by its type."""
-    array_type = types.Array(found, 1, "C", aligned=found.aligned)
+    array_type = types.Array(ty, 1, "C", aligned=ty.aligned)
     array = context.make_array(array_type)(context, builder)
-    itemsize = cgutils.intp_t(found.size)
+    itemsize = cgutils.intp_t(ty.size)
     data = builder.bitcast(record, array.data.type)
     _borrow(builder, array, data, cgutils.intp_t(1), itemsize)
     return array_type, array._getvalue()
@@ -167,7 +167,7 @@ def array_of_record(context: Context, builder: Builder, found: Any, record: Any)
 
 @contextmanager
 def each_address(
-    context: Context, builder: Builder, found: Any, entries: Entries
+    context: Context, builder: Builder, ty: Any, entries: Entries
 ) -> Generator[tuple[Any, ...]]:
     """A loop over the addresses of corresponding items, in lists of one type by index, in
     dictionaries by key. It covers all items of the first, or none if the lengths differ.
@@ -179,12 +179,12 @@ def each_address(
     for length in lengths[1:]:
         alike = builder.icmp_unsigned("==", length, lengths[0])
         count = builder.select(alike, count, count.type(0))
-    items = items_in(found)
+    items = items_in(ty)
     pointer_type = context.get_data_type(items.item_type).as_pointer()
     with ExitStack() as inside:
         loop = inside.enter_context(cgutils.for_range(builder, count))
         addresses = [builder.gep(array.data, [loop.index]) for array in made]
-        if isinstance(found, types.DictType):
+        if isinstance(ty, types.DictType):
             # the hash of an entry that was removed is -1
             hash_ = builder.load(builder.bitcast(addresses[0], cgutils.intp_t.as_pointer()))
             is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))

@@ -66,9 +66,9 @@ def _words(em: Emit, visit: Visit) -> Iterator[Any]:
     yield from _address(em, visit)
     if not isinstance(visit.node, Items):
         return
-    found, (value,) = visit.node.numba_type, visit.values
+    ty, (value,) = visit.node.numba_type, visit.values
     if visit.node.key is not None:
-        data = em.context.make_helper(em.builder, found, value=value).data
+        data = em.context.make_helper(em.builder, ty, value=value).data
         call = dict_runtime.call
         yield call(em.context, em.builder, "fingerprint", cgutils.intp_t, data)
         return
@@ -84,18 +84,18 @@ def _address(em: Emit, visit: Visit) -> Iterator[Any]:
     as a string.
     """
     node, builder = visit.node, em.builder
-    found = node.numba_type
-    if isinstance(found, types.Array | types.Number | types.Boolean):
-        slots = em.context.get_arg_packer([found]).as_arguments(builder, [*visit.values])
-        for slot, bits in zip(abi.flatten(found), slots, strict=True):
+    ty = node.numba_type
+    if isinstance(ty, types.Array | types.Number | types.Boolean):
+        slots = em.context.get_arg_packer([ty]).as_arguments(builder, [*visit.values])
+        for slot, bits in zip(abi.flatten(ty), slots, strict=True):
             if slot.role in _COMPARED:
                 yield _bits_of(builder, bits)
-    elif isinstance(found, types.Record):
+    elif isinstance(ty, types.Record):
         yield _bits_of(builder, visit.values[0])
     elif isinstance(node, Struct) and not node.is_tuple:
-        yield _bits_of(builder, memory_of(em.context, builder, found, visit.values[0]))
+        yield _bits_of(builder, memory_of(em.context, builder, ty, visit.values[0]))
     elif isinstance(node, Items) and node.has_shadow:
-        yield _bits_of(builder, em.context.make_helper(builder, found, value=visit.values[0]).data)
+        yield _bits_of(builder, em.context.make_helper(builder, ty, value=visit.values[0]).data)
 
 
 def _bits_of(builder: Builder, value: Any) -> Any:

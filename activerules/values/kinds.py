@@ -38,110 +38,110 @@ def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
     return tuple(tuple_type)
 
 
-def leaves_of(found: types.Type) -> Iterator[types.Type]:
+def leaves_of(ty: types.Type) -> Iterator[types.Type]:
     """The types of the leaves of a value, in order."""
-    return (leaf.numba_type for leaf in layout_of(found).leaves)
+    return (leaf.numba_type for leaf in layout_of(ty).leaves)
 
 
-def is_number(found: types.Type) -> bool:
+def is_number(ty: types.Type) -> bool:
     """Whether a leaf is a float or complex number."""
-    return isinstance(found, types.Float | types.Complex)
+    return isinstance(ty, types.Float | types.Complex)
 
 
-def is_number_array(found: types.Type) -> bool:
+def is_number_array(ty: types.Type) -> bool:
     """Whether a leaf is an array of float or complex numbers."""
-    return isinstance(found, types.Array) and is_number(found.dtype)
+    return isinstance(ty, types.Array) and is_number(ty.dtype)
 
 
-def is_instance(found: Any) -> bool:
+def is_instance(ty: Any) -> bool:
     """Whether a value is a reference to counted memory with named fields of several types."""
-    return isinstance(found, types.ClassInstanceType | types.StructRef)
+    return isinstance(ty, types.ClassInstanceType | types.StructRef)
 
 
-def is_record_array(found: Any) -> bool:
+def is_record_array(ty: Any) -> bool:
     """Whether a value is an array of records."""
-    return isinstance(found, types.Array) and isinstance(found.dtype, types.Record)
+    return isinstance(ty, types.Array) and isinstance(ty.dtype, types.Record)
 
 
-def is_known_list(found: Any) -> bool:
+def is_known_list(ty: Any) -> bool:
     """Whether a value is a typed list whose items have all floats at known offsets."""
-    return isinstance(found, types.ListType) and layout_of(found).unknown_path is None
+    return isinstance(ty, types.ListType) and layout_of(ty).unknown_path is None
 
 
-def is_list_of_numbers(found: Any) -> bool:
+def is_list_of_numbers(ty: Any) -> bool:
     """Whether a value is a typed list of floats or complex numbers."""
-    return isinstance(found, types.ListType) and found.item_type in FLOATS
+    return isinstance(ty, types.ListType) and ty.item_type in FLOATS
 
 
-def is_known_dict(found: Any) -> bool:
+def is_known_dict(ty: Any) -> bool:
     """Whether a value is a typed dictionary whose values have all floats at known offsets, and
     whose keys hold none.
     """
-    return isinstance(found, types.DictType) and layout_of(found).unknown_path is None
+    return isinstance(ty, types.DictType) and layout_of(ty).unknown_path is None
 
 
-def is_collection(found: Any) -> bool:
+def is_collection(ty: Any) -> bool:
     """Whether a value is a typed list or dictionary with numbers."""
-    return isinstance(found, types.ListType | types.DictType) and layout_of(found).has_shadow
+    return isinstance(ty, types.ListType | types.DictType) and layout_of(ty).has_shadow
 
 
-def unknown_field(found: Any) -> str | None:
+def unknown_field(ty: Any) -> str | None:
     """The path (`.a.b`) of the first field of unknown layout that may hold floats."""
-    path = layout_of(found).unknown_path
+    path = layout_of(ty).unknown_path
     return None if path is None else show(path)
 
 
-def is_object(found: types.Type) -> bool:
+def is_object(ty: types.Type) -> bool:
     """Whether a leaf is memory with numbers other than an array: a record, an instance, a typed
     list or dictionary.
     """
-    return layout_of(found).has_shadow and not isinstance(found, types.Array)
+    return layout_of(ty).has_shadow and not isinstance(ty, types.Array)
 
 
-def float_elements(found: types.Type) -> Type | None:
+def float_elements(ty: types.Type) -> Type | None:
     """The LLVM type of the floats of an array, also of a complex one; None for anything else."""
-    return _ELEMENTS.get(found.dtype) if isinstance(found, types.Array) else None
+    return _ELEMENTS.get(ty.dtype) if isinstance(ty, types.Array) else None
 
 
-def returned_type(found: Any) -> types.Type:
+def returned_type(ty: Any) -> types.Type:
     """The type of the value that a function with this return type returns, if not None. Numba
     returns the value of an optional result without a wrapper, and None by a status code.
     """
-    return found.type if isinstance(found, types.Optional) else found
+    return ty.type if isinstance(ty, types.Optional) else ty
 
 
-def optional_leaf(found: Any) -> Any:
+def optional_leaf(ty: Any) -> Any:
     """The type of the value in an optional leaf of a result, if it is a number, an array or
     constant; None for any other leaf.
     """
-    if not isinstance(found, types.Optional):
+    if not isinstance(ty, types.Optional):
         return None
-    inner: Any = found.type
+    inner: Any = ty.type
     return inner if isinstance(inner, types.Array | types.Number | types.Boolean) else None
 
 
-def derivative_type(found: types.Type) -> types.Type:
+def derivative_type(ty: types.Type) -> types.Type:
     """The type of the derivative returned for an Active value: its own, with None for leaves that
     are constant or have a shadow.
     """
-    return map_type(layout_of(found), _number_or_none)
+    return map_type(layout_of(ty), _number_or_none)
 
 
-def anonymous(found: Any) -> Any:
+def anonymous(ty: Any) -> Any:
     """The type with plain tuples in place of named ones."""
-    return map_type(layout_of(found), lambda leaf: leaf.numba_type, named=False)
+    return map_type(layout_of(ty), lambda leaf: leaf.numba_type, named=False)
 
 
-def shadow_type(found: Any) -> Any:
+def shadow_type(ty: Any) -> Any:
     """The type of a new shadow: that of its primal, with arrays writable."""
-    return map_type(layout_of(found), shadow_of_leaf)
+    return map_type(layout_of(ty), shadow_of_leaf)
 
 
-def gradient_type(found: types.Type) -> types.Type:
+def gradient_type(ty: types.Type) -> types.Type:
     """The type of the gradient with respect to a value: numbers for numbers, new arrays for arrays,
     None for all else.
     """
-    return map_type(layout_of(found), gradient_of_leaf)
+    return map_type(layout_of(ty), gradient_of_leaf)
 
 
 def gradient_of_leaf(leaf: Node) -> Any:

@@ -432,26 +432,26 @@ _CHANGEABLE = (
 
 
 @cache
-def layout_of(found: Any) -> Node:
+def layout_of(ty: Any) -> Node:
     """The tree of a type. It is cached, and keeps the type alive: Numba identifies classes by their
     id, which may be reused once a class is gone.
     """
     for known, make in _TABLE:
-        if isinstance(found, known):
-            return make(found)
-    return Opaque(found)
+        if isinstance(ty, known):
+            return make(ty)
+    return Opaque(ty)
 
 
-def _struct(found: Any, kind: Any, fields: Iterable[tuple[Step, Any]]) -> Node:
-    return Struct(found, kind, tuple((name, layout_of(ty)) for name, ty in fields))
+def _struct(ty: Any, kind: Any, fields: Iterable[tuple[Step, Any]]) -> Node:
+    return Struct(ty, kind, tuple((name, layout_of(field)) for name, field in fields))
 
 
-def _record(found: Any) -> Node:
-    return _struct(found, "record", ((name, one.type) for name, one in found.fields.items()))
+def _record(ty: Any) -> Node:
+    return _struct(ty, "record", ((name, one.type) for name, one in ty.fields.items()))
 
 
-def _dictionary(found: Any) -> Node:
-    return Items(found, True, layout_of(found.value_type), layout_of(found.key_type))
+def _dictionary(ty: Any) -> Node:
+    return Items(ty, True, layout_of(ty.value_type), layout_of(ty.key_type))
 
 
 _TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
@@ -459,20 +459,20 @@ _TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
     ((*CONSTANT, *_CHARACTERS), Plain),
     # literals in name only: their items are values
     (types.LiteralList | types.LiteralStrKeyDict, Opaque),
-    (_DETACHED, lambda found: Plain(found, inline=False)),
-    (_CHANGEABLE, lambda found: Plain(found, inline=False, changeable=True)),
-    (types.BaseTuple, lambda found: _struct(found, "tuple", enumerate(found))),
+    (_DETACHED, lambda ty: Plain(ty, inline=False)),
+    (_CHANGEABLE, lambda ty: Plain(ty, inline=False, changeable=True)),
+    (types.BaseTuple, lambda ty: _struct(ty, "tuple", enumerate(ty))),
     (types.Record, _record),
-    (types.Array, lambda found: Array(found, layout_of(found.dtype))),
+    (types.Array, lambda ty: Array(ty, layout_of(ty.dtype))),
     (
         types.ClassInstanceType,
-        lambda found: _struct(found, "jitclass", found.class_type.struct.items()),
+        lambda ty: _struct(ty, "jitclass", ty.class_type.struct.items()),
     ),
-    (types.StructRef, lambda found: _struct(found, "structref", found.field_dict.items())),
-    (types.ListType, lambda found: Items(found, True, layout_of(found.item_type))),
+    (types.StructRef, lambda ty: _struct(ty, "structref", ty.field_dict.items())),
+    (types.ListType, lambda ty: Items(ty, True, layout_of(ty.item_type))),
     (types.DictType, _dictionary),
-    (types.List | types.Set, lambda found: Items(found, False, layout_of(found.dtype))),
-    (types.Optional, lambda found: Optional(found, layout_of(found.type))),
+    (types.List | types.Set, lambda ty: Items(ty, False, layout_of(ty.dtype))),
+    (types.Optional, lambda ty: Optional(ty, layout_of(ty.type))),
 )
 
 
@@ -517,8 +517,8 @@ def has_items_of(node: Node, other: Node) -> bool:
 
 def shadow_of_leaf(leaf: Node) -> Any:
     """The type of the shadow of a leaf: its own, with arrays writable."""
-    found = leaf.numba_type
-    return found.copy(readonly=False) if isinstance(leaf, Array) else found
+    ty = leaf.numba_type
+    return ty.copy(readonly=False) if isinstance(leaf, Array) else ty
 
 
 def show(path: Path) -> str:
@@ -529,11 +529,11 @@ def show(path: Path) -> str:
     )
 
 
-def show_in(found: Any, path: Path) -> str:
+def show_in(ty: Any, path: Path) -> str:
     """Like `show`, for items of tuples: items of named tuples are shown by name."""
     text = ""
     for step in path:
-        names = getattr(found, "fields", None)
+        names = getattr(ty, "fields", None)
         text += f".{names[step]}" if names else f"[{step}]"
-        found = found[step]
+        ty = ty[step]
     return text

@@ -20,14 +20,14 @@ T = TypeVar("T")
 class LeafText:
     """One leaf of a value.
 
-    root    the expression of the value
-    path    the subscripts that lead to the leaf: `[0][1]`
-    found   the leaf's type
+    root        the expression of the value
+    path        the subscripts that lead to the leaf: `[0][1]`
+    numba_type  the leaf's type
     """
 
     root: str
     path: str
-    found: Any
+    numba_type: Any
 
     @property
     def text(self) -> str:
@@ -42,22 +42,22 @@ class LeafText:
     @property
     def is_array(self) -> bool:
         """Whether it is an array of float or complex numbers."""
-        return is_number_array(self.found)
+        return is_number_array(self.numba_type)
 
     @property
     def carries(self) -> bool:
         """Whether it has a derivative: a number, or an array of them."""
-        return is_number(self.found) or self.is_array
+        return is_number(self.numba_type) or self.is_array
 
     @property
     def number(self) -> Any:
         """The Numba type of the number, or of an array's items."""
-        return self.found.dtype if self.is_array else self.found
+        return self.numba_type.dtype if self.is_array else self.numba_type
 
 
-def leaves_at(root: str, found: Any) -> Iterator[LeafText]:
+def leaves_at(root: str, ty: Any) -> Iterator[LeafText]:
     """The leaves of the value `root`, in order."""
-    for path, leaf in layout_of(found).leaf_paths:
+    for path, leaf in layout_of(ty).leaf_paths:
         yield LeafText(root, show(path), leaf.numba_type)
 
 
@@ -69,13 +69,13 @@ class TupleTexts:
     def __init__(self) -> None:
         self.classes: dict[str, Any] = {}
 
-    def rebuilt(self, found: Any, text: Callable[[LeafText], str], root: str = "") -> str:
-        """A value with the structure of `found`, with `text` for each of its leaves."""
-        return self.put_together(found, leaves_at(root, found), text)
+    def rebuilt(self, ty: Any, text: Callable[[LeafText], str], root: str = "") -> str:
+        """A value with the structure of `ty`, with `text` for each of its leaves."""
+        return self.put_together(ty, leaves_at(root, ty), text)
 
-    def put_together(self, found: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
+    def put_together(self, ty: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
         """Like `rebuilt`, but from the leaves themselves, in order."""
-        return fold(layout_of(found), lambda leaf: text(next(leaves)), self._tuple)
+        return fold(layout_of(ty), lambda leaf: text(next(leaves)), self._tuple)
 
     def _tuple(self, node: Node, items: list[str]) -> str:
         text = f"({''.join(item + ', ' for item in items)})"

@@ -107,29 +107,29 @@ class ItemMemory:
         return entry_sizes(_context(), self.key_type, self.item_type)[2]
 
 
-def items_in(found: Any) -> ItemMemory:
+def items_in(ty: Any) -> ItemMemory:
     """The items of a typed list, or the values of a typed dictionary."""
-    if isinstance(found, types.DictType):
-        return ItemMemory(found.value_type, found.key_type)
-    return ItemMemory(found.item_type)
+    if isinstance(ty, types.DictType):
+        return ItemMemory(ty.value_type, ty.key_type)
+    return ItemMemory(ty.item_type)
 
 
-def has_inner(found: Any) -> bool:
+def has_inner(ty: Any) -> bool:
     """Whether there are pointers in the items of a list, or in the values of a dictionary: arrays,
     lists, objects.
     """
-    return any(True for _ in inner_of(items_in(found)))
+    return any(True for _ in inner_of(items_in(ty)))
 
 
-def items_array(found: Any) -> types.Array:
+def items_array(ty: Any) -> types.Array:
     """The type of an array over the items of a list, or over the keys and values of a dictionary.
 
     Items that are not numbers become records of the floats in them, or plain bytes if there are
     none.
     """
-    if is_list_of_numbers(found):
-        return types.Array(found.item_type, 1, "C")
-    return _records_over(items_in(found))
+    if is_list_of_numbers(ty):
+        return types.Array(ty.item_type, 1, "C")
+    return _records_over(items_in(ty))
 
 
 def _records_over(items: ItemMemory) -> types.Array:
@@ -161,24 +161,22 @@ def _aligned(size: int) -> int:
     return -(-size // 8) * 8
 
 
-def struct_type(found: Any) -> ir.Type:
+def struct_type(ty: Any) -> ir.Type:
     """The LLVM type of the memory an instance refers to."""
     context = _context()
-    if isinstance(found, types.StructRef):
-        return context.data_model_manager[found.get_data_type()].get_value_type()
-    return context.get_data_type(found.get_data_type())
+    if isinstance(ty, types.StructRef):
+        return context.data_model_manager[ty.get_data_type()].get_value_type()
+    return context.get_data_type(ty.get_data_type())
 
 
-def fields_of(found: Any) -> tuple[InstanceField, ...]:
+def fields_of(ty: Any) -> tuple[InstanceField, ...]:
     """The fields of an instance, in order."""
-    if isinstance(found, types.StructRef):
-        named = dict(found.field_dict)
-    else:
-        named = dict(found.class_type.struct)
-    struct = struct_type(found)
+    is_structref = isinstance(ty, types.StructRef)
+    named = dict(ty.field_dict if is_structref else ty.class_type.struct)
+    struct = struct_type(ty)
     return tuple(
-        InstanceField(name, ty, _element_offset(struct, k))
-        for k, (name, ty) in enumerate(named.items())
+        InstanceField(name, field, _element_offset(struct, k))
+        for k, (name, field) in enumerate(named.items())
     )
 
 
@@ -233,18 +231,18 @@ class _Part:
         return self.offset + _element_offset(self.llvm, k)
 
 
-def _parts_of(found: Any) -> Iterator[_Part]:
+def _parts_of(ty: Any) -> Iterator[_Part]:
     """The parts of one period of a leaf's memory; for a list or dictionary, of its struct only."""
-    if isinstance(found, ItemMemory):
-        llvm = _context().get_data_type(found.item_type)
-        yield from _parts(("each",), layout_of(found.item_type), llvm, found.offset)
-    elif isinstance(found, types.Array):
-        yield from _parts((), layout_of(found.dtype), None, 0)
-    elif isinstance(found, types.Record):
-        yield from _parts((), layout_of(found), None, 0)
-    elif is_instance(found):
-        struct = struct_type(found)
-        for k, field in enumerate(fields_of(found)):
+    if isinstance(ty, ItemMemory):
+        llvm = _context().get_data_type(ty.item_type)
+        yield from _parts(("each",), layout_of(ty.item_type), llvm, ty.offset)
+    elif isinstance(ty, types.Array):
+        yield from _parts((), layout_of(ty.dtype), None, 0)
+    elif isinstance(ty, types.Record):
+        yield from _parts((), layout_of(ty), None, 0)
+    elif is_instance(ty):
+        struct = struct_type(ty)
+        for k, field in enumerate(fields_of(ty)):
             node, llvm = layout_of(field.numba_type), _element(struct, k)
             yield from _parts((field.name,), node, llvm, field.offset)
 
@@ -252,56 +250,56 @@ def _parts_of(found: Any) -> Iterator[_Part]:
 def _parts(
     path: tuple[str | int, ...], node: Node, llvm: ir.Type | None, offset: int
 ) -> Iterator[_Part]:
-    found = node.numba_type
+    ty = node.numba_type
     if node.is_tuple:
         for k, (_, item) in enumerate(node.children):
             inside = offset + _element_offset(llvm, k)
             yield from _parts((*path, k), item, _element(llvm, k), inside)
-    elif isinstance(found, types.Record):
-        for name, field in found.fields.items():
+    elif isinstance(ty, types.Record):
+        for name, field in ty.fields.items():
             inside = offset + field.offset
             yield from _parts((*path, name), layout_of(field.type), None, inside)
-    elif isinstance(found, types.NestedArray):
-        step = _size_of_element(found.dtype)
-        for k in range(found.nitems):
-            yield from _parts(path, layout_of(found.dtype), None, offset + k * step)
+    elif isinstance(ty, types.NestedArray):
+        step = _size_of_element(ty.dtype)
+        for k in range(ty.nitems):
+            yield from _parts(path, layout_of(ty.dtype), None, offset + k * step)
     else:
         yield _Part(path, node, llvm, offset)
 
 
-def declared_of(found: Any) -> Declared | None:
+def declared_of(ty: Any) -> Declared | None:
     """The floats in the memory of a leaf: an array, record, instance, the struct of a list or
     dictionary, or the items of one; None for any other type, and if a part is unknown.
     """
-    if is_known_list(found):
+    if is_known_list(ty):
         return Declared(integers=_LIST_INTEGERS)
-    if is_known_dict(found):
+    if is_known_dict(ty):
         return Declared(integers=_DICT_INTEGERS)
-    is_items, is_array = isinstance(found, ItemMemory), isinstance(found, types.Array)
-    if not is_items and not (_has_memory(found) and layout_of(found).unknown_path is None):
+    is_items, is_array = isinstance(ty, ItemMemory), isinstance(ty, types.Array)
+    if not is_items and not (_has_memory(ty) and layout_of(ty).unknown_path is None):
         return None
-    if is_array and found.dtype in _FLOATS:
-        return Declared.array_of(_FLOATS[found.dtype][0])
-    parts = tuple(_parts_of(found))
+    if is_array and ty.dtype in _FLOATS:
+        return Declared.array_of(_FLOATS[ty.dtype][0])
+    parts = tuple(_parts_of(ty))
     floats = tuple(one for part in parts for one in part.floats)
     if is_array:
-        return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
+        return Declared(floats, _size_of_element(ty.dtype)) if floats else NO_FLOATS
     integers = frozenset(one for part in parts for one in part.integers)
-    return Declared(floats, found.period if is_items else 0, integers)
+    return Declared(floats, ty.period if is_items else 0, integers)
 
 
-def _has_memory(found: Any) -> bool:
-    return isinstance(found, types.Array | types.Record) or is_instance(found)
+def _has_memory(ty: Any) -> bool:
+    return isinstance(ty, types.Array | types.Record) or is_instance(ty)
 
 
-def inner_of(found: Any) -> Iterator[Inner]:
+def inner_of(ty: Any) -> Iterator[Inner]:
     """The memory that pointers in an instance, list or dictionary point to directly."""
-    if is_known_dict(found):
-        yield Inner(("items",), items_in(found), ((DICT_KEYS, "start"),))
-    elif is_known_list(found):
-        yield Inner(("items",), items_in(found), ((LIST_ITEMS, "start"),))
+    if is_known_dict(ty):
+        yield Inner(("items",), items_in(ty), ((DICT_KEYS, "start"),))
+    elif is_known_list(ty):
+        yield Inner(("items",), items_in(ty), ((LIST_ITEMS, "start"),))
     else:
-        yield from (part.inner for part in _parts_of(found) if part.inner is not None)
+        yield from (part.inner for part in _parts_of(ty) if part.inner is not None)
 
 
 # --- sizes, as Numba has them ---
@@ -311,11 +309,11 @@ def _context() -> Any:
     return cpu_target.target_context
 
 
-def _size_of_element(found: Any) -> int:
-    if isinstance(found, types.Record):
-        return found.size
+def _size_of_element(ty: Any) -> int:
+    if isinstance(ty, types.Record):
+        return ty.size
     context = _context()
-    return context.get_abi_sizeof(context.get_data_type(found))
+    return context.get_abi_sizeof(context.get_data_type(ty))
 
 
 def _element(llvm: Any, k: int) -> ir.Type:

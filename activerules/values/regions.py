@@ -54,26 +54,26 @@ def is_region(node: Node) -> bool:
     return isinstance(node, Array) or (isinstance(node, Struct) and not node.is_tuple)
 
 
-def extent_of_region(em: Emit, found: Any, value: Any) -> Extent:
+def extent_of_region(em: Emit, ty: Any, value: Any) -> Extent:
     """The extent of a region in bytes: that of the array, record or instance, or of the struct of a
     list or dictionary.
     """
     context, builder = em.context, em.builder
-    if isinstance(found, types.Array):
-        return extent_of(builder, found, context.make_array(found)(context, builder, value))
-    pointer = data_of_region(em, found, value)
+    if isinstance(ty, types.Array):
+        return extent_of(builder, ty, context.make_array(ty)(context, builder, value))
+    pointer = data_of_region(em, ty, value)
     data = builder.ptrtoint(pointer, cgutils.intp_t)
-    is_record = isinstance(found, types.Record)
-    size = found.size if is_record else context.get_abi_sizeof(struct_type(found))
+    is_record = isinstance(ty, types.Record)
+    size = ty.size if is_record else context.get_abi_sizeof(struct_type(ty))
     is_set = cgutils.is_not_null(builder, pointer)
     size = builder.select(is_set, data.type(size), data.type(0))
     return Extent(data, data, builder.add(data, size))
 
 
-def data_of_region(em: Emit, found: Any, value: Any) -> Any:
+def data_of_region(em: Emit, ty: Any, value: Any) -> Any:
     """The pointer to the start of a region; null for a field that is not set."""
-    if isinstance(found, types.Array):
-        return em.context.make_array(found)(em.context, em.builder, value).data
-    if isinstance(found, types.Record):
+    if isinstance(ty, types.Array):
+        return em.context.make_array(ty)(em.context, em.builder, value).data
+    if isinstance(ty, types.Record):
         return value
-    return memory_of(em.context, em.builder, found, value)
+    return memory_of(em.context, em.builder, ty, value)

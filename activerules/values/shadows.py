@@ -40,10 +40,10 @@ from activerules.values.walk import Depth, Emit, Making, Visit, WalkedValue, fre
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
 
 
-def clear_shadow(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
+def clear_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> None:
     """Make all floats of a shadow zero."""
     em = Emit(context, builder)
-    for visit in walk(em, layout_of(found), (shadow,), where=may_change):
+    for visit in walk(em, layout_of(ty), (shadow,), where=may_change):
         if visit.is_number_in_memory:
             visit.slots[0].store(em.context.get_constant_null(visit.node.numba_type))
 
@@ -52,23 +52,23 @@ def clear_shadow(context: Context, builder: Builder, found: Any, shadow: Any) ->
 # other indices.
 
 
-def take(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
+def take(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the fixed shadow by those of the other."""
-    _change(Emit(context, builder), layout_of(found), (fixed, other), 0, _set)
+    _change(Emit(context, builder), layout_of(ty), (fixed, other), 0, _set)
 
 
-def give(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
+def give(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the other shadow by those of the fixed one."""
-    _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _set)
+    _change(Emit(context, builder), layout_of(ty), (fixed, other), 1, _set)
 
 
-def add(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
+def add(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
     """Add the floats of the fixed shadow to those of the other."""
-    _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _add)
+    _change(Emit(context, builder), layout_of(ty), (fixed, other), 1, _add)
 
 
 def sum_of_shadows(
-    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any], why: str
+    context: Context, builder: Builder, both: tuple[Any, Any], pair: tuple[Any, Any], why: str
 ) -> Any:
     """A new shadow, owned by the caller, with the sums of the floats of two; strides and constant
     parts are those of the first. Arrays may differ in layout.
@@ -77,9 +77,9 @@ def sum_of_shadows(
     """
     em = Emit(context, builder)
     x, y = pair
-    result = copy_of_shadow(context, builder, found[0], x)
-    result_type = map_type(layout_of(found[0]), shadow_of_leaf)
-    nodes = layout_of(found[1]), layout_of(result_type)
+    result = copy_of_shadow(context, builder, both[0], x)
+    result_type = map_type(layout_of(both[0]), shadow_of_leaf)
+    nodes = layout_of(both[1]), layout_of(result_type)
 
     def refuse(differ: Any, what: str) -> None:
         with cgutils.if_unlikely(builder, differ):
@@ -141,10 +141,10 @@ def _require_keys(em: Emit, visit: Visit) -> None:
 
 
 def add_cotangent(
-    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]
+    context: Context, builder: Builder, both: tuple[Any, Any], pair: tuple[Any, Any]
 ) -> None:
     """Add a cotangent to the shadow of a result; layouts and precisions may differ."""
-    nodes = tuple(map(layout_of, found))
+    nodes = tuple(map(layout_of, both))
     _change(Emit(context, builder), nodes, pair, 0, _add)
 
 
@@ -153,23 +153,23 @@ def _set(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
 
 
 def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
-    found = target.node.numba_type
-    plus = em.context.get_function(operator.add, signature(found, found, found))
+    ty = target.node.numba_type
+    plus = em.context.get_function(operator.add, signature(ty, ty, ty))
     value, given = source.value, source.node.numba_type
-    if given != found:
-        value = em.context.cast(em.builder, value, given, found)
+    if given != ty:
+        value = em.context.cast(em.builder, value, given, ty)
     target.store(plus(em.builder, (target.value, value)))
 
 
 # --- new shadows ---
 
 
-def zero_shadow(context: Context, builder: Builder, found: Any, primal: Any) -> Any:
+def zero_shadow(context: Context, builder: Builder, ty: Any, primal: Any) -> Any:
     """A new shadow of zeros, owned by the caller; arrays have the shape and strides of `primal`.
     Constant items of tuples are borrowed from `primal`; an instance owns its fields.
     """
     em = Emit(context, builder)
-    return rebuild(em, layout_of(found), (primal,), _zero_or_borrowed, shadow_of_leaf)
+    return rebuild(em, layout_of(ty), (primal,), _zero_or_borrowed, shadow_of_leaf)
 
 
 def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
@@ -177,18 +177,18 @@ def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
     return fresh(em, node, primal, _ZERO) if has_zero else primal
 
 
-def own_constants(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
+def own_constants(context: Context, builder: Builder, ty: Any, shadow: Any) -> None:
     """Take references to the borrowed constant parts of a new shadow."""
     em = Emit(context, builder)
-    for visit in walk(em, layout_of(found), (shadow,), depth=Depth.TUPLES):
+    for visit in walk(em, layout_of(ty), (shadow,), depth=Depth.TUPLES):
         if not visit.node.is_tuple and not visit.node.has_shadow:
             context.nrt.incref(builder, visit.node.numba_type, visit.values[0])
 
 
-def copy_of_shadow(context: Context, builder: Builder, found: Any, shadow: Any) -> Any:
+def copy_of_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> Any:
     """A new shadow with the floats of another; the caller owns it."""
-    result = zero_shadow(context, builder, found, shadow)
-    give(context, builder, found, shadow, result)
+    result = zero_shadow(context, builder, ty, shadow)
+    give(context, builder, ty, shadow, result)
     return result
 
 
@@ -221,11 +221,11 @@ _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 
 def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
     """A new array with the shape and strides of another, the start of its memory, and its size."""
-    context, builder, found = em.context, em.builder, node.numba_type
-    primal = context.make_array(found)(context, builder, array)
-    extent = extent_of(builder, found, primal)
+    context, builder, ty = em.context, em.builder, node.numba_type
+    primal = context.make_array(ty)(context, builder, array)
+    extent = extent_of(builder, ty, primal)
     size = builder.sub(extent.high, extent.low)
-    alignment = context.get_preferred_array_alignment(found.dtype)
+    alignment = context.get_preferred_array_alignment(ty.dtype)
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     start = context.nrt.meminfo_data(builder, meminfo)
     below = builder.sub(extent.data, extent.low)

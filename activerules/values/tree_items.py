@@ -24,8 +24,8 @@ def _item_by_key(p, key):
     return None if index is None else lambda p, key: p[index]
 
 
-def _class_of(found: Any) -> Any:
-    return found.instance_class
+def _class_of(ty: Any) -> Any:
+    return ty.instance_class
 
 
 def refuse_of_keys(function: Any, args: Any) -> None:
@@ -33,8 +33,8 @@ def refuse_of_keys(function: Any, args: Any) -> None:
     name = _READERS.get(getattr(function, "typing_key", function))
     if name is None:
         return
-    for found in args:
-        if isinstance(found, types.BaseNamedTuple) and is_of_keys(_class_of(found)):
+    for ty in args:
+        if isinstance(ty, types.BaseNamedTuple) and is_of_keys(_class_of(ty)):
             raise NotYetSupported(
                 f"{name} of a parameter that is a dictionary",
                 why="in compiled code it has values only, each read by a key that is a literal",

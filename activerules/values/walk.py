@@ -86,10 +86,10 @@ class WalkedValue:
         """The value, loaded at this point of the code; borrowed."""
         if self.given is not None:
             return self.given
-        context, builder, found = self.em.context, self.em.builder, self.node.numba_type
+        context, builder, ty = self.em.context, self.em.builder, self.node.numba_type
         if self.as_value:
             return builder.load(self.address)
-        return context.unpack_value(builder, found, self.address, self.align)
+        return context.unpack_value(builder, ty, self.address, self.align)
 
     def store(self, value: Any) -> None:
         """Store a number at the address."""
@@ -220,11 +220,11 @@ def _items_of_tuple(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
 
 
 def _fields_of_record(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
-    found, base = slot.node.numba_type, slot.value
-    align = slot.align if found.aligned else 1
+    ty, base = slot.node.numba_type, slot.value
+    align = slot.align if ty.aligned else 1
     made: list[WalkedValue] = []
     for name, child in slot.node.children:
-        address = _moved(em, base, found.offset(name), child.numba_type)
+        address = _moved(em, base, ty.offset(name), child.numba_type)
         made.append(WalkedValue(em, child, address=address, align=align))
     return made
 
@@ -239,8 +239,8 @@ def _fields_of_instance(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     ]
 
 
-def _moved(em: Emit, base: Any, offset: Any, found: Any) -> Any:
-    pointer_type = em.context.get_data_type(found).as_pointer()
+def _moved(em: Emit, base: Any, offset: Any, ty: Any) -> Any:
+    pointer_type = em.context.get_data_type(ty).as_pointer()
     offset = offset if hasattr(offset, "type") else cgutils.intp_t(offset)
     return cgutils.pointer_add(em.builder, base, offset, pointer_type)
 
@@ -259,11 +259,11 @@ def _array(em: Emit, visit: Visit, options: _Options) -> _Parts:
 
 def _elements_in_place(em: Emit, visit: Visit) -> _Parts:
     """The elements of an array field of a record, one after the other."""
-    found, element = visit.node.numba_type, visit.node.children[0][1]
-    size = em.context.get_abi_sizeof(em.context.get_data_type(found.dtype))
-    with cgutils.for_range(em.builder, cgutils.intp_t(found.nitems)) as loop:
+    ty, element = visit.node.numba_type, visit.node.children[0][1]
+    size = em.context.get_abi_sizeof(em.context.get_data_type(ty.dtype))
+    with cgutils.for_range(em.builder, cgutils.intp_t(ty.nitems)) as loop:
         offset = em.builder.mul(loop.index, cgutils.intp_t(size))
-        addresses = [_moved(em, slot.address, offset, found.dtype) for slot in visit.slots]
+        addresses = [_moved(em, slot.address, offset, ty.dtype) for slot in visit.slots]
         yield EACH, [s.at(element, a) for s, a in zip(visit.slots, addresses, strict=True)]
 
 
@@ -404,30 +404,30 @@ def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     return result
 
 
-def new_object(context: Context, builder: Builder, found: Any) -> Any:
+def new_object(context: Context, builder: Builder, ty: Any) -> Any:
     """A reference to a new object of a class, all zero, with the destructor of the class."""
-    memory_type = struct_type(found)
+    memory_type = struct_type(ty)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
-    destructor = imp_dtor(context, builder.module, found)
+    destructor = imp_dtor(context, builder.module, ty)
     meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
     data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), memory_type.as_pointer())
     builder.store(cgutils.get_null_value(memory_type), data)
-    reference = context.make_helper(builder, found)
+    reference = context.make_helper(builder, ty)
     reference.meminfo = meminfo
-    if not isinstance(found, types.StructRef):
+    if not isinstance(ty, types.StructRef):
         reference.data = data
     return reference._getvalue()
 
 
 def _fresh_items(em: Emit, node: Node, value: Any, making: Making) -> Any:
-    context, builder, found = em.context, em.builder, node.numba_type
+    context, builder, ty = em.context, em.builder, node.numba_type
     assert isinstance(node, Items)
-    result = cgutils.alloca_once_value(builder, context.get_constant_null(found))
-    data = context.make_helper(builder, found, value=value).data
+    result = cgutils.alloca_once_value(builder, context.get_constant_null(ty))
+    data = context.make_helper(builder, ty, value=value).data
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, data)):  # a field that is set
         is_kept = making.kept(node.item)
         copy = _array_copy if is_kept else _filled(making, by_key=node.key is not None)
-        made = context.compile_internal(builder, copy, signature(found, found), [value])
+        made = context.compile_internal(builder, copy, signature(ty, ty), [value])
         builder.store(made, result)
     return builder.load(result)
 

@@ -293,13 +293,13 @@ class _RuleWriter:
 
     def _each_element(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
         """The runs for each number of an array; its cotangent is the array `seeded`."""
-        *loops, innermost = over_elements("{index}", into, leaf.found.ndim, "").splitlines()
+        *loops, innermost = over_elements("{index}", into, leaf.numba_type.ndim, "").splitlines()
         index = innermost.strip()
         each: list[str] = []
         for one, seed in _ones(leaf, "1", "1j"):
             each += self._run([f"{seeded}[{index}] = {seed}"], self._cotangent(None, ""))
             each += [f"{into}[{index}] += part{one}"]
-        return [*loops, *(" " * leaf.found.ndim + line for line in each)]
+        return [*loops, *(" " * leaf.numba_type.ndim + line for line in each)]
 
     def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
         """One run of the reverse; leaves its contribution to a tangent in `part`."""
@@ -406,7 +406,7 @@ def own_tape(tape, shadows):
     copied_leaves = (types.Array, types.List, types.ListType)
     text = texts.rebuilt(
         tape,
-        lambda x: f"own({x.text}, shadows)" if isinstance(x.found, copied_leaves) else x.text,
+        lambda x: f"own({x.text}, shadows)" if isinstance(x.numba_type, copied_leaves) else x.text,
         "tape",
     )
     scope = {**texts.classes, "own": register_jitable(own_leaf)}
