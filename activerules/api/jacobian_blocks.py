@@ -21,7 +21,7 @@ from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, tuple_of
 from activerules.values.kinds import is_number_array, leaves_of, optional_leaf, returned_type
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
@@ -130,7 +130,7 @@ def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, bl
             texts.rebuilt(args[k], lambda x: block(row, x) if x.carries else "None", f"x{k}")
             for k in asked.argnums
         ]
-        return entries[0] if asked.single else f"({''.join(entry + ', ' for entry in entries)})"
+        return entries[0] if asked.single else tuple_of(entries)
 
     return texts.rebuilt(rows_of(result), by_arguments, "out")
 

@@ -47,6 +47,7 @@ from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
 from activerules.numba_ext.split.pullback import read_plain
+from activerules.rules.written import tuple_of
 from activerules.values.kinds import is_number_array, shadow_type
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
@@ -271,9 +272,8 @@ class Sweeps:
             found = "tape, out, bars = first"
         make = [f"{name} = {text}" for name, text in made.items()]
         back = [f"overwrite({leaf.text}, before_{leaf.name})" for leaf in self._kept]
-        returned = f"({''.join(name + ', ' for name in made)})"
         return Steps(
-            self.compiled("make", names, [*make, f"return {returned}"]),
+            self.compiled("make", names, [*make, f"return {tuple_of(made)}"]),
             self.compiled(
                 "run", ["allocated", *names], [*allocated * bool(self.lanes), f"return {run}"]
             ),

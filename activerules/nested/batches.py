@@ -22,6 +22,7 @@ from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.written import tuple_of
 
 
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
@@ -81,14 +82,14 @@ def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -
 def _result(mode: Any, annotated: Sequence[Any], width: int, with_tangent: bool) -> str:
     bars = "[0]" if mode.returns_primal else ""
     if mode.direction == "forward":
-        lanes = "".join(f"f{lane}{bars}, " for lane in range(width))
-        result = f"({lanes})" if with_tangent else "None"
+        lanes = tuple_of(f"f{lane}{bars}" for lane in range(width))
+        result = lanes if with_tangent else "None"
     else:
         entries = [
-            f"({''.join(f'f{lane}{bars}[{k}], ' for lane in range(width))})"
+            tuple_of(f"f{lane}{bars}[{k}]" for lane in range(width))
             if isinstance(ty, AnnotationType) and ty.kind is Active
             else "None"
             for k, ty in enumerate(annotated)
         ]
-        result = f"({''.join(entry + ', ' for entry in entries)})"
+        result = tuple_of(entries)
     return f"({result}, f{width - 1}[1])" if mode.returns_primal else result

@@ -46,7 +46,7 @@ from activerules.numba_ext.rules.checks import apart
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, tuple_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import layout_of
@@ -306,7 +306,7 @@ class _GradientWriter:
         primal = [f"_found[{first + varied.index(x)}]" for x in numbers] + kept[0]
         tangent = [f"_found[{x.number}]" for x in numbers] + kept[1]
         if primal:
-            both = f"({''.join(one + ', ' for one in primal)})", f"({', '.join(tangent)},)"
+            both = tuple_of(primal), tuple_of(tangent)
             lines.append(f"return ({both[0]}, {both[1]}) if _config.needs_shadow else {both[0]}")
         # not for batches: it takes one tangent per argument, and runs once per lane
         names = ["_config", "_ret", *(f"{name}: _Single" for name in self._names())]
@@ -318,7 +318,7 @@ _SHADOWED = ("duplicated", "mixed")
 
 
 def _returned(items: Sequence[str]) -> str:
-    return f"return ({''.join(item + ', ' for item in items)})" if items else "return None"
+    return f"return {tuple_of(items)}" if items else "return None"
 
 
 def _role(argument: ArgumentSpec, ty: Any) -> str:
@@ -397,7 +397,7 @@ def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> 
         for k, argument in enumerate(asked.arguments)
     ]
     lines = [f"found = gradient({', '.join(given)})"]
-    result = f"({''.join(entry + ', ' for entry in entries)})"
+    result = tuple_of(entries)
     lines.append(f"return ({result}, found[-1])" if asked.with_primal else f"return {result}")
     names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
     return _compile_call(writer, names, lines, gradient=gradient)
@@ -417,7 +417,7 @@ def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> A
         return leaf.shadow if leaf in arrays else "None"
 
     entries = [writer.rebuilt(k, entry) for k in spec.argnums]
-    result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
+    result = entries[0] if spec.single else tuple_of(entries)
     lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
     names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
     return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)

@@ -26,7 +26,7 @@ from activerules.api.list_arguments import (
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, tuple_of
 
 
 def has_number_lists(asked: ReadCall) -> bool:
@@ -92,5 +92,5 @@ def _gradient(spec: Any, listed: list[int]) -> str:
         f"typed_list_of({entry})" if k in listed else entry
         for entry, k in zip(entries, spec.argnums, strict=True)
     ]
-    result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
+    result = entries[0] if spec.single else tuple_of(entries)
     return f"(found[0], {result})" if spec.with_value else result

@@ -31,7 +31,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, tuple_of
 from activerules.values.kinds import is_number
 from activerules.values.leaf_texts import TupleTexts
 
@@ -52,7 +52,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
         dtype = _require_holomorphic(typing_context, dispatcher, annotated)
         target = real_part(dispatcher, len(annotated), kept=asked.returns_primal)
         entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
-        result = f"({''.join(entry + ', ' for entry in entries)})"
+        result = tuple_of(entries)
         if asked.returns_primal:
             lines.append("value = np.zeros(1, dtype)")
             given = [*given, "Duplicated(value, np.zeros(1, dtype))"]

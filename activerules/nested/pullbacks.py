@@ -42,7 +42,7 @@ from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
 
@@ -71,10 +71,10 @@ def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     gradient = GradientFunction(phi, indices, options={}).dispatcher if indices else None
     lines = ["data = data_of(pullback)"]
     lines += [f"found = gradient({again}cotangent)"] * bool(indices)
-    lines.append(f"return ({''.join(entry + ', ' for entry in entries)})")
+    lines.append(f"return {tuple_of(entries)}")
     apply = _compile("apply", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
-        f"data = ({''.join(f'copy_arrays({name}), ' for name in names)})",
+        f"data = {tuple_of(f'copy_arrays({name})' for name in names)}",
         f"out = require_value(function({', '.join(names)}))",
         "return out, bind(apply, data)",
     ]
@@ -113,7 +113,7 @@ def _record_stub(
     primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
-        f"data = ({''.join(f'copy_arrays({value}), ' for value in values)})",
+        f"data = {tuple_of(f'copy_arrays({value})' for value in values)}",
         f"out = require_value(function({', '.join(values)}))",
         *(f"require_no_alias(out, {value})" for value in values if shadowed),
         f"shadow = {shadow if shadowed else 'None'}",
@@ -163,11 +163,11 @@ def _play_stub(
     # each lane runs the function, which may write into its arguments
     data = "copy_arrays(data[{}])" if len(lanes) > 1 else "data[{}]"
     calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
-    found = ["".join(f"found{lane}[{k}], " for lane in lanes) for k, _ in enumerate(names)]
-    batched = [width is not None and kind is Active for kind in asked.arguments]
     items = [
-        f"({one})" if each else one[: one.index(",")]
-        for one, each in zip(found, batched, strict=True)
+        tuple_of(f"found{lane}[{k}]" for lane in lanes)
+        if width is not None and kind is Active
+        else f"found0[{k}]"
+        for k, kind in enumerate(asked.arguments)
     ]
     lines = [
         "data, shadow, used = tape",
@@ -176,7 +176,7 @@ def _play_stub(
         "used[0] = 1",
         *(f"found{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
         *["clear(shadow)"] * has_shadow(asked.result),
-        f"return ({''.join(f'{item}, ' for item in items)})",
+        f"return {tuple_of(items)}",
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
     mode = Mode("reverse", options=asked.options - {"runtime_activity"})
@@ -217,7 +217,7 @@ _UNCHANGING = (types.Number, *CONSTANT)
 def copy_arrays(x):
     """A copy of the arrays in a value, with their strides."""
     if isinstance(x, types.BaseTuple):
-        return _items("copy_arrays(x[{}])", "x", x)
+        return item_by_item(x, "x", "copy_arrays(x[{i}])", _SCOPE, module=__name__)
     if isinstance(x, _UNCHANGING):
         return lambda x: x
     if isinstance(x, types.ListType) and is_number_list(x):
@@ -244,7 +244,7 @@ def copy_arrays(x):
 def shadow_of(y):
     """A result with zeros in place of its arrays, and all else unchanged."""
     if isinstance(y, types.BaseTuple):
-        return _items("shadow_of(y[{}])", "y", y)
+        return item_by_item(y, "y", "shadow_of(y[{i}])", _SCOPE, module=__name__)
     if optional_leaf(y) is not None:
         return lambda y: None if y is None else make_zero(present(y))
     return lambda y: make_zero(y)
@@ -333,20 +333,13 @@ def require_no_alias(result, other):
     return lambda result, other: None
 
 
-def _items(form: str, name: str, ty: Any) -> Any:
-    items = "".join(form.format(k) + ", " for k in range(len(ty)))
-    named = getattr(ty, "instance_class", None)
-    result = f"({items})" if named is None else f"named({items})"
-    return _source(f"def impl({name}): return {result}", named=named)
-
-
 def _each(form: str, ty: Any) -> Any:
     lines = "; ".join(form.format(k) for k in range(len(ty)))
     return _source(f"def impl(result, other): {lines or 'pass'}")
 
 
-def _source(source: str, **more: Any) -> Any:
-    return function_from(source, "impl", {**_SCOPE, **more}, module=__name__)
+def _source(source: str) -> Any:
+    return function_from(source, "impl", _SCOPE, module=__name__)
 
 
 def _compile(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:

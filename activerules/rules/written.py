@@ -5,7 +5,7 @@ Numba compiles `*args` of annotated arrays slowly, and loops over tuples of mixe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -41,6 +41,23 @@ def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str 
         file=code.co_filename,
         line=code.co_firstlineno,
     )
+
+
+def tuple_of(texts: Iterable[str]) -> str:
+    """Source of a tuple of these expressions."""
+    return f"({''.join(f'{text}, ' for text in texts)})"
+
+
+def item_by_item(
+    ty: Any, parameters: str, item: str, names: Mapping[str, Any], *, module: str
+) -> Any:
+    """The function `(parameters) -> (item 0, item 1, …)` for tuples of type `ty`; the text `item`
+    has the index as `{i}`. The result is a named tuple if `ty` is.
+    """
+    named = getattr(ty, "instance_class", None)
+    items = tuple_of(item.format(i=i) for i in range(len(ty)))
+    source = f"def of_items({parameters}): return {'_named' * (named is not None)}{items}"
+    return function_from(source, "of_items", {**names, "_named": named}, module=module)
 
 
 def over_elements(statement: str, array: str, ndim: int, indent: str = "    ") -> str:

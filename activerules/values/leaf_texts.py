@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from activerules.rules.written import tuple_of
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import Node, fold, layout_of, show
 
@@ -78,7 +79,7 @@ class TupleTexts:
         return fold(layout_of(ty), lambda leaf: text(next(leaves)), self._tuple)
 
     def _tuple(self, node: Node, items: list[str]) -> str:
-        text = f"({''.join(item + ', ' for item in items)})"
+        text = tuple_of(items)
         named = getattr(node.numba_type, "instance_class", None)
         if named is None:
             return text

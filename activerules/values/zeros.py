@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
 from activerules.numba_ext.codegen.protocols import Builder, Context
-from activerules.rules.written import function_from
+from activerules.rules.written import item_by_item
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
 from activerules.values.shadows import sum_of_shadows, zero_shadow
@@ -41,7 +41,9 @@ def _zero_instance(typing_context, x):
 def _tree_add(x, y):
     node, other = layout_of(x), layout_of(y)
     if has_items_of(node, other):
-        return _sums_of_items(x, len(node.children))
+        # written out, since each item may have its own type
+        names = {"tree_add": tree_add}
+        return item_by_item(x, "x, y", "tree_add(x[{i}], y[{i}])", names, module=__name__)
     if isinstance(node, Number) and x == y:
         return lambda x, y: x + y
     if not node.numbers.any and x == y:
@@ -58,14 +60,6 @@ def _are_alike(x: Any, y: Any) -> bool:
     if isinstance(x, types.Array) and isinstance(y, types.Array):
         return (x.dtype, x.ndim) == (y.dtype, y.ndim)
     return x == y
-
-
-def _sums_of_items(x: Any, count: int) -> Any:
-    """The sums of the items of two tuples; written out, since each item may have its own type."""
-    items = "".join(f"tree_add(x[{k}], y[{k}]), " for k in range(count))
-    make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
-    scope = {"tree_add": tree_add, "cls": getattr(x, "instance_class", None)}
-    return function_from(f"def impl(x, y):\n return {make}", "impl", scope, module=__name__)
 
 
 @intrinsic

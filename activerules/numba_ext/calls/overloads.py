@@ -29,7 +29,7 @@ from activerules.rules.protocol import (
     accumulate_scaled,
     active,
 )
-from activerules.rules.written import function_from, over_elements
+from activerules.rules.written import function_from, item_by_item, over_elements
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import layout_of
 
@@ -256,12 +256,12 @@ def _zeros_with_strides(x):
 
 def _map_tuple(function: str, x: Any) -> Any:
     """Return an implementation that applies one of the functions above to every item of a tuple."""
-    items = "".join(f"{function}(x[{i}]), " for i in range(len(x)))
-    make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
-    return _from_source(f"def impl(x):\n return {make}", cls=getattr(x, "instance_class", None))
+    return item_by_item(x, "x", f"{function}(x[{{i}}])", _SCOPE, module=__name__)
 
 
 def _from_source(source: str, **names: Any) -> Any:
     """Return the function `impl` defined by a source text, in which tuple items are written out."""
-    scope = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero, **names}
-    return function_from(source, "impl", scope, module=__name__)
+    return function_from(source, "impl", {**_SCOPE, **names}, module=__name__)
+
+
+_SCOPE = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero}

@@ -41,7 +41,7 @@ from activerules.numba_ext.replaced.local_objects import (
 )
 from activerules.numba_ext.replaced.transfer import keep_alive, transferring
 from activerules.rules.views import RuleView
-from activerules.rules.written import replacement_of
+from activerules.rules.written import replacement_of, tuple_of
 from activerules.values.kinds import is_instance, is_number_array, leaves_of
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import fields_of
@@ -163,10 +163,10 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset
     source = _SOURCE.format(
         name=plain.__name__,
         parameters=", ".join(parameters),
-        own=_tuple([parameters[k] for k in numbers]),
-        others=_tuple(others),
-        given=_tuple(given),
-        reached=_tuple([*others, "_result"]),
+        own=tuple_of([parameters[k] for k in numbers]),
+        others=tuple_of(others),
+        given=tuple_of(given),
+        reached=tuple_of([*others, "_result"]),
     )
     arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
     names = {
@@ -183,7 +183,3 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset
         "_transfer": transferring(tuple(ty.ndim for ty in arrays)),
     }
     return replacement_of(plain, source, names)
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({''.join(f'{name}, ' for name in names)})"

@@ -23,7 +23,7 @@ from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
 from activerules.numba_ext.replaced.transfer import keep_alive, transferring_lists
-from activerules.rules.written import replacement_of
+from activerules.rules.written import replacement_of, tuple_of
 from activerules.values.kinds import is_known_list, is_number, is_number_array, items_of, leaves_of
 from activerules.values.layout import CONSTANT
 from activerules.values.memory_layout import ItemMemory, declared_of
@@ -155,10 +155,10 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
             if isinstance(argtypes[k], types.ListType)
         ),
         copies="".join(_COPIES.format(j=j, x=x) for j, x, _ in lists),
-        given=_tuple([copies.get(x, x) for x in parameters]),
-        own=_tuple([x for _, x, _ in lists]),
-        copied=_tuple([*copies.values()]),
-        kept=_tuple([f"_kept{j}" for j, *_ in lists] + made),
+        given=tuple_of([copies.get(x, x) for x in parameters]),
+        own=tuple_of([x for _, x, _ in lists]),
+        copied=tuple_of([*copies.values()]),
+        kept=tuple_of([f"_kept{j}" for j, *_ in lists] + made),
         ends="".join(
             _ENDS.format(j=j, x=x, store=f"_store({x}, _copy{j}, _k)" if _floats(found) else "pass")
             for j, x, found in lists
@@ -225,7 +225,3 @@ def _floats(found: types.ListType) -> bool:
     """Whether there are floats in an item itself."""
     declared = declared_of(ItemMemory(found.item_type))
     return declared is not None and bool(declared.floats)
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({''.join(f'{name}, ' for name in names)})"

@@ -25,7 +25,7 @@ from activerules.annotations.activity import (
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.checks import arrays_overlap
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, item_by_item
 
 
 def _is_inexact(found: Any) -> bool:
@@ -41,14 +41,11 @@ def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
 
     They are combined by the operator `joined`, or to a tuple if that is "make".
     """
-    items = [item.format(i=i) for i in range(len(found))]
-    made_by = getattr(found, "instance_class", None)
-    body = f" {joined} ".join(items)
     if joined == "make":
-        body = f"{'_make' if made_by is not None else ''}({', '.join(items)},)"
-    names = {**globals(), "_make": made_by}
+        return item_by_item(found, parameters, item, globals(), module=__name__)
+    body = f" {joined} ".join(item.format(i=i) for i in range(len(found)))
     source = f"def of_tuple({parameters}):\n    return {body}\n"
-    return function_from(source, "of_tuple", names, module=__name__)
+    return function_from(source, "of_tuple", globals(), module=__name__)
 
 
 def _is_items(*found: Any) -> bool:

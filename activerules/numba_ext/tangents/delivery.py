@@ -46,7 +46,7 @@ from activerules.rules.closures.delivery import (
     wrong_rows,
 )
 from activerules.rules.protocol import accumulate
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, item_by_item
 from activerules.values.overwriting import overwrite
 
 
@@ -187,9 +187,8 @@ def _result_shadow(ret, result):
 @overload(copy_for_tape)
 def _copy_for_tape(value):
     if isinstance(value, types.BaseTuple):
-        return _of_items(
-            value, "value", "copy_for_tape(value[{i}])", {"copy_for_tape": copy_for_tape}
-        )
+        names = {"copy_for_tape": copy_for_tape}
+        return item_by_item(value, "value", "copy_for_tape(value[{i}])", names, module=__name__)
     if not isinstance(value, types.Array):
         return lambda value: value
     if value.layout == "A":
@@ -206,8 +205,8 @@ def _copy_for_tape(value):
 @overload(kept)
 def _kept(value, result, overwritten):
     if isinstance(value, types.BaseTuple):
-        call = "kept(value[{i}], result, overwritten)"
-        return _of_items(value, "value, result, overwritten", call, {"kept": kept})
+        parameters, item = "value, result, overwritten", "kept(value[{i}], result, overwritten)"
+        return item_by_item(value, parameters, item, {"kept": kept}, module=__name__)
     if not isinstance(value, types.Array):
         return lambda value, result, overwritten: value
     if not isinstance(result, types.Array):
@@ -225,15 +224,6 @@ def _kept(value, result, overwritten):
         return value
 
     return keep_apart
-
-
-def _of_items(found: Any, parameters: str, call: str, scope: dict[str, Any]) -> Any:
-    """A function that returns a tuple with the result of `call` for each item."""
-    items = "".join(f"{call.format(i=i)}, " for i in range(len(found)))
-    made = "made" if isinstance(found, types.BaseNamedTuple) else ""
-    source = f"def of_items({parameters}):\n return {made}({items})"
-    scope = {**scope, "made": getattr(found, "instance_class", None)}
-    return function_from(source, "of_items", scope, module=__name__)
 
 
 def _overlap(a: Any, b: Any) -> bool:
@@ -355,7 +345,8 @@ def _pushed(y, dy):
     if isinstance(y, types.BaseTuple):
         if not isinstance(dy, types.BaseTuple) or len(dy) != len(y):
             raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
-        return _of_items(y, "y, dy", "pushed(y[{i}], dy[{i}])", {"pushed": pushed})
+        names = {"pushed": pushed}
+        return item_by_item(y, "y, dy", "pushed(y[{i}], dy[{i}])", names, module=__name__)
     if not isinstance(y, types.Array):
         return lambda y, dy: dy
     if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
@@ -378,7 +369,8 @@ def _of_numbers(found: Any) -> bool:
 @overload(separate)
 def _separate(dy, x):
     if isinstance(dy, types.BaseTuple):
-        return _of_items(dy, "dy, x", "separate(dy[{i}], x)", {"separate": separate})
+        names = {"separate": separate}
+        return item_by_item(dy, "dy, x", "separate(dy[{i}], x)", names, module=__name__)
     if not isinstance(dy, types.Array) or not _has_arrays(x.val):
         return lambda dy, x: dy
     if x.kind is Const:

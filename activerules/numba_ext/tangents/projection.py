@@ -31,7 +31,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_number_array, items_of
 
 _ZERO = TangentType(ZeroTangent())
@@ -76,8 +76,9 @@ def _shapes(x):
     if isinstance(x, types.Array):
         return lambda x: x.shape
     if isinstance(x, types.BaseTuple):
-        items = "".join(f"shapes_of(x[{i}]), " for i in range(len(x)))
-        return _from_source(f"def impl(x): return ({items})")
+        items = tuple_of(f"shapes_of(x[{i}])" for i in range(len(x)))
+        scope = {"shapes_of": _shapes}
+        return function_from(f"def impl(x): return {items}", "impl", scope, module=__name__)
     return lambda x: None
 
 
@@ -180,10 +181,8 @@ def _projected_tuple(primal: Any, dx: Any) -> Any:
         f"project{i}": _projected(part, entry)
         for i, (part, entry) in enumerate(zip(parts, given, strict=True))
     }
-    items = "".join(f"project{i}(shapes[{i}], dx[{i}]), " for i in range(len(parts)))
-    made = f"make({items})" if isinstance(primal, types.BaseNamedTuple) else f"({items})"
-    scope["make"] = getattr(primal, "instance_class", None)
-    return register_jitable(_from_source(f"def impl(shapes, dx): return {made}", **scope))
+    item = "project{i}(shapes[{i}], dx[{i}])"
+    return register_jitable(item_by_item(primal, "shapes, dx", item, scope, module=__name__))
 
 
 def _has_tangent(found: Any) -> bool:
@@ -194,10 +193,6 @@ def _has_tangent(found: Any) -> bool:
 
 def _is_numeric(found: Any) -> bool:
     return isinstance(found, types.Number)
-
-
-def _from_source(source: str, **names: Any) -> Any:
-    return function_from(source, "impl", {"shapes_of": _shapes, **names}, module=__name__)
 
 
 # --- sums in place ---

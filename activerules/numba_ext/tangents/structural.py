@@ -56,7 +56,7 @@ from activerules.annotations.tangents import ZeroTangent, conjugate
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import TangentType
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, item_by_item, tuple_of
 
 _ZERO = TangentType(ZeroTangent())
 
@@ -287,8 +287,8 @@ def _tuple(tangent):
     if not isinstance(tangent, StructuralTangentType):
         return None
     keys = names_of(tangent.primal) or tuple(tangent.fields)
-    items = "".join(f"tangent.{_identifier(key)}, " for key in keys)
-    return _from_source(f"def impl(tangent): return ({items})")
+    items = tuple_of(f"tangent.{_identifier(key)}" for key in keys)
+    return _from_source(f"def impl(tangent): return {items}")
 
 
 def _types_of_items(tangent: StructuralTangentType) -> list[types.Type]:
@@ -333,8 +333,10 @@ def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]
 
 
 def _from_source(source: str, **names: Any) -> Any:
-    scope = {"plus": plus, "times": times, "over": over, "conjugate": conjugate, **names}
-    return function_from(source, "impl", scope, module=__name__)
+    return function_from(source, "impl", {**_ALGEBRA, **names}, module=__name__)
+
+
+_ALGEBRA = {"plus": plus, "times": times, "over": over, "conjugate": conjugate}
 
 
 def _made(tangent: StructuralTangentType, head: str, fields: dict[Key, str]) -> Any:
@@ -473,26 +475,19 @@ def _plus(x, y):
     if isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple):
         if len(x) != len(y):
             raise TypingError(f"tangents of {len(x)} and {len(y)} entries")
-        return _entry_by_entry(x, "x, y", "plus(x[{0}], y[{0}])")
+        return item_by_item(x, "x, y", "plus(x[{i}], y[{i}])", _ALGEBRA, module=__name__)
     return lambda x, y: x + y
 
 
 @overload(times)
 def _times(x, factor):
     if isinstance(x, types.BaseTuple):
-        return _entry_by_entry(x, "x, factor", "times(x[{0}], factor)")
+        return item_by_item(x, "x, factor", "times(x[{i}], factor)", _ALGEBRA, module=__name__)
     return lambda x, factor: x * factor
 
 
 @overload(over)
 def _over(x, divisor):
     if isinstance(x, types.BaseTuple):
-        return _entry_by_entry(x, "x, divisor", "over(x[{0}], divisor)")
+        return item_by_item(x, "x, divisor", "over(x[{i}], divisor)", _ALGEBRA, module=__name__)
     return lambda x, divisor: x / divisor
-
-
-def _entry_by_entry(x: Any, head: str, pattern: str) -> Any:
-    items = "".join(f"{pattern.format(i)}, " for i in range(len(x)))
-    made = f"make({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
-    make = getattr(x, "instance_class", None)
-    return _from_source(f"def impl({head}): return {made}", make=make)
