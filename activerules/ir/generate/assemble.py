@@ -165,8 +165,6 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
         texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
-    for kind in ("double", "float"):
-        texts.append(runtime.copies_of(kind, called))
     texts += map(rows_function, called)
     for kind, name in (("double", "f64"), ("float", "f32")):
         if whole and f"activerules.ignore.{name}" in called:

@@ -24,8 +24,6 @@ at once, on success and on error alike, after it has released every owned object
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 TAPE_SIZE = 80
 STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
@@ -358,39 +356,3 @@ entry:
 declare i64 @malloc_usable_size(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
-
-MOVE_TEXT = """
-; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared
-; (the ranges may overlap)
-define internal void @activerules.undo_copy.TYPE(ptr %to, ptr %from, i64 %bytes) nounwind {
-entry:
-  %count = udiv i64 %bytes, SIZE
-  %to.int = ptrtoint ptr %to to i64
-  %from.int = ptrtoint ptr %from to i64
-  %up = icmp ule i64 %to.int, %from.int
-  %none = icmp eq i64 %count, 0
-  br i1 %none, label %end, label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
-  %k.next = add i64 %k, 1
-  %down = sub i64 %count, %k.next
-  %at = select i1 %up, i64 %down, i64 %k
-  %p = getelementptr TYPE, ptr %to, i64 %at
-  %g = load TYPE, ptr %p, align 1
-  store TYPE 0.0, ptr %p, align 1
-  %q = getelementptr TYPE, ptr %from, i64 %at
-  %old = load TYPE, ptr %q, align 1
-  %new = fadd TYPE %old, %g
-  store TYPE %new, ptr %q, align 1
-  %more = icmp ne i64 %k.next, %count
-  br i1 %more, label %loop, label %end
-end:
-  ret void
-}
-"""
-
-
-def copies_of(kind: str, called: Collection[str]) -> str:
-    """IR of `activerules.undo_copy.<double|float>`, if `called` has it."""
-    text = MOVE_TEXT if f"activerules.undo_copy.{kind}" in called else ""
-    return text.replace("TYPE", kind).replace("SIZE", "8" if kind == "double" else "4")

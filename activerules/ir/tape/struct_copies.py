@@ -1,9 +1,10 @@
 """Copies whose length is known only at run time: the text of functions that reverse copies of
-structs, and mark floats that a copy has cut with NaN.
+floats or structs, and mark floats that a copy has cut with NaN.
 
 Their names encode the layout: `activerules.undo_rows.24.0d.8d.20f` is for structs of 24 bytes with
-a double at offsets 0 and 8 and a float at 20. The cotangent of a float inside which a copy ends is
-not moved; `activerules.cut_row.24.0d.8d.20f` stores NaN in its shadow, since it has no derivative.
+a double at offsets 0 and 8 and a float at 20, `activerules.undo_rows.8.0d` for doubles side by
+side. The cotangent of a float inside which a copy ends is not moved;
+`activerules.cut_row.24.0d.8d.20f` stores NaN in its shadow, since it has no derivative.
 `activerules.cut_ends.double` does the same for copies that may begin anywhere among floats, each of
 which is at a multiple of its size: if source or target begins inside a float, every float of the
 target consists of parts of two.
@@ -50,11 +51,7 @@ end:
 _FIELD = """
 fieldK:
   %at.K = add i64 %start, OFFSET
-  %end.K = add i64 %at.K, SIZE
-  %inside.K = icmp ule i64 %end.K, %bytes
-  br i1 %inside.K, label %moved.K, label %FOLLOWING
-moved.K:
-  %p.K = getelementptr i8, ptr %to, i64 %at.K
+CHECK  %p.K = getelementptr i8, ptr %to, i64 %at.K
   %g.K = load TYPE, ptr %p.K, align 1
   store TYPE 0.0, ptr %p.K, align 1
   %q.K = getelementptr i8, ptr %from, i64 %at.K
@@ -64,6 +61,12 @@ moved.K:
   br label %FOLLOWING
 """
 
+_CHECK = """\
+  %end.K = add i64 %at.K, SIZE
+  %inside.K = icmp ule i64 %end.K, %bytes
+  br i1 %inside.K, label %moved.K, label %FOLLOWING
+moved.K:
+"""
 
 _CUT = """
 ; shadow memory of which %bytes bytes were copied or cleared: a float that they end inside of
@@ -128,12 +131,13 @@ done:
 
 
 def undo_name(moved: Type | PeriodicCopy) -> str:
-    """The name of the function that reverses a copy of floats of one type (`tape.runtime`), or of
-    structs. It takes the shadows of target and source, and the length.
+    """The name of the function that reverses a copy of floats of one type, or of structs.
+
+    It takes the shadows of target and source, and the length.
     """
     if isinstance(moved, PeriodicCopy):
         return UNDO_ROWS + _described(moved)
-    return f"activerules.undo_copy.{moved}"
+    return UNDO_ROWS + ("8.0d" if moved == DOUBLE else "4.0f")
 
 
 def cut_name(cut: Type | PeriodicCopy) -> str:
@@ -166,10 +170,13 @@ def rows_function(name: str) -> str:
 def _text(name: str, described: str, whole: str, part: str) -> str:
     """The text for a layout; without a period it is one struct, longer than any copy."""
     period, *fields = described.split(".")
+    # a float that fills the period is whole: the number of bytes is rounded down
+    is_filled = described in ("8.0d", "4.0f")
     texts: list[str] = []
     for k, field in enumerate(fields):
         t, size = _TYPES[field[-1]]
         changes = {
+            "CHECK": "" if is_filled else _CHECK,
             "FOLLOWING": f"field{k + 1}" if k + 1 < len(fields) else "next",
             "FIRST": str(int(field[:-1]) + 1),
             "LAST": str(size - 1),
@@ -185,4 +192,4 @@ def _text(name: str, described: str, whole: str, part: str) -> str:
         texts.append(text)
     step = int(period) or 1 << 62
     text = whole.replace("NAME", name).replace("FIELDS", "".join(texts))
-    return text.replace("LESS", str(step - 1)).replace("PERIOD", str(step))
+    return text.replace("LESS", str(0 if is_filled else step - 1)).replace("PERIOD", str(step))
