@@ -20,9 +20,8 @@ from functools import partial
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.generate.augmented_code import AugmentedCode
-from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null, suffixed
+from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null
 from activerules.ir.llvm.builder import Builder, add_incoming, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
@@ -99,9 +98,7 @@ class _Augmenter(AugmentedCode):
 
     def _begin(self, block: Block, phis: list[Instruction]) -> None:
         for phi in phis:
-            if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
-                hint = suffixed(phi.name or "", ".shadow").strip('"')
-                self.shadows[phi] = per_lane(self.width, lambda _, h=hint: self.b.phi(PTR, hint=h))
+            self._begin_phi(phi)
         taken = None
         if self._is_kept(Taken(block)):
             taken = self.b.phi(taken_type(self.plan, block))
@@ -214,23 +211,13 @@ class _Augmenter(AugmentedCode):
             add_incoming(phi, start if p is loop.preheader else following, self.tails[p])
 
     def _phis(self, block: Block) -> None:
-        """Set the incoming blocks of phis, and fill the phis of shadows."""
+        """Set what comes into the phis of a block, and into the number of the edge taken."""
+        for phi in block.phis:
+            self._connect_phi(phi)
         taken = self.taken.get(block)
         live = self.plan.returns.predecessors.get(block, ())
-        predecessors = self.plan.flow.predecessors[block]
-        for phi in block.phis:
-            clone = self.values[phi]
-            assert isinstance(clone, Instruction)
-            incoming = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
-            incoming = [edge for edge in incoming if edge[0] in predecessors]
-            clone.blocks = [self.tails[source] for source, _, _ in incoming]
-            clone.operands = [value for _, _, value in incoming]
-            for lane, shadow in enumerate(self.shadows.get(phi, ())):
-                assert isinstance(shadow, Instruction)
-                for source, operand, _ in incoming:
-                    add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
         if taken is not None:
-            for source in predecessors:
+            for source in self.plan.flow.predecessors[block]:
                 number = live.index(source) if source in live else 0
                 add_incoming(taken, constant(taken.type, number), self.tails[source])
 

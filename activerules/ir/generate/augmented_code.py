@@ -18,7 +18,6 @@ from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.mirror import (
     allocated_shadow,
     clear_allocated,
-    derived_shadow,
     is_dropped,
 )
 from activerules.ir.generate.primal_copy import PrimalCopy
@@ -34,7 +33,7 @@ from activerules.ir.generate.sweep import (
 )
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
-from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, Type
+from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType
 from activerules.ir.normal.effects import TAPE_ARRAY, TAPE_SHADOW, counted_memory, effect_of
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
@@ -76,11 +75,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if value in self.shadows and self._is_kept(Shadow(value)):
             self.slots.write_lanes(self.b, Shadow(value), self.shadows[value])
 
-    # --- blocks ---
-
-    def _fail_if_null(self, pointer: Value) -> None:
-        self._fail_unless(self.b.icmp("ne", pointer, null()))
-
     # --- instructions ---
 
     def _instruction(self, i: Instruction, live: bool) -> None:
@@ -106,13 +100,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if i in self.plan.mirrored:
             self._mirror_store(i)
             return
-        if not i.type.is_pointer or not self.plan.activity.has_shadow(i):
-            return
-        lanes = [
-            derived_shadow(self.b, i, self._value, self._shadow_in(k)) for k in range(self.width)
-        ]
-        if None not in lanes:
-            self.shadows[i] = tuple(s for s in lanes if s is not None)
+        if i.type.is_pointer and self.plan.activity.has_shadow(i):
+            self._derive_shadow(i)
 
     def _mirror_store(self, i: Instruction) -> None:
         value, pointer = i.operands
@@ -144,8 +133,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             return
         copy = self._clone(i)
         if info is not None:
-            copy.callee = GlobalRef(info.primal_symbol)
-            self.b.declarations.setdefault(info.primal_symbol, _declaration(info.primal_symbol, i))
+            self._call_primal(copy, info.primal_symbol)
             if live and MemoryObject("result", i) in self.plan.retained:
                 self._retain_result(i, info)
             return
@@ -303,12 +291,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee instead of the callee."""
-        call = use.call
-        operands: list[Value] = []
-        for o, activity in zip(call.operands, use.activities, strict=True):
-            operands.append(self._value(o))
-            if activity == "duplicated":
-                operands += [self._shadow(o, k) for k in range(self.width)]
+        call, operands = use.call, self._passed(use)
         operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
         handed_back = use.returns != "status" and call.type is not VOID
         outputs: list[Value] = []
@@ -329,21 +312,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 self.width, lambda k: self.b.load(PTR, at_offset(self.b, outputs[1], 8 * k))
             )
 
-    def _local(self, t: Type) -> Value:
-        """Stack memory of the augmented primal itself, allocated at its entry."""
-        made = Builder([], self.namer).alloca(t, hint="result")
-        made.parent = self.blocks[0]
-        self.blocks[0].instructions.insert(0, made)
-        return made
-
     def _slot(self, node: RuleTape | SavedStruct | None) -> Value:
         return self.slots.address(self.b, node)[0] if node is not None else null()
 
     def _copy(self, target: Value, source: Value, size: int) -> None:
         operands = [target, source, self.b.const(I64, size), self.b.const(I1, 0)]
         self.b.call("llvm.memcpy.p0.p0.i64", VOID, operands)
-
-
-def _declaration(name: str, call: Instruction) -> str:
-    parameters = ", ".join(str(o.type) for o in call.operands)
-    return f"declare {call.type} @{name}({parameters})"

@@ -26,10 +26,9 @@ from activerules.ir.generate.lanes import LaneBuilder, per_lane
 from activerules.ir.generate.mirror import (
     allocated_shadow,
     clear_allocated,
-    derived_shadow,
     is_dropped,
 )
-from activerules.ir.generate.primal_copy import PrimalCopy
+from activerules.ir.generate.primal_copy import PrimalCopy, name_beside
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clear, names_of, null, suffixed
@@ -39,7 +38,6 @@ from activerules.ir.llvm.model import (
     Block,
     Constant,
     Function,
-    GlobalRef,
     Instruction,
     Value,
 )
@@ -89,7 +87,10 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         self._connect()
         for block in self.plan.flow.order:
             for phi in block.phis:
-                self._close_phi(block, phi)
+                edges, tangent = self._connect_phi(phi), self.tangents.get(phi)
+                if isinstance(tangent, Instruction):
+                    for source, operand in edges:
+                        add_incoming(tangent, self._tangent(operand), source)
         self.blocks += self.ends.values()
         for block in self.blocks:
             block.parent = self.function
@@ -106,7 +107,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             if parameter.activity == "duplicated":
                 suffix = ".shadow" if old.type.is_pointer else ".tangent"
                 own = [
-                    Argument(self.namer(_hint(old.name, suffix)), old.type)
+                    Argument(self.namer(name_beside(old.name, suffix)), old.type)
                     for _ in range(self.width)
                 ]
                 (self.shadows if old.type.is_pointer else self.packed)[old] = tuple(own)
@@ -182,7 +183,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         for phi in phis:
             self._clone(phi)
         for phi in phis:
-            self._begin_phi(phi, live)
+            self._begin_phi(phi)
+            self._begin_tangent(phi, live)
         if block is self.plan.flow.order[0]:
             for argument, lanes in self.packed.items():
                 self.tangents[argument] = self.b.pack(lanes)
@@ -198,30 +200,10 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self._clone(block.terminator)
         self.tails[block] = self.current
 
-    def _begin_phi(self, phi: Instruction, live: bool) -> None:
-        name = phi.name or ""
-        if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
-            hint = _hint(name, ".shadow")
-            self.shadows[phi] = per_lane(self.width, lambda _: self.b.phi(PTR, hint=hint))
-        elif live and phi.type.is_float and self.plan.activity.is_active(phi):
-            hint = _hint(name, ".tangent")
+    def _begin_tangent(self, phi: Instruction, live: bool) -> None:
+        if live and phi.type.is_float and self.plan.activity.is_active(phi):
+            hint = name_beside(phi.name or "", ".tangent")
             self.tangents[phi] = self.b.phi(self.b.packed(phi.type), hint=hint)
-
-    def _close_phi(self, block: Block, phi: Instruction) -> None:
-        """Set the incoming blocks of a phi, and of the phis of its shadows and tangent."""
-        clone, tangent = self.values[phi], self.tangents.get(phi)
-        assert isinstance(clone, Instruction)
-        shadows = self.shadows.get(phi, ())
-        edges = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
-        edges = [edge for edge in edges if edge[0] in self.plan.flow.predecessors[block]]
-        clone.blocks = [self.tails[source] for source, _, _ in edges]
-        clone.operands = [value for _, _, value in edges]
-        for source, operand, _ in edges:
-            for lane, shadow in enumerate(shadows):
-                assert isinstance(shadow, Instruction)
-                add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
-            if isinstance(tangent, Instruction):
-                add_incoming(tangent, self._tangent(operand), self.tails[source])
 
     def _leave(self, b: Builder, status: Value) -> None:
         if self.plan.request.returns == "status" or self.plan.request.callee:
@@ -268,12 +250,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if i.opcode == "load" and not live and not self.plan.is_shadowed(i.operands[0]):
             return
         metadata = self._scope(i.operands[0]) if i.opcode == "load" else None
-        lanes = [
-            derived_shadow(self.b, i, self._value, self._shadow_in(k), metadata)
-            for k in range(self.width)
-        ]
-        if None not in lanes:
-            self.shadows[i] = tuple(s for s in lanes if s is not None)
+        self._derive_shadow(i, metadata)
 
     def _float(self, i: Instruction) -> None:
         match i.opcode:
@@ -346,10 +323,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         copy = self._clone(i)
         info = self.plan.calls.marked(i)
         if info is not None:
-            copy.callee = GlobalRef(info.primal_symbol)
-            parameters = ", ".join(str(o.type) for o in i.operands)
-            declaration = f"declare {i.type} @{info.primal_symbol}({parameters})"
-            self.b.declarations.setdefault(info.primal_symbol, declaration)
+            self._call_primal(copy, info.primal_symbol)
             self._forget_result(i.operands[0], info.result_size)
             return
         if live and i.type.is_float and self.plan.activity.is_active(i):
@@ -366,7 +340,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self._pointer(i, live)
             if effect.resizes is not None:
                 for shadow in self.shadows.get(i, ()):
-                    self._fail_unless(self.b.icmp("ne", shadow, null()))
+                    self._fail_if_null(shadow)
         elif effect.mirrored:
             self._repeat(i, effect.mirrored)
         elif live and memory_intrinsic(i):
@@ -390,7 +364,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, owned=False))
         self.shadows[i] = shadows
         for shadow in shadows:
-            self._fail_unless(self.b.icmp("ne", shadow, null()))
+            self._fail_if_null(shadow)
             clear_allocated(self.b, i, shadow, operands)
 
     def _memory(self, i: Instruction) -> None:
@@ -439,6 +413,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
     def _callee(self, use: CalleeUse) -> None:
         """Call the forward derivative of the callee instead of the callee."""
         call, operands = use.call, self._passed(use)
+        if self.floor is not None:
+            operands.append(self.floor)
         outputs: list[Value] = []
         if use.returns != "status" and call.type != VOID:
             outputs.append(self._local(call.type))
@@ -462,26 +438,12 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             else:
                 self.tangents[call] = self.b.pack(lanes)
 
-    def _passed(self, use: CalleeUse) -> list[Value]:
-        """The operands of a derived call: primal and shadow operands, and the stack limit."""
-        operands: list[Value] = []
-        for o, activity in zip(use.call.operands, use.activities, strict=True):
-            operands.append(self._value(o))
-            if activity == "duplicated":
-                operands += self._lanes(o)
-        return [*operands, self.floor] if self.floor is not None else operands
-
-    def _local(self, t: Type) -> Value:
-        """Stack memory of the derivative itself, allocated at its entry."""
-        made = self.b.at([]).alloca(t, hint="result")
-        made.parent = self.blocks[0]
-        self.blocks[0].instructions.insert(0, made)
-        return made
-
     def _lanes(self, operand: Value) -> list[Value]:
-        """The shadow operands for one operand of a marked call, one per lane."""
+        """The shadow of a pointer, or the tangent of a float, in each lane; any other operand
+        itself.
+        """
         if operand.type.is_pointer:
-            return [self._shadow(operand, k) for k in range(self.width)]
+            return super()._lanes(operand)
         if not operand.type.is_float:
             return [self._value(operand)] * self.width
         return [self.b.lane(self._tangent(operand), k) for k in range(self.width)]
@@ -493,8 +455,3 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if self.plan.is_shadowed(ret):
             for k in range(self.width):
                 clear(self.b, self._shadow(ret, k), self.b.const(I64, size))
-
-
-def _hint(name: str, suffix: str) -> str:
-    """The hint for a new name; names in quotes are not extended."""
-    return suffix[1:] if name.startswith('"') else name + suffix

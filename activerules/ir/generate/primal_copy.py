@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from activerules.ir.generate.constant_shadows import shadow_of_constant
-from activerules.ir.generate.mirror import ValueOf
+from activerules.ir.generate.lanes import per_lane
+from activerules.ir.generate.mirror import ValueOf, derived_shadow
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clone, null
-from activerules.ir.llvm.builder import Builder
-from activerules.ir.llvm.model import Block, Instruction, Value
-from activerules.ir.llvm.types import I8, I32, I64
+from activerules.ir.llvm.builder import Builder, add_incoming
+from activerules.ir.llvm.model import Block, GlobalRef, Instruction, Value
+from activerules.ir.llvm.types import I8, I32, I64, PTR, Type
+from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.facts import Facts
 from activerules.ir.tape.runtime import ENDS, OUT_OF_MEMORY
 
@@ -69,6 +71,35 @@ class PrimalCopy(Generic[P, B]):
     def _shadow_in(self, lane: int) -> ValueOf:
         return lambda value: self._shadow(value, lane)
 
+    def _lanes(self, operand: Value) -> list[Value]:
+        """What a derivative that is called takes beside an operand: its shadow in each lane."""
+        return [self._shadow(operand, k) for k in range(self.width)]
+
+    def _passed(self, use: CalleeUse) -> list[Value]:
+        """The operands of a derived call: those of the primal, with their shadows."""
+        operands: list[Value] = []
+        for o, activity in zip(use.call.operands, use.activities, strict=True):
+            operands.append(self._value(o))
+            if activity == "duplicated":
+                operands += self._lanes(o)
+        return operands
+
+    def _derive_shadow(self, i: Instruction, metadata: str | None = None) -> None:
+        """Compute the shadow of a pointer, if `i` computes that from others or loads it."""
+        lanes = [
+            derived_shadow(self.b, i, self._value, self._shadow_in(k), metadata)
+            for k in range(self.width)
+        ]
+        if None not in lanes:
+            self.shadows[i] = tuple(s for s in lanes if s is not None)
+
+    def _local(self, t: Type) -> Value:
+        """Stack memory of the derivative itself, allocated at its entry."""
+        made = self.b.at([]).alloca(t, hint="result")
+        made.parent = self.blocks[0]
+        self.blocks[0].instructions.insert(0, made)
+        return made
+
     def _open(self, block: Block) -> None:
         self.blocks.append(block)
         self.current = block
@@ -81,12 +112,44 @@ class PrimalCopy(Generic[P, B]):
         self.clones.append(copy)
         return copy
 
+    def _call_primal(self, copy: Instruction, symbol: str) -> None:
+        """Let the copy of a marked call call the function itself."""
+        copy.callee = GlobalRef(symbol)
+        parameters = ", ".join(str(o.type) for o in copy.operands)
+        self.b.declarations.setdefault(symbol, f"declare {copy.type} @{symbol}({parameters})")
+
     def _connect(self) -> None:
         """Set the operands and targets of the copies; phis get their blocks with their edges."""
         for copy in self.clones:
             copy.operands = [self._value(o) for o in copy.operands]
             if copy.opcode != "phi":
                 copy.blocks = [self.heads[t] for t in copy.blocks]
+
+    def _begin_phi(self, phi: Instruction) -> None:
+        """Begin the phi of the shadow of a pointer; `_connect_phi` sets what comes in."""
+        if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
+            hint = name_beside(phi.name or "", ".shadow")
+            self.shadows[phi] = per_lane(self.width, lambda _: self.b.phi(PTR, hint=hint))
+
+    def _connect_phi(self, phi: Instruction) -> list[tuple[Block, Value]]:
+        """Set what comes into the copy of a phi and its shadow; return the blocks it comes from,
+        with the values of the primal.
+        """
+        copy = self.values[phi]
+        assert isinstance(copy, Instruction)
+        sources = self.plan.flow.predecessors[phi.owner]
+        edges = [
+            (self.tails[source], operand, value)
+            for source, operand, value in zip(phi.blocks, phi.operands, copy.operands, strict=True)
+            if source in sources
+        ]
+        copy.blocks = [tail for tail, _, _ in edges]
+        copy.operands = [value for _, _, value in edges]
+        for lane, shadow in enumerate(self.shadows.get(phi, ())):
+            assert isinstance(shadow, Instruction)
+            for tail, operand, _ in edges:
+                add_incoming(shadow, self._shadow(operand, lane), tail)
+        return [(tail, operand) for tail, operand, _ in edges]
 
     def _addresses(self, start: Value, offsets: Sequence[int]) -> list[Value]:
         return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
@@ -98,6 +161,9 @@ class PrimalCopy(Generic[P, B]):
         following = Block(self.namer("ok"))
         self.b.cond_br(fine, following, self._ending(status))
         self._open(following)
+
+    def _fail_if_null(self, pointer: Value) -> None:
+        self._fail_unless(self.b.icmp("ne", pointer, null()))
 
     def _ending(self, status: int) -> Block:
         if status not in self.ends:
@@ -122,3 +188,8 @@ class PrimalCopy(Generic[P, B]):
         self._open(failed)
         self._leave(self.b, status)
         self._open(fine)
+
+
+def name_beside(name: str, suffix: str) -> str:
+    """The hint for the name of a value beside another; names in quotes are not extended."""
+    return suffix[1:] if name.startswith('"') else name + suffix
