@@ -345,29 +345,17 @@ class Items(Node):
 
 
 @dataclass(frozen=True)
-class Optional(Node):
-    """A value or None: differentiable as a result, not as an argument."""
-
-    item: Node
-
-    @property
-    def children(self) -> tuple[tuple[Step, Node], ...]:
-        """The value, if it is not None."""
-        return (("?", self.item),)
+class _Unplaced(Node):
+    """A value in which no float has a known position."""
 
     @property
     def known(self) -> bool:
-        """False: the value may be missing."""
+        """False, by definition."""
         return False
-
-    @cached_property
-    def numbers(self) -> Numbers:
-        """The numbers of the value."""
-        return self.item.numbers
 
     @property
     def is_refused(self) -> bool:
-        """True: an argument that may be None cannot be differentiated with respect to."""
+        """True: an argument of such a type cannot be differentiated with respect to."""
         return True
 
     @property
@@ -382,28 +370,30 @@ class Optional(Node):
 
 
 @dataclass(frozen=True)
-class Opaque(Node):
-    """A value whose layout is unknown: of a foreign type, or of a type that refers to itself."""
+class Optional(_Unplaced):
+    """A value or None: differentiable as a result, not as an argument."""
+
+    item: Node
 
     @property
-    def known(self) -> bool:
-        """False, by definition."""
-        return False
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """The value, if it is not None."""
+        return (("?", self.item),)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers of the value."""
+        return self.item.numbers
+
+
+@dataclass(frozen=True)
+class Opaque(_Unplaced):
+    """A value whose layout is unknown: of a foreign type, or of a type that refers to itself."""
 
     @cached_property
     def numbers(self) -> Numbers:
         """Unknown: there may be some."""
         return Numbers(unknown=True)
-
-    @property
-    def is_refused(self) -> bool:
-        """True: an argument of an unknown type cannot be differentiated with respect to."""
-        return True
-
-    @property
-    def is_container(self) -> bool:
-        """True, to be on the safe side."""
-        return True
 
 
 FLOATS = (types.float64, types.float32, types.complex128, types.complex64)

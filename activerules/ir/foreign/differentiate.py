@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from activerules.errors import (
@@ -116,7 +116,7 @@ def differentiate(
     named = own_name(source, function)
 
     def attempt(own: str) -> str:
-        module, symbol = _read(own, named)
+        module, symbol = read(own, named)
         stem = printed(name) if name else symbol if named == function else printed(function)
         request = read_request(
             module, symbol, activities, return_activity, stem, mode=mode, width=width
@@ -124,14 +124,22 @@ def differentiate(
         return escaped.restored(_derivative(source, module, request, mode))
 
     with escaped.in_errors():
-        try:
-            return attempt(source)
-        except _MAY_BE_INLINED as error:
-            inlined = inline_all(source)
-            if inlined != source:
-                with suppress(ActiverulesError):
-                    return attempt(inlined)
-            raise error
+        return inlined_if_needed(source, attempt)
+
+
+def inlined_if_needed(source: str, attempt: Callable[[str], str]) -> str:
+    """What `attempt` makes of a module; if it is refused, of the same with all functions inlined.
+
+    Raises what the first attempt raised.
+    """
+    try:
+        return attempt(source)
+    except _MAY_BE_INLINED as error:
+        inlined = inline_all(source)
+        if inlined != source:
+            with suppress(ActiverulesError):
+                return attempt(inlined)
+        raise error
 
 
 def own_name(source: str, function: str) -> str:
@@ -166,7 +174,7 @@ def _target_of(function: str, module: Module) -> list[str]:
     return of_machine(spelt_out(module.functions[function].suffix, attribute_groups(module)))
 
 
-def _read(source: str, function: str) -> tuple[Module, str]:
+def read(source: str, function: str) -> tuple[Module, str]:
     """The module that the analyses start from, and the name of the function in it.
 
     Calls through tables become calls by name; then LLVM may inline them, which may reveal more.

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activerules.ir.foreign.aliases import unaliased
-from activerules.ir.foreign.by_value import copies_at_entry
-from activerules.ir.foreign.differentiate import own_name, read_request
+from activerules.ir.foreign.differentiate import inlined_if_needed, own_name, read, read_request
 from activerules.ir.foreign.escaped_names import Escaped
-from activerules.ir.foreign.scalable import refuse_scalable
-from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.layout import make_layout
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.rendering import render_plan
-from activerules.ir.text.normalise import canonical, exposed, normalise
+from activerules.ir.text.normalise import canonical
 
 
 def explain(
@@ -40,10 +36,12 @@ def explain(
     given = canonical(llvm_ir)
     escaped = Escaped.of(given)
     source, function = escaped.plain(given), escaped.plain_name(function)
-    function = own_name(source, function)
-    with escaped.in_errors():
-        text = refuse_scalable(copies_at_entry(exposed(unaliased(source)), function), function)
-        module = read_module(normalise(text, function), function)
-        symbol = function if function in module.functions else f'"{function}"'
+    named = own_name(source, function)
+
+    def attempt(own: str) -> str:
+        module, symbol = read(own, named)
         plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
-    return escaped.restored(render_plan(plan, make_layout(plan)))
+        return escaped.restored(render_plan(plan, make_layout(plan)))
+
+    with escaped.in_errors():
+        return inlined_if_needed(source, attempt)

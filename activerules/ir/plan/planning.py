@@ -410,13 +410,12 @@ class _Planner:
         return self.loops[loop].inductions.get(phi) if loop is not None else None
 
     def _recipe_of_call(self, call: Instruction) -> Recipe:
-        effect = effect_of(call.callee_name)
-        pure = (effect is not None and effect.pure) or is_pure_call(call.callee_name or "")
-        if call.callee_name and call.callee_name.startswith("activerules.ignore."):
+        name, effect = call.callee_name or "", effect_of(call.callee_name)
+        if name.startswith("activerules.ignore."):
             return self._from(*call.operands)
-        price = cost(call) if pure else None
         if effect is not None and effect.pure:
-            price = RELOAD_COST
+            return self._from(*call.operands, cost=RELOAD_COST)
+        price = cost(call) if is_pure_call(name) else None
         return MUST_KEEP if price is None else self._from(*call.operands, cost=price)
 
     def _recipe_of_shadow(self, value: Value) -> Recipe:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from activerules.ir.foreign.differentiate import _read, read_request
+from activerules.ir.foreign.differentiate import read, read_request
 from activerules.ir.generate.assemble import assemble, generate
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
@@ -89,7 +89,7 @@ REFUSED = {
 
 
 def plan_of(text: str) -> Plan:
-    module, symbol = _read(canonical(text), "f")
+    module, symbol = read(canonical(text), "f")
     activities = [Duplicated] * (4 if "%q," in text else 3) + [Const] * 2
     return make_plan(read_request(module, symbol, activities, None, symbol))
 

@@ -134,3 +134,22 @@ def test_a_function_that_is_only_optnone_noinline_is_read():
     alone = SQUARE_IN_PLACE.replace(") {", ") #0 {") + "attributes #0 = { noinline optnone }\n"
     text = activerules.ir.explain(alone, "f", [Duplicated])
     assert text == activerules.ir.explain(SQUARE_IN_PLACE, "f", [Duplicated])
+
+
+SINE_AND_COSINE = """
+define double @f(double %x) {
+  %sin.at = alloca double
+  %cos.at = alloca double
+  call void @sincos(double %x, ptr %sin.at, ptr %cos.at)
+  %s = load double, ptr %sin.at
+  %c = load double, ptr %cos.at
+  %r = fmul double %s, %c
+  ret double %r
+}
+declare void @sincos(double, ptr, ptr)
+"""
+
+
+def test_what_differentiate_rewrites_is_explained():
+    text = activerules.ir.explain(SINE_AND_COSINE, "f", [Active])
+    assert "@llvm.sin.f64(double %x)" in text

@@ -11,7 +11,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.returns import analyse_returns
-from activerules.ir.foreign.differentiate import _read, read_request
+from activerules.ir.foreign.differentiate import read, read_request
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.plan.analyses import Analyses, summaries_of
@@ -25,7 +25,7 @@ ACTIVITIES = [Duplicated, Duplicated, Const, Const, Active, Active]
 
 
 def plan_of(text: str, activities: list[type], function: str = "f") -> Plan:
-    module, symbol = _read(canonical(text), function)
+    module, symbol = read(canonical(text), function)
     return make_plan(read_request(module, symbol, activities, None, symbol))
 
 
