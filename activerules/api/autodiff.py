@@ -21,6 +21,7 @@ from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative, forward_form
 from activerules.numba_ext.calls.intrinsics import (
     autodiff_form,
+    compiled_only,
     dispatcher_of_type,
     give_compiled_form,
     use_compiler,
@@ -106,18 +107,13 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
 
 
-def _autodiff_of_fields(spec: PlainSpec, function: Any, *fields: Any) -> Any:
-    """`autodiff` of arguments given as the fields of annotations; for compiled entries only."""
-    raise NotImplementedError("this function only has a compiled form")
+def _mode_form(typing_context, mode, function, *args):
+    """The compiled form of `autodiff`. Its parameters are those of a call, as Numba sees it."""
+    return _entry_form(typing_context, mode, function, *args)
 
 
-def mode_form(typing_context, mode, function, *args):
-    """The compiled form of `autodiff`: its signature and code generator."""
-    return entry_form(typing_context, mode, function, *args)
-
-
-def entry_form(typing_context, mode, function, *args, deferred: bool = False):
-    """Like `mode_form`, for entries, which may defer the version for overlapping arguments
+def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
+    """Like `_mode_form`, for entries, which may defer the version for overlapping arguments
     (`CompiledDerivative.deferred`).
     """
     args = tuple(map(types.unliteral, args))
@@ -145,8 +141,13 @@ def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
     return mode.direction != "forward" or is_batched(args) or bool(mode.options & REWRITTEN)
 
 
-give_compiled_form(autodiff, mode_form)
-give_compiled_form(_autodiff_of_fields, plain_form(entry_form))
+give_compiled_form(autodiff, _mode_form)
+
+
+@compiled_only
+def _autodiff_of_fields(typing_context, spec, function, *fields):
+    """`autodiff` of arguments given as the fields of annotations."""
+    return plain_form(_entry_form, typing_context, spec, function, fields)
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from activerules.annotations.trees import are_flat, flattened, restored
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.intrinsics import give_compiled_form, gradient_form
+from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub
@@ -313,18 +313,10 @@ def _bare(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
 
 
-def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
-    """Differentiate `target` at plain arguments; for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-give_compiled_form(_gradient, gradient_form)
-
-
 class GradientFunction(DerivedFunction[P, R]):
     """What `grad` and `value_and_grad` return: a function that computes gradients."""
 
-    form = staticmethod(_gradient)
+    form = staticmethod(gradient_of)
     kind = "grad"
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ from activerules.api.vjp import vjp_stub
 from activerules.errors import NotAFloatReturn
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
@@ -32,14 +32,109 @@ from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of
 
 
-def gradient_with_aux(spec: Any, function: Any, *args: Any) -> Any:
-    """The gradient and `aux`, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
+@compiled_only
+def gradient_with_aux(typing_context, spec, function, *args):
+    """The gradient and `aux`."""
+    if not isinstance(spec, SpecType):
+        return None
+    request, args = spec.value, tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args))
+        checks.read_gradient_arguments(names, args, request.argnums)
+    if compiles_for_derivative():
+        lines, scope = _nested_gradient(request, dispatcher, len(args))
+    else:
+        lines, scope = _gradient_once(request, dispatcher, args)
+    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
+    return calling(typing_context, callee, (spec, function), args)
 
 
-def jacobian_with_aux(spec: Any, function: Any, *args: Any) -> Any:
-    """The Jacobian or Hessian, and `aux`, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
+def _gradient_once(
+    request: GradientSpec, dispatcher: Any, args: Sequence[Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """Lines that run the function once, and the names they use."""
+    stub = vjp_stub(constant_aux(dispatcher, len(args)), args, request.argnums)
+    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
+    bars = "".join(f"bars[{k}], " for k in request.argnums)
+    gradient = bars.removesuffix(", ") if request.single else f"({bars})"
+    lines = [
+        f"out, pullback = stub({listed})",
+        "bars = pullback((seed_of(out[0]), make_zero(out[1])))",
+        f"return {'out' if request.with_value else gradient}, "
+        f"{gradient if request.with_value else 'out[1]'}",
+    ]
+    return lines, {"stub": stub, "seed_of": seed_of, "make_zero": make_zero}
+
+
+def _nested_gradient(
+    request: GradientSpec, dispatcher: Any, count: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Like `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
+    argnums = request.argnums[0] if request.single else request.argnums
+    gradient = GradientFunction(
+        value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
+    )
+    lines = [
+        _aux_line(count),
+        f"found = gradient({', '.join(f'x{k}' for k in range(count))})",
+        f"return {'(found[0], aux), found[1]' if request.with_value else 'found, aux'}",
+    ]
+    return lines, {"gradient": gradient.dispatcher, **_aux_scope(dispatcher)}
+
+
+def _aux_line(count: int) -> str:
+    """A line that computes aux from copies of the arguments."""
+    return f"aux = aux_of(function({', '.join(f'copy_of(x{k})' for k in range(count))}))"
+
+
+def _aux_scope(dispatcher: Any) -> dict[str, Any]:
+    return {"aux_of": aux_of, "copy_of": copy_of, "function": dispatcher}
+
+
+@compiled_only
+def jacobian_with_aux(typing_context, spec, function, *args):
+    """The Jacobian or Hessian, and `aux`."""
+    if not isinstance(spec, SpecType):
+        return None
+    request, args = spec.value, tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    checks.read_arity(dispatcher, len(args))
+    argnums = request.argnums[0] if request.single else request.argnums
+    options = {"holomorphic": True} if request.holomorphic else {}
+    jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
+    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
+    lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
+    scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
+    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
+    return calling(typing_context, callee, (spec, function), args)
+
+
+def _compile_with_aux(
+    dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
+) -> Any:
+    source = f"def with_aux({', '.join(f'x{k}' for k in range(count))}):\n " + "\n ".join(lines)
+
+    def make() -> Any:
+        plain = dispatcher.py_func
+        return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="with_aux"))
+
+    return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
+
+
+@chosen_by_types
+def seed_of(value):
+    """The cotangent 1 of a float."""
+    if not isinstance(value, types.Float):
+        raise NotAFloatReturn(
+            f"the first entry of the result is {type_name(value)}, not a float",
+            why="a gradient is that of one number",
+            instead=["jacobian(f, has_aux=True)"],
+        )
+    return lambda value: type(value)(1.0)
+
+
+# --- the functions ---
 
 
 class GradientWithAux(DerivedFunction[..., Any]):
@@ -91,110 +186,3 @@ def jacobian_function(
     if has_aux:
         return JacobianWithAux(function, argnums, options={**options, "of": kind})
     return kind(function, argnums, options=options)
-
-
-# --- compiled forms ---
-
-
-def _gradient_form(typing_context, spec, function, *args):
-    if not isinstance(spec, SpecType):
-        return None
-    request, args = spec.value, tuple(map(types.unliteral, args))
-    dispatcher = dispatcher_of_type(function)
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(args))
-        checks.read_gradient_arguments(names, args, request.argnums)
-    if compiles_for_derivative():
-        lines, scope = _nested_gradient(request, dispatcher, len(args))
-    else:
-        lines, scope = _gradient_once(request, dispatcher, args)
-    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
-    return calling(typing_context, callee, (spec, function), args)
-
-
-give_compiled_form(gradient_with_aux, _gradient_form)
-
-
-def _gradient_once(
-    request: GradientSpec, dispatcher: Any, args: Sequence[Any]
-) -> tuple[list[str], dict[str, Any]]:
-    """Lines that run the function once, and the names they use."""
-    stub = vjp_stub(constant_aux(dispatcher, len(args)), args, request.argnums)
-    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
-    bars = "".join(f"bars[{k}], " for k in request.argnums)
-    gradient = bars.removesuffix(", ") if request.single else f"({bars})"
-    lines = [
-        f"out, pullback = stub({listed})",
-        "bars = pullback((seed_of(out[0]), make_zero(out[1])))",
-        f"return {'out' if request.with_value else gradient}, "
-        f"{gradient if request.with_value else 'out[1]'}",
-    ]
-    return lines, {"stub": stub, "seed_of": seed_of, "make_zero": make_zero}
-
-
-def _nested_gradient(
-    request: GradientSpec, dispatcher: Any, count: int
-) -> tuple[list[str], dict[str, Any]]:
-    """Like `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
-    argnums = request.argnums[0] if request.single else request.argnums
-    gradient = GradientFunction(
-        value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
-    )
-    lines = [
-        _aux_line(count),
-        f"found = gradient({', '.join(f'x{k}' for k in range(count))})",
-        f"return {'(found[0], aux), found[1]' if request.with_value else 'found, aux'}",
-    ]
-    return lines, {"gradient": gradient.dispatcher, **_aux_scope(dispatcher)}
-
-
-def _aux_line(count: int) -> str:
-    """A line that computes aux from copies of the arguments."""
-    return f"aux = aux_of(function({', '.join(f'copy_of(x{k})' for k in range(count))}))"
-
-
-def _aux_scope(dispatcher: Any) -> dict[str, Any]:
-    return {"aux_of": aux_of, "copy_of": copy_of, "function": dispatcher}
-
-
-def _jacobian_form(typing_context, spec, function, *args):
-    if not isinstance(spec, SpecType):
-        return None
-    request, args = spec.value, tuple(map(types.unliteral, args))
-    dispatcher = dispatcher_of_type(function)
-    checks.read_arity(dispatcher, len(args))
-    argnums = request.argnums[0] if request.single else request.argnums
-    options = {"holomorphic": True} if request.holomorphic else {}
-    jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
-    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
-    lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
-    scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
-    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
-    return calling(typing_context, callee, (spec, function), args)
-
-
-give_compiled_form(jacobian_with_aux, _jacobian_form)
-
-
-def _compile_with_aux(
-    dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
-) -> Any:
-    source = f"def with_aux({', '.join(f'x{k}' for k in range(count))}):\n " + "\n ".join(lines)
-
-    def make() -> Any:
-        plain = dispatcher.py_func
-        return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="with_aux"))
-
-    return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
-
-
-@chosen_by_types
-def seed_of(value):
-    """The cotangent 1 of a float."""
-    if not isinstance(value, types.Float):
-        raise NotAFloatReturn(
-            f"the first entry of the result is {type_name(value)}, not a float",
-            why="a gradient is that of one number",
-            instead=["jacobian(f, has_aux=True)"],
-        )
-    return lambda value: type(value)(1.0)

@@ -33,7 +33,7 @@ from activerules.errors import ActivityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import gradient_type
@@ -118,19 +118,9 @@ def hessian(
     return jacobian_function(HessianFunction, function, argnums, has_aux, options)
 
 
-def hessian_of(spec: Any, function: Any, *args: Any) -> Any:
-    """The Hessian, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-class HessianFunction(DerivedFunction[..., Any]):
-    """What `hessian` returns: a function that computes Hessians."""
-
-    form = staticmethod(hessian_of)
-    kind = "hessian"
-
-
-def _hessian_form(typing_context, spec, function, *args):
+@compiled_only
+def hessian_of(typing_context, spec, function, *args):
+    """The Hessian of a function at plain arguments."""
     if not isinstance(spec, SpecType):
         return None
     by_lists = by_arrays(typing_context, hessian_of, spec, function, args)
@@ -174,7 +164,11 @@ def _hessian_form(typing_context, spec, function, *args):
     )
 
 
-give_compiled_form(hessian_of, _hessian_form)
+class HessianFunction(DerivedFunction[..., Any]):
+    """What `hessian` returns: a function that computes Hessians."""
+
+    form = staticmethod(hessian_of)
+    kind = "hessian"
 
 
 class _Rows(Columns):

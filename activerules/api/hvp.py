@@ -27,7 +27,7 @@ from activerules.api.list_arguments import is_number_list
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
@@ -89,9 +89,47 @@ def hvp(
 _products = LastMade()
 
 
-def product_of(spec: Any, function: Any, *args: Any) -> Any:
-    """The product, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
+@compiled_only
+def product_of(typing_context, spec, function, *given):
+    """The product of the Hessian and a vector; `given` are the first argument, the vector, and the
+    other arguments.
+    """
+    x, v, *rest = map(types.unliteral, given)
+    args = (x, *rest)
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(args))
+    written = written_arguments(dispatcher, names, args, 0)
+    for k in written:
+        if not is_number_list(args[k]):
+            require_copyable(names[k], args[k])
+    gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).dispatcher
+    parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
+    allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
+    passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
+    call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
+    made = [
+        *lines_apart(args, written),
+        *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
+        *([f"w = {_copy(v, 'v')}"] if 0 in written else []),
+    ]
+    scope = {
+        "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
+    }  # fmt: skip
+
+    def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
+        return compiled_lines(dispatcher, "product", names, lines, scope, "hvp", x, v, *rest)
+
+    before = (spec, function)
+    if compiles_for_derivative() or not allocated:
+        callee = compiled(parameters, [*made, f"return gradient({call}"])
+        return calling(typing_context, callee, before, (x, v, *rest))
+    unpack = f"{', '.join(allocated)}, = allocated"
+    steps = Steps(
+        compiled(parameters, [*made, f"return ({', '.join(allocated)},)"]),
+        compiled(["allocated", *parameters], [unpack, f"return passing(gradient, {call}"]),
+        compiled(["allocated", "first", *parameters], ["return first"]),
+    )
+    return steps_form(typing_context, steps, before, (x, v, *rest))
 
 
 class ProductFunction(DerivedFunction[..., Any]):
@@ -166,48 +204,6 @@ def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
 
 def _is_left_out(found: Any) -> bool:
     return found is None or isinstance(found, types.Omitted) or found == types.none
-
-
-def _product_form(typing_context, spec, function, *given):
-    x, v, *rest = map(types.unliteral, given)
-    args = (x, *rest)
-    dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args))
-    written = written_arguments(dispatcher, names, args, 0)
-    for k in written:
-        if not is_number_list(args[k]):
-            require_copyable(names[k], args[k])
-    gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).dispatcher
-    parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
-    allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
-    passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
-    call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
-    made = [
-        *lines_apart(args, written),
-        *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
-        *([f"w = {_copy(v, 'v')}"] if 0 in written else []),
-    ]
-    scope = {
-        "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
-    }  # fmt: skip
-
-    def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
-        return compiled_lines(dispatcher, "product", names, lines, scope, "hvp", x, v, *rest)
-
-    before = (spec, function)
-    if compiles_for_derivative() or not allocated:
-        callee = compiled(parameters, [*made, f"return gradient({call}"])
-        return calling(typing_context, callee, before, (x, v, *rest))
-    unpack = f"{', '.join(allocated)}, = allocated"
-    steps = Steps(
-        compiled(parameters, [*made, f"return ({', '.join(allocated)},)"]),
-        compiled(["allocated", *parameters], [unpack, f"return passing(gradient, {call}"]),
-        compiled(["allocated", "first", *parameters], ["return first"]),
-    )
-    return steps_form(typing_context, steps, before, (x, v, *rest))
-
-
-give_compiled_form(product_of, _product_form)
 
 
 def _copy(found: Any, text: str) -> str:

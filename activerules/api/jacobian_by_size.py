@@ -22,12 +22,12 @@ from activerules.api.derived import ArgNums, DerivedFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import carrying, is_complex
-from activerules.api.jacobian_forward import WIDTH, jacobian_form, jacobian_forward
+from activerules.api.jacobian_forward import WIDTH, jacobian_forward
 from activerules.api.jacobian_reverse import (
     ForwardIsShorter,
     ReverseJacobian,
     Sweeps,
-    reverse_form,
+    jacobian_reverse,
     size_of,
     sweeps_of,
 )
@@ -37,7 +37,7 @@ from activerules.errors import NotYetSupported, UnknownOption
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import steps_form
 from activerules.numba_ext.target.effects import is_repeatable
@@ -121,28 +121,25 @@ def jacobian(
 # --- compiled forms ---
 
 
-def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
-    """The Jacobian by the mode with fewer sweeps, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def _form_by_size(typing_context, spec, function, *args):
+@compiled_only
+def jacobian_by_size(typing_context, spec, function, *args):
+    """The Jacobian at plain arguments, by the mode with fewer sweeps."""
     request = spec.value
     if compiles_for_derivative():
-        return jacobian_form(typing_context, spec, function, *args)
+        return jacobian_forward.__wrapped__(typing_context, spec, function, *args)
     by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
     if by_lists is not None:
         return by_lists
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
     if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
-        return reverse_form(typing_context, spec, function, *args)
+        return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
     inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
     if not any(leaf.is_array for leaf in inputs):
-        return jacobian_form(typing_context, spec, function, *args)
+        return jacobian_forward.__wrapped__(typing_context, spec, function, *args)
     sweeps = sweeps_of(dispatcher, function, found, request)
     if not any(leaf.is_array for leaf in sweeps.outputs):
-        return reverse_form(typing_context, spec, function, *args)
+        return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
     names = ", ".join(f"x{k}" for k in range(len(args)))
     blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
     forward = [f" forward = jacobian_forward(spec, function, {names})", f" return {blocks}"]
@@ -155,9 +152,6 @@ def _form_by_size(typing_context, spec, function, *args):
         f"return {sweeps.result_text()}",
     ])  # fmt: skip
     return steps_form(typing_context, steps, (spec, function), args)
-
-
-give_compiled_form(jacobian_by_size, _form_by_size)
 
 
 def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:

@@ -28,7 +28,7 @@ from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.list_arguments import by_arrays
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.numba_ext.target.derivative import ActivityName, CompiledDerivative
 from activerules.values.argument import ArgumentSpec
@@ -38,13 +38,9 @@ from activerules.values.leaf_texts import TupleTexts
 WIDTH = 4
 
 
-def jacobian_forward(spec: Any, function: Any, *args: Any) -> Any:
-    """The Jacobian by forward mode, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def jacobian_form(typing_context, spec, function, *args):
-    """The compiled form of `jacobian_forward`: its signature and code generator."""
+@compiled_only
+def jacobian_forward(typing_context, spec, function, *args):
+    """The Jacobian at plain arguments, by forward mode."""
     if not isinstance(spec, SpecType):
         return None
     by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)
@@ -76,9 +72,6 @@ def jacobian_form(typing_context, spec, function, *args):
     return columns_form(
         typing_context, before, args, list(columns.values()), blocks, texts, scope, dispatcher
     )
-
-
-give_compiled_form(jacobian_forward, jacobian_form)
 
 
 def forward_run(

@@ -31,7 +31,7 @@ from activerules.api.jacobian_blocks import (
     require_rows,
     rows_of,
 )
-from activerules.api.jacobian_forward import WIDTH, jacobian_form, jacobian_forward
+from activerules.api.jacobian_forward import WIDTH, jacobian_forward
 from activerules.api.list_arguments import by_arrays
 from activerules.api.split import play, record
 from activerules.api.vjp import spec_of, vjp_stub
@@ -40,7 +40,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
@@ -106,16 +106,12 @@ class ForwardIsShorter(Exception):
     """
 
 
-def jacobian_reverse(spec: Any, function: Any, *args: Any) -> Any:
-    """The Jacobian by reverse mode, for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def reverse_form(typing_context, spec, function, *args):
-    """The compiled form of `jacobian_reverse`: its signature and code generator."""
+@compiled_only
+def jacobian_reverse(typing_context, spec, function, *args):
+    """The Jacobian at plain arguments, by reverse mode."""
     request = spec.value
     if compiles_for_derivative():
-        return jacobian_form(typing_context, spec, function, *args)
+        return jacobian_forward.__wrapped__(typing_context, spec, function, *args)
     by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
     if by_lists is not None:
         return by_lists
@@ -124,9 +120,6 @@ def reverse_form(typing_context, spec, function, *args):
     sweeps = sweeps_of(dispatcher, function, found, request)
     steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])
     return steps_form(typing_context, steps, (spec, function), args)
-
-
-give_compiled_form(jacobian_reverse, reverse_form)
 
 
 def size_of(leaves: Sequence[LeafText]) -> str:

@@ -6,7 +6,6 @@ Both halves are compiled functions of annotated arguments, callable from Python 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from activerules.api.autodiff import make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.arity import first_names, free_name
@@ -213,47 +212,46 @@ def _typeof_thunk(value: SplitHalf, _context: Any) -> Any:
     return StubType(value.dispatcher)
 
 
-def record(spec: SplitSpec, target: Any, *args: Any) -> Any:
-    """Run the augmented primal; for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
+@compiled_only
+def record(typing_context, spec, function, *args):
+    """Run the augmented primal."""
+    if compiles_for_derivative():
+        return _nested(typing_context, "augmented", spec, function, args)
+    return recording(typing_context, spec, function, *args)
 
 
-def play(spec: SplitSpec, target: Any, *args: Any) -> Any:
-    """Run the reverse over a tape; for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
+@compiled_only
+def play(typing_context, spec, function, *args):
+    """Run the reverse over a tape."""
+    if compiles_for_derivative():
+        return _nested(typing_context, "reverse", spec, function, args)
+    return playing(typing_context, spec, function, *args)
 
 
-def _plain_record(spec: PlainSpec, target: Any, *fields: Any) -> Any:
-    """`record` of arguments given as the fields of annotations; for compiled entries only."""
-    raise NotImplementedError("this function only has a compiled form")
+def _nested(
+    typing_context: Any,
+    half: Literal["augmented", "reverse"],
+    spec: Any,
+    function: Any,
+    args: tuple[Any, ...],
+) -> Any:
+    """A half that is differentiated again."""
+    call = NestedHalf(half, spec.value, function, args)
+    return nested_form(typing_context, call, (spec, function), args)
 
 
-def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
-    """`play` of arguments given as the fields of annotations; for compiled entries only."""
-    raise NotImplementedError("this function only has a compiled form")
+@compiled_only
+def _plain_record(typing_context, spec, function, *fields):
+    """`record` of arguments given as the fields of annotations."""
+    return plain_form(recording, typing_context, spec, function, fields)
 
 
-give_compiled_form(_plain_record, plain_form(recording))
-give_compiled_form(_plain_play, plain_form(playing))
+@compiled_only
+def _plain_play(typing_context, spec, function, *fields):
+    """`play` of arguments given as the fields of annotations."""
+    return plain_form(playing, typing_context, spec, function, fields)
+
+
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
-
-
-def _by_target(
-    ordinary: Callable[..., Any], half: Literal["augmented", "reverse"]
-) -> Callable[..., Any]:
-    """The compiled form of a half: `ordinary`, or another one if it is differentiated again."""
-
-    @functools.wraps(ordinary)
-    def form(typing_context: Any, spec: Any, function: Any, *args: Any) -> Any:
-        if not compiles_for_derivative():
-            return ordinary(typing_context, spec, function, *args)
-        call = NestedHalf(half, spec.value, function, args)
-        return nested_form(typing_context, call, (spec, function), args)
-
-    return form
-
-
-give_compiled_form(record, _by_target(recording, "augmented"))
-give_compiled_form(play, _by_target(playing, "reverse"))
 
 __all__ = ["SplitHalf", "autodiff_thunk", "thunks"]

@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import ActivityError
 from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of
@@ -50,27 +49,23 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
 _NAME = "around"
 
 
-def value_of(out: Any) -> Any:
+@chosen_by_types
+def value_of(out):
     """The value in a result `(value, aux)`."""
-    raise NotImplementedError("this function only has a compiled form")
+    _require_pair(out)
+    return lambda out: out[0]
 
 
-def aux_of(out: Any) -> Any:
+@chosen_by_types
+def aux_of(out):
     """The auxiliary output in a result `(value, aux)`."""
-    raise NotImplementedError("this function only has a compiled form")
+    _require_pair(out)
+    return lambda out: out[1]
 
 
-def _entry_of_pair(k: int) -> Callable[[Any], Any]:
-    def entry(out):
-        if not isinstance(out, types.BaseTuple) or len(out) != 2:
-            raise ActivityError(
-                f"with has_aux=True a function returns (value, aux), not {type_name(out)}",
-                instead=["return value, aux", "no has_aux"],
-            )
-        return lambda out: out[k]
-
-    return entry
-
-
-overload(value_of)(_entry_of_pair(0))
-overload(aux_of)(_entry_of_pair(1))
+def _require_pair(out: Any) -> None:
+    if not isinstance(out, types.BaseTuple) or len(out) != 2:
+        raise ActivityError(
+            f"with has_aux=True a function returns (value, aux), not {type_name(out)}",
+            instead=["return value, aux", "no has_aux"],
+        )

@@ -27,7 +27,7 @@ from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
@@ -39,9 +39,9 @@ from activerules.numba_ext.split.pullback import (
     PullbackType,
     bind,
     data_of,
-    make_form,
-    pullback_form,
+    make_with_pullback,
     require_kept,
+    run_pullback,
 )
 from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
@@ -281,17 +281,3 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
         return compiled_stub(made, target, options, spec, **NO_C_WRAPPER)
 
     return half("record"), half("play"), ordinary
-
-
-def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -> Any:
-    """Run the augmented primal, and make the pullback; for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def run_pullback(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
-    """Run the reverse; for compiled stubs only."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-give_compiled_form(make_with_pullback, make_form)
-give_compiled_form(run_pullback, pullback_form)

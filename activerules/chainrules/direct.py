@@ -9,17 +9,15 @@ from typing import Any
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent
 from activerules.chainrules import pairs, table
-from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
+from activerules.chainrules.capabilities import NOTHING, RuleConfig
 from activerules.chainrules.registry import (
     FRULES,
     RRULES,
-    F,
     register_frule,
     register_rrule,
     type_of,
 )
 from activerules.errors import ArityError
-from activerules.rules.define import Names
 from activerules.rules.registry import RULES
 from activerules.rules.rule import display_name, is_generic
 
@@ -55,25 +53,7 @@ class ReverseRules:
         found = pairs.rrule(function, x)
         return table.rrule(function, x) if found is None else found
 
-    def register(
-        self,
-        function: Any,
-        *,
-        replace: bool = False,
-        compiled: bool = True,
-        requires: Requirement | None = None,
-        sends: Names | None = None,
-        receives: Names | None = None,
-    ) -> Callable[[F], F]:
-        """Define a rule; see `register_rrule`."""
-        return register_rrule(
-            function,
-            replace=replace,
-            compiled=compiled,
-            requires=requires,
-            sends=sends,
-            receives=receives,
-        )
+    register = staticmethod(register_rrule)
 
 
 class ForwardRules:
@@ -106,19 +86,7 @@ class ForwardRules:
             return function(*x, **keywords), NoTangent()
         return None if keywords else table.frule(deltas, function, x)
 
-    def register(
-        self,
-        function: Any,
-        *,
-        replace: bool = False,
-        compiled: bool = True,
-        sends: Names | None = None,
-        receives: Names | None = None,
-    ) -> Callable[[F], F]:
-        """Define a rule; see `register_frule`."""
-        return register_frule(
-            function, replace=replace, compiled=compiled, sends=sends, receives=receives
-        )
+    register = staticmethod(register_frule)
 
 
 def with_defaults(

@@ -6,6 +6,7 @@ the program computes with it.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,54 +21,42 @@ def _sum_of_squares(x):
     return total
 
 
-@njit
-def _dot_returned(a, b):
-    return np.dot(a, b).real
+def _squares_of(function: Any) -> Any:
+    """The program that squares what a function of one matrix returns."""
+
+    @njit
+    def program(a):
+        return _sum_of_squares(function(a))
+
+    return program
 
 
-@njit
-def _dot_used(a, b):
-    return abs(np.dot(a, b)) ** 2
+def _products_by(product: Any) -> tuple[tuple[Any, str], ...]:
+    """The programs for a product, `@` or `np.dot`."""
 
+    @njit
+    def returned(a, b):
+        return product(a, b).real
 
-@njit
-def _dot(a, b):
-    return _sum_of_squares(np.dot(a, b))
+    @njit
+    def used(a, b):
+        return abs(product(a, b)) ** 2
 
+    @njit
+    def plain(a, b):
+        return _sum_of_squares(product(a, b))
 
-@njit
-def _dot_transposed(a, b):
-    return _sum_of_squares(np.dot(a.T, b))
+    @njit
+    def transposed(a, b):
+        return _sum_of_squares(product(a.T, b))
 
+    @njit
+    def by_transposed(a, b):
+        return _sum_of_squares(product(a, b.T))
 
-@njit
-def _dot_by_transposed(a, b):
-    return _sum_of_squares(np.dot(a, b.T))
-
-
-@njit
-def _matmul_returned(a, b):
-    return (a @ b).real
-
-
-@njit
-def _matmul_used(a, b):
-    return abs(a @ b) ** 2
-
-
-@njit
-def _matmul(a, b):
-    return _sum_of_squares(a @ b)
-
-
-@njit
-def _matmul_transposed(a, b):
-    return _sum_of_squares(a.T @ b)
-
-
-@njit
-def _matmul_by_transposed(a, b):
-    return _sum_of_squares(a @ b.T)
+    numbers = (returned, "vv"), (used, "vv")
+    arrays = (plain, "mv"), (plain, "vm"), (plain, "mm")
+    return (*numbers, *arrays, (transposed, "mv"), (transposed, "mm"), (by_transposed, "mm"))
 
 
 @njit
@@ -93,11 +82,6 @@ def _solve_in_place(a, b):
 
 
 @njit
-def _inv(a):
-    return _sum_of_squares(np.linalg.inv(a))
-
-
-@njit
 def _det_returned(a):
     return np.linalg.det(a).real
 
@@ -113,30 +97,15 @@ def _slogdet(a):
 
 
 @njit
-def _cholesky(a):
-    return _sum_of_squares(np.linalg.cholesky(a))
-
-
-@njit
 def _eigh(a):
     values, vectors = np.linalg.eigh(a)
     return _sum_of_squares(values) + _sum_of_squares(vectors)
 
 
 @njit
-def _eigvalsh(a):
-    return _sum_of_squares(np.linalg.eigvalsh(a))
-
-
-@njit
 def _eig(a):
     values, vectors = np.linalg.eig(a)
     return _sum_of_squares(values) + _sum_of_squares(vectors)
-
-
-@njit
-def _eigvals(a):
-    return _sum_of_squares(np.linalg.eigvals(a))
 
 
 @njit
@@ -163,11 +132,6 @@ def _lstsq(a, b):
 
 
 @njit
-def _pinv(a):
-    return _sum_of_squares(np.linalg.pinv(a))
-
-
-@njit
 def _cond(a):
     return np.linalg.cond(a)
 
@@ -184,40 +148,22 @@ def _norm_used(x):
 
 # name: programs, each with its arguments, "m" for a matrix and "v" for a vector
 PROGRAMS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "@": (
-        (_matmul_returned, "vv"),
-        (_matmul_used, "vv"),
-        (_matmul, "mv"),
-        (_matmul, "vm"),
-        (_matmul, "mm"),
-        (_matmul_transposed, "mv"),
-        (_matmul_transposed, "mm"),
-        (_matmul_by_transposed, "mm"),
-    ),
-    "np.dot": (
-        (_dot_returned, "vv"),
-        (_dot_used, "vv"),
-        (_dot, "mv"),
-        (_dot, "vm"),
-        (_dot, "mm"),
-        (_dot_transposed, "mv"),
-        (_dot_transposed, "mm"),
-        (_dot_by_transposed, "mm"),
-    ),
+    "@": _products_by(operator.matmul),
+    "np.dot": _products_by(np.dot),
     "np.vdot": ((_vdot_returned, "vv"), (_vdot_used, "vv")),
     "np.linalg.solve": ((_solve, "mv"), (_solve, "mm"), (_solve_in_place, "mv")),
-    "np.linalg.inv": ((_inv, "m"),),
+    "np.linalg.inv": ((_squares_of(np.linalg.inv), "m"),),
     "np.linalg.det": ((_det_returned, "m"), (_det_used, "m")),
     "np.linalg.slogdet": ((_slogdet, "m"),),
-    "np.linalg.cholesky": ((_cholesky, "m"),),
+    "np.linalg.cholesky": ((_squares_of(np.linalg.cholesky), "m"),),
     "np.linalg.eigh": ((_eigh, "m"),),
-    "np.linalg.eigvalsh": ((_eigvalsh, "m"),),
+    "np.linalg.eigvalsh": ((_squares_of(np.linalg.eigvalsh), "m"),),
     "np.linalg.eig": ((_eig, "m"),),
-    "np.linalg.eigvals": ((_eigvals, "m"),),
+    "np.linalg.eigvals": ((_squares_of(np.linalg.eigvals), "m"),),
     "np.linalg.svd": ((_svd, "m"), (_svd_reduced, "m")),
     "np.linalg.qr": ((_qr, "m"),),
     "np.linalg.lstsq": ((_lstsq, "mv"), (_lstsq, "mm")),
-    "np.linalg.pinv": ((_pinv, "m"),),
+    "np.linalg.pinv": ((_squares_of(np.linalg.pinv), "m"),),
     "np.linalg.cond": ((_cond, "m"),),
     "np.linalg.norm": (
         (_norm_returned, "v"),

@@ -8,9 +8,9 @@ from typing import Any
 from numba import njit
 
 from activerules.annotations.activity import Annotation
-from activerules.annotations.signature import Mode, Reverse
+from activerules.annotations.signature import Reverse
 from activerules.api.autodiff import run_compiled
-from activerules.numba_ext.calls.intrinsics import give_compiled_form, tape_bytes_form
+from activerules.numba_ext.calls.intrinsics import counted_tape_bytes
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 
@@ -45,22 +45,14 @@ def tape_bytes(
     return run_compiled(entry, *annotated)
 
 
-def _counted(mode: Mode, function: Any, *args: Any) -> int:
-    """Stands for its compiled form in the code of the entries; never called from Python."""
-    raise NotImplementedError
-
-
-give_compiled_form(_counted, tape_bytes_form)
-
-
 def _counting_call(dispatcher: Any, result: type[Annotation] | None) -> Any:
     if result is None:
 
         def entry(*args):
-            return _counted(Reverse, dispatcher, *args)
+            return counted_tape_bytes(Reverse, dispatcher, *args)
     else:
 
         def entry(*args):
-            return _counted(Reverse, dispatcher, result, *args)
+            return counted_tape_bytes(Reverse, dispatcher, result, *args)
 
     return njit(entry)

@@ -83,69 +83,62 @@ class Rule:
         return f"{self.name}({arguments}) -> {patterns.show(self.result)}"
 
 
-@dataclass(frozen=True)
-class RulePair:
+@dataclass(frozen=True, kw_only=True)
+class ChosenRule:
     """A rule chosen for a call.
 
-    augmented, reverse   the Python functions
-    arguments, result    the annotation classes the two functions are called with
+    arguments, result    the annotation classes its functions are called with
     lowering             per argument, how its activity at the call becomes that of `arguments`:
                          "drop result": Const is passed as Active, the derivative is dropped;
-                         "scratch shadow": Const is passed as Duplicated with a temporary shadow
+                         "scratch shadow": Const is passed as Duplicated with a temporary shadow, in
+                         forward mode with a tangent of zeros
+    location             "file:line" of the rule, for a pair that of the reverse
+    lost                 the location of the library's rule that would serve, or ""
+    beside               the location of a user's rule that is for the other mode only, if this one
+                         is the library's, or ""
+    missed               the user's rule that comes nearest to the call, if this one is the
+                         library's, and why it does not serve it, or ""
+    """
+
+    name: str
+    arguments: tuple[Kind, ...]
+    result: Kind
+    lowering: tuple[Lowering, ...]
+    location: str
+    lost: str = ""
+    beside: str = ""
+    missed: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulePair(ChosenRule):
+    """A pair chosen for a call.
+
+    augmented, reverse   the Python functions
     result_lowering      "zero cotangent" if the result is Const at the call, but not in the rule
     tape_type            the annotation of the tape in the reverse, or None
-    location             "file:line" of the reverse
     saves                positions of the arguments that the reverse finds unchanged
     keeps_shadow         whether the augmented primal must run for every shadow of its arguments
-    lost                 the location of the library's rule that would serve, or ""
-    beside               the location of a user's rule that is for the other mode only, if this one
-                         is the library's, or ""
-    missed               the user's rule that comes nearest to the call, if this one is the
-                         library's, and why it does not serve it, or ""
     """
 
-    name: str
     augmented: Callable[..., Any]
     reverse: Callable[..., Any]
-    arguments: tuple[Kind, ...]
-    result: Kind
-    lowering: tuple[Lowering, ...]
     result_lowering: Literal["as is", "zero cotangent"]
     tape_type: Any
-    location: str
     saves: frozenset[int] = frozenset()
     keeps_shadow: bool = True
-    lost: str = ""
-    beside: str = ""
-    missed: str = ""
 
 
-@dataclass(frozen=True)
-class ForwardRule:
+@dataclass(frozen=True, kw_only=True)
+class ForwardRule(ChosenRule):
     """A forward rule chosen for a call.
 
-    arguments, result    the annotation classes the function is called with
-    lowering             per argument: "as is", or "scratch shadow" if it is Const at the call and
-                         the rule gets a tangent of zeros
     looped               whether the rule is for one tangent and the call has more: it runs once per
                          lane
-    lost                 the location of the library's rule that would serve, or ""
-    beside               the location of a user's rule that is for the other mode only, if this one
-                         is the library's, or ""
-    missed               the user's rule that comes nearest to the call, if this one is the
-                         library's, and why it does not serve it, or ""
     """
 
-    name: str
     function: Callable[..., Any]
-    arguments: tuple[Kind, ...]
-    result: Kind
-    lowering: tuple[Lowering, ...]
     looped: bool
-    location: str
-    lost: str = ""
-    beside: str = ""
-    missed: str = ""
 
 
 def is_of_library(module: str | None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import BatchDuplicated, Duplicated
 from activerules.annotations.signature import Forward
@@ -24,7 +24,8 @@ from activerules.api.jacobian_forward import forward_run, names_of, pushed, writ
 from activerules.api.jvp import along
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import gradient_type
 from activerules.values.leaf_texts import LeafText, TupleTexts
@@ -33,14 +34,109 @@ from activerules.values.overwriting import overwrite
 SEEDS = "x0"
 
 
-def jacobian_products(spec: Any, function: Any, *args: Any) -> Any:
-    """`J @ seeds.T`, for compiled stubs only; the first of `args` is `seeds`."""
-    raise NotImplementedError("this function only has a compiled form")
+class _Products(Columns):
+    """Lines that compute the products: a column for each row of the seeds."""
+
+    def _takes_one_run(self, width: int) -> bool:
+        return False
+
+    def counts(self) -> list[str]:
+        """A line for the number of columns."""
+        return [f"n_{self._root} = {SEEDS}.shape[0]", "k = 0"]
+
+    @property
+    def product(self) -> str:
+        """The text of the products, for use after the lines."""
+        return self._matrix(self._rows[0], self._leaves[0])
+
+    def _set(self, x: LeafText, lane: int) -> str:
+        return f"set_row(e_{x.name}_{lane}, {SEEDS}, {self._number(x, lane)})"
+
+    def _new(self, x: LeafText, column: str) -> str:
+        return f"new_products({column}, {SEEDS})"
+
+    def _number(self, x: LeafText, lane: int) -> str:
+        return f"k + {lane}"
 
 
-def hessian_products(spec: Any, function: Any, *args: Any) -> Any:
-    """`H @ seeds.T`, likewise."""
-    raise NotImplementedError("this function only has a compiled form")
+# --- compiled forms ---
+
+
+@compiled_only
+def jacobian_products(typing_context, spec, function, *args):
+    """`J @ seeds.T`; the first of `args` is `seeds`."""
+    i, dispatcher, names, found = _read(spec, function, args)
+    width, gradient = forward_run(dispatcher, names, found[1:], i)
+    result = rows_of(gradient.result_type)
+    rows = carrying("out", result)
+    if len(rows) != 1 or rows[0].path or not isinstance(rows[0].number, types.Float):
+        raise ActivityError(
+            f"a sparse Jacobian of {dispatcher.py_func.__name__}, which returns "
+            f"{type_name(result)}",
+            why="its rows are those of an array of floats",
+            instead=["a function that returns one array", "jacobian without sparsity"],
+        )
+    push, written = pushed(names, found[1:], i, gradient, first=1)
+    texts = TupleTexts()
+    products = _Products(f"x{i + 1}", found, width, push, rows, (False, *written), texts)
+    scope = {
+        "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
+        "BatchDuplicated": BatchDuplicated,
+    }  # fmt: skip
+    return _form(typing_context, spec, function, products, texts, scope, found)
+
+
+@compiled_only
+def hessian_products(typing_context, spec, function, *args):
+    """`H @ seeds.T`; the first of `args` is `seeds`."""
+    i, dispatcher, names, found = _read(spec, function, args)
+    written = written_arrays(dispatcher, names, found[1:], i, 1)
+    given = names_of(written, first=1)
+    [row] = carrying("out", gradient_type(found[i + 1]))
+    texts = TupleTexts()
+
+    def push(tangents: list[str]) -> str:
+        return f"(passing(gradient, {', '.join(given)}, {tangents[0]}),)"
+
+    products = _Products(f"x{i + 1}", found, 1, push, [row], (False, *written), texts)
+    gradient = GradientFunction(along(dispatcher, i, len(given)), i, options={}).dispatcher
+    scope = {"gradient": gradient}
+    return _form(typing_context, spec, function, products, texts, scope, found)
+
+
+def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
+    """The argument, the function, the names of its parameters, and the types of `args`."""
+    found = tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(found) - 1)
+    [i] = spec.value.argnums
+    given = found[i + 1]
+    if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):
+        raise ActivityError(
+            f"`{names[i]}` is {type_name(given)}: no sparse derivative with respect to it",
+            why="its columns are the items of an array of floats",
+            instead=["a function of an array", "jacobian or hessian without sparsity"],
+        )
+    return i, dispatcher, names, found
+
+
+def _form(
+    typing_context: Any,
+    spec: Any,
+    function: Any,
+    products: _Products,
+    texts: TupleTexts,
+    scope: dict[str, Any],
+    found: tuple[Any, ...],
+) -> Any:
+    scope = {**scope, "set_row": set_row, "new_products": new_products}
+    return columns_form(
+        typing_context, (spec, function), found, [products], products.product, texts,
+        scope, dispatcher_of_type(function),
+    )  # fmt: skip
+
+
+# --- the functions ---
 
 
 class JacobianProducts(DerivedFunction[..., Any]):
@@ -88,108 +184,6 @@ class HessianProducts(JacobianProducts):
     kind = "hessian"
 
 
-class _Products(Columns):
-    """Lines that compute the products: a column for each row of the seeds."""
-
-    def _takes_one_run(self, width: int) -> bool:
-        return False
-
-    def counts(self) -> list[str]:
-        """A line for the number of columns."""
-        return [f"n_{self._root} = {SEEDS}.shape[0]", "k = 0"]
-
-    @property
-    def product(self) -> str:
-        """The text of the products, for use after the lines."""
-        return self._matrix(self._rows[0], self._leaves[0])
-
-    def _set(self, x: LeafText, lane: int) -> str:
-        return f"set_row(e_{x.name}_{lane}, {SEEDS}, {self._number(x, lane)})"
-
-    def _new(self, x: LeafText, column: str) -> str:
-        return f"new_products({column}, {SEEDS})"
-
-    def _number(self, x: LeafText, lane: int) -> str:
-        return f"k + {lane}"
-
-
-# --- compiled forms ---
-
-
-def _jacobian_form(typing_context, spec, function, *args):
-    i, dispatcher, names, found = _read(spec, function, args)
-    width, gradient = forward_run(dispatcher, names, found[1:], i)
-    result = rows_of(gradient.result_type)
-    rows = carrying("out", result)
-    if len(rows) != 1 or rows[0].path or not isinstance(rows[0].number, types.Float):
-        raise ActivityError(
-            f"a sparse Jacobian of {dispatcher.py_func.__name__}, which returns "
-            f"{type_name(result)}",
-            why="its rows are those of an array of floats",
-            instead=["a function that returns one array", "jacobian without sparsity"],
-        )
-    push, written = pushed(names, found[1:], i, gradient, first=1)
-    texts = TupleTexts()
-    products = _Products(f"x{i + 1}", found, width, push, rows, (False, *written), texts)
-    scope = {
-        "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
-        "BatchDuplicated": BatchDuplicated,
-    }  # fmt: skip
-    return _form(typing_context, spec, function, products, texts, scope, found)
-
-
-def _hessian_form(typing_context, spec, function, *args):
-    i, dispatcher, names, found = _read(spec, function, args)
-    written = written_arrays(dispatcher, names, found[1:], i, 1)
-    given = names_of(written, first=1)
-    [row] = carrying("out", gradient_type(found[i + 1]))
-    texts = TupleTexts()
-
-    def push(tangents: list[str]) -> str:
-        return f"(passing(gradient, {', '.join(given)}, {tangents[0]}),)"
-
-    products = _Products(f"x{i + 1}", found, 1, push, [row], (False, *written), texts)
-    gradient = GradientFunction(along(dispatcher, i, len(given)), i, options={}).dispatcher
-    scope = {"gradient": gradient}
-    return _form(typing_context, spec, function, products, texts, scope, found)
-
-
-give_compiled_form(jacobian_products, _jacobian_form)
-give_compiled_form(hessian_products, _hessian_form)
-
-
-def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
-    """The argument, the function, the names of its parameters, and the types of `args`."""
-    found = tuple(map(types.unliteral, args))
-    dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(found) - 1)
-    [i] = spec.value.argnums
-    given = found[i + 1]
-    if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):
-        raise ActivityError(
-            f"`{names[i]}` is {type_name(given)}: no sparse derivative with respect to it",
-            why="its columns are the items of an array of floats",
-            instead=["a function of an array", "jacobian or hessian without sparsity"],
-        )
-    return i, dispatcher, names, found
-
-
-def _form(
-    typing_context: Any,
-    spec: Any,
-    function: Any,
-    products: _Products,
-    texts: TupleTexts,
-    scope: dict[str, Any],
-    found: tuple[Any, ...],
-) -> Any:
-    scope = {**scope, "set_row": set_row, "new_products": new_products}
-    return columns_form(
-        typing_context, (spec, function), found, [products], products.product, texts,
-        scope, dispatcher_of_type(function),
-    )  # fmt: skip
-
-
 # --- called by the generated code ---
 
 
@@ -202,13 +196,9 @@ def set_row(direction, seeds, k):
         direction[...] = 0.0
 
 
-def new_products(column: Any, seeds: Any) -> Any:
+@chosen_by_types
+def new_products(column, seeds):  # noqa: ARG001
     """Memory for products: as many rows as `column`, one column per row of `seeds`."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-@overload(new_products)
-def _new_products(column, seeds):  # noqa: ARG001
     if isinstance(column, types.Array):
         return lambda column, seeds: np.empty((column.size, seeds.shape[0]), column.dtype)
     return lambda column, seeds: np.empty((1, seeds.shape[0]), type(column))

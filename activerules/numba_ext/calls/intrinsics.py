@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from llvmlite import ir
@@ -81,6 +82,19 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     infer_global(function, types.Function(Template))
 
 
+def compiled_only(definition: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for compiled code alone, a decorator; `definition` is as in `give_compiled_form`,
+    and remains available as `function.__wrapped__`.
+    """
+
+    @wraps(definition)
+    def function(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{definition.__name__} is for compiled code")
+
+    give_compiled_form(function, definition)
+    return function
+
+
 def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
     """`autodiff(mode, function, [return activity,] *annotated)`."""
     if not isinstance(mode, ModeType):
@@ -104,8 +118,9 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
     return signature(result_type, mode, function, types.Tuple(args)), codegen
 
 
-def tape_bytes_form(typing_context, mode, function, *args):
-    """Like `autodiff_form`, but returns only the size of the tape in bytes."""
+@compiled_only
+def counted_tape_bytes(typing_context, mode, function, *args):
+    """`autodiff` of annotated arguments that returns only the size of the tape in bytes."""
     args = tuple(map(types.unliteral, args))
     call, skipped = _read_call(function, args)
 
@@ -119,8 +134,9 @@ def tape_bytes_form(typing_context, mode, function, *args):
     return signature(types.int64, mode, function, types.Tuple(args)), codegen
 
 
-def gradient_form(typing_context, spec, function, *args):
-    """The stub of `grad` and `value_and_grad`: takes plain arguments, and makes their shadows."""
+@compiled_only
+def gradient_of(typing_context, spec, function, *args):
+    """What `grad` and `value_and_grad` return, of plain arguments; it makes their shadows."""
     request = spec.value if isinstance(spec, SpecType) else None
     if request is None:
         return None

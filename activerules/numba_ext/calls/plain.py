@@ -26,7 +26,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import AnnotationType, StaticType, register_static
 
 
@@ -59,33 +59,32 @@ def spread(arguments: Sequence[Any]) -> tuple[Kinds, list[Any]]:
     return tuple(kinds), fields
 
 
-def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
+def plain_form(
+    form: Callable[..., Any],
+    typing_context: TypingContext,
+    spec: Any,
+    function: Any,
+    fields: tuple[Any, ...],
+) -> Any:
     """`form(asked, function, [return activity,] *annotated)`, called as `(spec, function,
     *fields)`.
     """
+    plain = spec.value
+    annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
+    markers = () if plain.result is None else (plain.result,)
+    outer = [typing_context.resolve_value_type(x) for x in (plain.asked, *markers)]
+    deferred = {"deferred": True} if plain.deferred else {}
+    typed, codegen = form(typing_context, outer[0], function, *outer[1:], *annotated, **deferred)
 
-    def definition(typing_context, spec, function, *fields):
-        plain = spec.value
-        annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
-        markers = () if plain.result is None else (plain.result,)
-        outer = [typing_context.resolve_value_type(x) for x in (plain.asked, *markers)]
-        deferred = {"deferred": True} if plain.deferred else {}
-        typed, codegen = form(
-            typing_context, outer[0], function, *outer[1:], *annotated, **deferred
-        )
+    def emit(context: Context, builder: Builder, _: Any, values: Sequence[Value]) -> Any:
+        _leave_unoptimised(context.active_code_library, builder.function)
+        given = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
+        items = [context.get_dummy_value() for _ in markers]
+        items += [_built(context, builder, ty, given) for ty in annotated]
+        packed = context.make_tuple(builder, typed.args[2], items)
+        return codegen(context, builder, typed, [context.get_dummy_value(), values[1], packed])
 
-        def emit(context: Context, builder: Builder, _: Any, values: Sequence[Value]) -> Any:
-            _leave_unoptimised(context.active_code_library, builder.function)
-            given = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
-            items = [context.get_dummy_value() for _ in markers]
-            items += [_built(context, builder, ty, given) for ty in annotated]
-            packed = context.make_tuple(builder, typed.args[2], items)
-            return codegen(context, builder, typed, [context.get_dummy_value(), values[1], packed])
-
-        return signature(typed.return_type, spec, function, types.Tuple(fields)), emit
-
-    definition.__name__ = f"plain_{form.__name__}"
-    return definition
+    return signature(typed.return_type, spec, function, types.Tuple(fields)), emit
 
 
 def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:

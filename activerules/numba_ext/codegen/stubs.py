@@ -53,14 +53,17 @@ def _typeof_stub(value: Stub, c: Any) -> StubType:
     return StubType(value.dispatcher)
 
 
-register_model(StubType)(models.OpaqueModel)
+def carries_no_data(numba_class: type[types.Type]) -> None:
+    """Represent values of these types by nothing at run time; Python's are constants."""
+    register_model(numba_class)(models.OpaqueModel)
+
+    @lower_constant(numba_class)
+    def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
+        return context.get_dummy_value()
+
+    @unbox(numba_class)
+    def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
+        return NativeValue(c.context.get_dummy_value())
 
 
-@lower_constant(StubType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
-    return context.get_dummy_value()
-
-
-@unbox(StubType)
-def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
-    return NativeValue(c.context.get_dummy_value())
+carries_no_data(StubType)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba.core import cgutils, types
-from numba.core.imputils import lower_constant
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
@@ -33,6 +32,7 @@ from activerules.annotations.signature import GradientSpec, Mode
 from activerules.annotations.tangents import is_zero
 from activerules.errors import ActivityError
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.stubs import carries_no_data
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -220,19 +220,11 @@ class SpecType(StaticType):
 
 def register_static(python_class: type, numba_class: type[StaticType]) -> None:
     """Make the values of a Python class values without data inside `@njit`."""
-    register_model(numba_class)(models.OpaqueModel)
+    carries_no_data(numba_class)
 
     @typeof_impl.register(python_class)
     def _typeof(value: Any, c: Any) -> StaticType:
         return numba_class(value)
-
-    @lower_constant(numba_class)
-    def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
-        return context.get_dummy_value()
-
-    @unbox(numba_class)
-    def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
-        return NativeValue(c.context.get_dummy_value())
 
 
 register_static(Mode, ModeType)

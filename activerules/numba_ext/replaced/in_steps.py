@@ -14,7 +14,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 
@@ -55,14 +55,11 @@ def steps_form(
     return signature(finish.result, *before, types.Tuple(args)), codegen
 
 
-def passing(function: Any, *args: Any) -> Any:
+@compiled_only
+def passing(typing_context, function, *args):
     """Call a compiled function. Its exception is propagated in a form from which Numba sees that it
     need not own references to `args`. Not for code that is differentiated.
     """
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def _passing_form(typing_context: TypingContext, function: Any, *args: Any) -> Any:
     args = tuple(map(types.unliteral, args))
     step = _Step(typing_context, dispatcher_of_type(function), args)
 
@@ -71,9 +68,6 @@ def _passing_form(typing_context: TypingContext, function: Any, *args: Any) -> A
         return step.call(context, builder, given, [])
 
     return signature(step.result, function, types.Tuple(args)), codegen
-
-
-give_compiled_form(passing, _passing_form)
 
 
 class _Step:

@@ -14,6 +14,7 @@ Invariants  B2  the shadows of all lanes are checked before the primal runs: lay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from numba.core import cgutils, types
@@ -45,27 +46,20 @@ def batch_form(mode, function, args, deferred):
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
-    gradient = compiled(
+    derivative = partial(
+        compiled,
         dispatcher,
         arguments,
         returned,
         options=options,
-        width=width,
-        deferred=deferred,
         needs_primal=mode.value.returns_primal,
     )
+    gradient = derivative(width=width, deferred=deferred)
     run = _together
     if gradient.width != width:
         checks.refuse_runtime_activity(options, "with several shadows per argument")
         refuse_shared_records(arguments)
-        gradient = compiled(
-            dispatcher,
-            arguments,
-            returned,
-            split=True,
-            options=options,
-            needs_primal=mode.value.returns_primal,
-        )
+        gradient = derivative(split=True)
         run = _one_by_one
     call = DerivativeCall(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)

@@ -1,12 +1,12 @@
 """A pullback as a value: a compiled stub that carries the tape and the arrays it works on.
 
-`pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The forms here
-implement the stubs of `vjp`: `make_form` returns `(out, pullback)`, `pullback_form` the cotangents
-of the primals.
+`pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The stubs of
+`vjp` call `make_with_pullback`, which returns `(out, pullback)`, and `run_pullback`, which returns
+the cotangents of the primals.
 
 A pullback carries the tape, the primals, one working shadow per Duplicated primal, and the shadow
 of the result. A run clears the shadows, adds the cotangent to that of the result, runs the reverse,
-and returns copies. Both forms are intrinsics that leak no reference if they raise.
+and returns copies. Both are intrinsics that leak no reference if they raise.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import LEAVES, flattened, restored
 from activerules.errors import ActiverulesError, NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
+from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
@@ -212,7 +213,8 @@ def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
     return NativeValue(native._getvalue(), is_error=unboxed.is_error, cleanup=unboxed.cleanup)
 
 
-def make_form(typing_context, stub, spec, function, *args):
+@compiled_only
+def make_with_pullback(typing_context, stub, spec, function, *args):
     """`(out, pullback)` for plain arguments; the pullback runs `stub`."""
     args = tuple(map(types.unliteral, args))
     asked, call = read_plain(spec.value, function, args)
@@ -249,7 +251,8 @@ def make_form(typing_context, stub, spec, function, *args):
     return signature(out_type, stub, spec, function, types.Tuple(args)), codegen
 
 
-def pullback_form(typing_context, spec, function, pullback, cotangent):
+@compiled_only
+def run_pullback(typing_context, spec, function, pullback, cotangent):
     """One cotangent per primal; None for those that carry no derivative."""
     parts: Any = items_of(pullback.data)
     _, args, _, shadow_type = parts

@@ -13,19 +13,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.imputils import lower_constant
 from numba.extending import (
-    NativeValue,
     box,
     lower_builtin,
-    models,
     overload,
     overload_attribute,
     overload_method,
-    register_model,
     type_callable,
     typeof_impl,
-    unbox,
 )
 
 from activerules.annotations.tangents import (
@@ -41,10 +36,11 @@ from activerules.annotations.tangents import (
 from activerules.annotations.thunks import extern, unthunk
 from activerules.errors import TangentNotImplemented
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.stubs import carries_no_data
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 
 _ZERO, _NONE, _ONE = (TangentType(value()) for value in (ZeroTangent, NoTangent, One))
-register_model(TangentType)(models.OpaqueModel)
+carries_no_data(TangentType)
 
 
 class StructuralTangentType(types.Type):
@@ -76,16 +72,6 @@ def refuse_type(found: Any) -> None:
 @typeof_impl.register(NotImplementedTangent)
 def _typeof(value: AbstractTangent, c: Any) -> TangentType:
     return TangentType(value)
-
-
-@lower_constant(TangentType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
-    return context.get_dummy_value()
-
-
-@unbox(TangentType)
-def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
-    return NativeValue(c.context.get_dummy_value())
 
 
 @box(TangentType)
