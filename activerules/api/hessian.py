@@ -130,23 +130,23 @@ def hessian_of(typing_context, spec, function, *args):
     argnums = request.argnums
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
-    found = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(types.unliteral, args))
     for j in argnums:
-        _require_hessian(names[j], found[j])
+        _require_hessian(names[j], argtypes[j])
     # what is differentiated is the gradient with respect to all of `argnums`, a tuple
-    result = types.Tuple([gradient_type(found[j]) for j in argnums])
+    result = types.Tuple([gradient_type(argtypes[j]) for j in argnums])
     rows = carrying("out", result)
     gradients: dict[str, Any] = {}
     columns: dict[str, Columns] = {}
     call = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     texts = TupleTexts()
     for j in argnums:
-        written = written_arrays(dispatcher, names, found, j, 1)
+        written = written_arrays(dispatcher, names, argtypes, j, 1)
         given = ", ".join(names_of(written))
         columns[f"x{j}"] = _Rows(
             f"[{argnums.index(j)}]",
             f"x{j}",
-            found,
+            argtypes,
             1,
             lambda tangent, j=j, given=given: f"({call.format(j)}{given}, {tangent[0]}),)",
             rows,
@@ -156,7 +156,9 @@ def hessian_of(typing_context, spec, function, *args):
         gradients[f"g{j}"] = GradientFunction(
             along(dispatcher, j, len(args)), argnums, options={}
         ).dispatcher
-    blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
+    blocks = arranged(
+        texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
+    )
     blocks += "[0]" * request.single
     before = (spec, function)
     return columns_form(
@@ -190,13 +192,13 @@ class _Rows(Columns):
         return [f"put_row({self._matrix(row, x)}, {columns[0]}, {self._number(x, 0)})"]
 
 
-def _require_hessian(name: str, found: Any) -> None:
-    leaves = list(leaves_at("", found))
+def _require_hessian(name: str, ty: Any) -> None:
+    leaves = list(leaves_at("", ty))
     if not all(isinstance(leaf.number, types.Float) for leaf in leaves if leaf.carries) or not any(
         leaf.carries for leaf in leaves
     ):
         raise ActivityError(
-            f"`{name}` is {type_name(found)}: no Hessian with respect to it",
+            f"`{name}` is {type_name(ty)}: no Hessian with respect to it",
             why="argnums names what to differentiate with respect to: floats, arrays and tuples",
             instead=["another argnums"],
         )

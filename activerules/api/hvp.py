@@ -202,9 +202,9 @@ def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
     return lambda function, x=None, v=None, *args: made(x, v, *args)
 
 
-def _is_left_out(found: Any) -> bool:
-    return found is None or isinstance(found, types.Omitted) or found == types.none
+def _is_left_out(ty: Any) -> bool:
+    return ty is None or isinstance(ty, types.Omitted) or ty == types.none
 
 
-def _copy(found: Any, text: str) -> str:
-    return f"{text}.copy()" if is_number_list(found) else f"copy_of({text})"
+def _copy(ty: Any, text: str) -> str:
+    return f"{text}.copy()" if is_number_list(ty) else f"copy_of({text})"

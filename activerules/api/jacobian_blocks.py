@@ -30,9 +30,9 @@ from activerules.values.overwriting import overwrite
 Block = Callable[[LeafText, LeafText], str]
 
 
-def carrying(root: str, found: Any) -> list[LeafText]:
+def carrying(root: str, ty: Any) -> list[LeafText]:
     """The leaves of a value that have a derivative."""
-    return [leaf for leaf in leaves_at(root, found) if leaf.carries]
+    return [leaf for leaf in leaves_at(root, ty) if leaf.carries]
 
 
 def rows_of(result: Any) -> Any:
@@ -40,25 +40,23 @@ def rows_of(result: Any) -> Any:
     return returned_type(result)
 
 
-def is_complex(found: Any) -> bool:
+def is_complex(ty: Any) -> bool:
     """Whether a type contains complex numbers."""
-    return any(isinstance(leaf.number, types.Complex) for leaf in carrying("", found))
+    return any(isinstance(leaf.number, types.Complex) for leaf in carrying("", ty))
 
 
-def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
+def require_numbers(name: str, ty: Any, *, complex_too: bool) -> None:
     """Raise `ActivityError` unless a value is made of numbers, arrays of them, and tuples of these;
     integers and the like beside them are constant.
     """
-    carriers = carrying("", found)
+    carriers = carrying("", ty)
     real = all(isinstance(leaf.number, types.Float) for leaf in carriers)
     memory = [
-        leaf
-        for leaf in leaves_of(found)
-        if layout_of(leaf).has_shadow and not is_number_array(leaf)
+        leaf for leaf in leaves_of(ty) if layout_of(leaf).has_shadow and not is_number_array(leaf)
     ]
     if carriers and not memory and (real or complex_too):
         return
-    refuse_kind(name, found)
+    refuse_kind(name, ty)
     floats = "numbers" if complex_too else "floats"
     instead = ["another argnums"]
     if memory:
@@ -68,7 +66,7 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
             "jacrev, for complex numbers; holomorphic=True, if the result is complex too"
         )
     raise ActivityError(
-        f"`{name}` is {type_name(found)}: no Jacobian with respect to it",
+        f"`{name}` is {type_name(ty)}: no Jacobian with respect to it",
         why=f"the last axes of a Jacobian are those of the argument, which {floats}, arrays and "
         "tuples of them have",
         instead=[*instead, "vjp or jvp, which take what autodiff takes"],
@@ -92,10 +90,14 @@ def require_rows(dispatcher: Any, result: Any) -> None:
 
 
 def require_holomorphic(
-    dispatcher: Any, names: Sequence[str], found: Sequence[Any], argnums: Sequence[int], result: Any
+    dispatcher: Any,
+    names: Sequence[str],
+    argtypes: Sequence[Any],
+    argnums: Sequence[int],
+    result: Any,
 ) -> None:
     """Raise `ActivityError` unless arguments and result are complex."""
-    rows = [(f"`{names[k]}` is", found[k]) for k in argnums]
+    rows = [(f"`{names[k]}` is", argtypes[k]) for k in argnums]
     rows.append((f"{dispatcher.py_func.__name__} returns", rows_of(result)))
     for what, ty in rows:
         leaves = carrying("", ty)
@@ -107,14 +109,14 @@ def require_holomorphic(
             )
 
 
-def require_copyable(name: str, found: Any) -> None:
+def require_copyable(name: str, ty: Any) -> None:
     """Raise `ActivityError` unless an argument that the function writes into can be copied: each
     run of the function must begin with the same values.
     """
-    for leaf in leaves_of(found):
+    for leaf in leaves_of(ty):
         if layout_of(leaf).is_container:
             raise NotYetSupported(
-                f"`{name}` is {type_name(found)}, which the function writes into",
+                f"`{name}` is {type_name(ty)}, which the function writes into",
                 why="a Jacobian takes several runs of it, each with the original contents",
                 instead=["arrays, and tuples of them", "jvp or vjp, which run it once"],
             )

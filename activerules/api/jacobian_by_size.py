@@ -130,14 +130,14 @@ def jacobian_by_size(typing_context, spec, function, *args):
     by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
     if by_lists is not None:
         return by_lists
-    found = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
+    if request.holomorphic or any(is_complex(argtypes[k]) for k in request.argnums):
         return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
-    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
+    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", argtypes[k])]
     if not any(leaf.is_array for leaf in inputs):
         return jacobian_forward.__wrapped__(typing_context, spec, function, *args)
-    sweeps = sweeps_of(dispatcher, function, found, request)
+    sweeps = sweeps_of(dispatcher, function, argtypes, request)
     if not any(leaf.is_array for leaf in sweeps.outputs):
         return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
     names = ", ".join(f"x{k}" for k in range(len(args)))

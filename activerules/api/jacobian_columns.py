@@ -52,9 +52,9 @@ class Columns:
         texts: TupleTexts,
     ) -> None:
         self._root, self._args, self._push = root, args, push
-        self._found = found = args[int(root[1:])]
+        self._type = args[int(root[1:])]
         self._rows, self._copies = rows, [k for k, one in enumerate(written) if one]
-        self._leaves = carrying(root, found)
+        self._leaves = carrying(root, self._type)
         self._at_once = self._takes_one_run(width)
         self._width = width
         self._texts = texts
@@ -154,7 +154,7 @@ class Columns:
         def of(leaf: LeafText) -> str:
             return text(leaf) if leaf.carries else leaf.text
 
-        return self._texts.rebuilt(self._found, of, self._root)
+        return self._texts.rebuilt(self._type, of, self._root)
 
     def _put(self) -> list[str]:
         lanes = range(self._width)
@@ -196,8 +196,8 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
     """Lines that raise `ShadowMismatch` if an array to be copied shares memory with another one."""
     arrays = [
         (k, leaf.text)
-        for k, found in enumerate(args)
-        for leaf in leaves_at(f"x{k}", found)
+        for k, ty in enumerate(args)
+        for leaf in leaves_at(f"x{k}", ty)
         if isinstance(leaf.numba_type, types.Array)
     ]
     return [

@@ -49,18 +49,20 @@ def jacobian_forward(typing_context, spec, function, *args):
     request = spec.value
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
-    found = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(types.unliteral, args))
     for i in request.argnums:
         with checks.naming(dispatcher):
-            require_numbers(names[i], found[i], complex_too=request.holomorphic)
-    runs = {i: forward_run(dispatcher, names, found, i) for i in request.argnums}
+            require_numbers(names[i], argtypes[i], complex_too=request.holomorphic)
+    runs = {i: forward_run(dispatcher, names, argtypes, i) for i in request.argnums}
     result = next(iter(runs.values()))[1].result_type
     require_rows(dispatcher, result)
     if request.holomorphic:
-        require_holomorphic(dispatcher, names, found, request.argnums, result)
+        require_holomorphic(dispatcher, names, argtypes, request.argnums, result)
     texts = TupleTexts()
-    columns = {f"x{i}": _columns(names, found, i, *runs[i], texts) for i in request.argnums}
-    blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
+    columns = {f"x{i}": _columns(names, argtypes, i, *runs[i], texts) for i in request.argnums}
+    blocks = arranged(
+        texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
+    )
     scope = {
         "autodiff": autodiff,
         "function": dispatcher,
@@ -75,38 +77,42 @@ def jacobian_forward(typing_context, spec, function, *args):
 
 
 def forward_run(
-    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
+    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
 ) -> tuple[int, CompiledDerivative]:
     """The number of tangents of argument `i` per run, and the derivative that carries them."""
-    leaves = carrying(f"x{i}", found[i])
+    leaves = carrying(f"x{i}", argtypes[i])
     width = len(leaves)
     if any(leaf.is_array for leaf in leaves):
         # Code that is differentiated again is scalar.
         width = 1 if compiles_for_derivative() else WIDTH
-    return width, _derivative(dispatcher, names, found, i, width)
+    return width, _derivative(dispatcher, names, argtypes, i, width)
 
 
 def _columns(
     names: Sequence[str],
-    found: Sequence[Any],
+    argtypes: Sequence[Any],
     i: int,
     width: int,
     gradient: CompiledDerivative,
     texts: TupleTexts,
 ) -> Columns:
-    push, written = pushed(names, found, i, gradient)
+    push, written = pushed(names, argtypes, i, gradient)
     rows = carrying("out", rows_of(gradient.result_type))
-    return Columns(f"x{i}", found, width, push, rows, written, texts)
+    return Columns(f"x{i}", argtypes, width, push, rows, written, texts)
 
 
 def pushed(
-    names: Sequence[str], found: Sequence[Any], i: int, gradient: CompiledDerivative, first: int = 0
+    names: Sequence[str],
+    argtypes: Sequence[Any],
+    i: int,
+    gradient: CompiledDerivative,
+    first: int = 0,
 ) -> tuple[Callable[[list[str]], str], tuple[bool, ...]]:
     """The text of a run for tangents of argument `i`, and which arguments are copied for it.
 
     first   the number of the variable with the first argument: `x0`, `x1`, …
     """
-    written = copied_arguments(names, found, gradient)
+    written = copied_arguments(names, argtypes, gradient)
     given = names_of(written, first)
 
     def push(tangents: list[str]) -> str:
@@ -121,54 +127,54 @@ def pushed(
 
 
 def written_arrays(
-    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
+    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int, width: int
 ) -> tuple[bool, ...]:
     """Like `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
     again.
     """
     return copied_arguments(
-        names, found, _derivative(dispatcher, names, found, i, width, again=True)
+        names, argtypes, _derivative(dispatcher, names, argtypes, i, width, again=True)
     )
 
 
 def written_arguments(
-    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
+    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
 ) -> list[int]:
     """The arguments that the function writes into, if it is differentiated twice with respect to
     argument `i`.
     """
-    written = _derivative(dispatcher, names, found, i, 1, again=True).written
+    written = _derivative(dispatcher, names, argtypes, i, 1, again=True).written
     return [k for k, is_written in enumerate(written) if is_written]
 
 
 def _derivative(
     dispatcher: Any,
     names: Sequence[str],
-    found: Sequence[Any],
+    argtypes: Sequence[Any],
     i: int,
     width: int,
     *,
     again: bool = False,
 ) -> CompiledDerivative:
-    activities: list[ActivityName] = ["const"] * len(found)
+    activities: list[ActivityName] = ["const"] * len(argtypes)
     activities[i] = "duplicated"
-    arguments = [ArgumentSpec(*one) for one in zip(names, found, activities, strict=True)]
+    arguments = [ArgumentSpec(*one) for one in zip(names, argtypes, activities, strict=True)]
     return compiled_forward(dispatcher, arguments, True, width, again=again, needs_primal=False)
 
 
 def copied_arguments(
-    names: Sequence[str], found: Sequence[Any], gradient: CompiledDerivative
+    names: Sequence[str], argtypes: Sequence[Any], gradient: CompiledDerivative
 ) -> tuple[bool, ...]:
     """For each argument, whether it must be copied because the function writes into its arrays.
 
     Raises `ActivityError` for an argument that the function writes into and that cannot be copied.
     """
-    for name, ty, is_written in zip(names, found, gradient.written, strict=True):
+    for name, ty, is_written in zip(names, argtypes, gradient.written, strict=True):
         if is_written:
             require_copyable(name, ty)
     return tuple(
         is_written and any(isinstance(leaf, types.Array) for leaf in leaves_of(ty))
-        for is_written, ty in zip(gradient.written, found, strict=True)
+        for is_written, ty in zip(gradient.written, argtypes, strict=True)
     )
 
 

@@ -115,9 +115,9 @@ def jacobian_reverse(typing_context, spec, function, *args):
     by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
     if by_lists is not None:
         return by_lists
-    found = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    sweeps = sweeps_of(dispatcher, function, found, request)
+    sweeps = sweeps_of(dispatcher, function, argtypes, request)
     steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])
     return steps_form(typing_context, steps, (spec, function), args)
 
@@ -127,29 +127,29 @@ def size_of(leaves: Sequence[LeafText]) -> str:
     return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
 
 
-def sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> Sweeps:
+def sweeps_of(dispatcher: Any, function: Any, argtypes: Sequence[Any], request: Any) -> Sweeps:
     """The code of the Jacobian; `ActivityError` if the function has none."""
-    names = checks.read_arity(dispatcher, len(found))
-    for name, ty in zip(names, found, strict=True):
+    names = checks.read_arity(dispatcher, len(argtypes))
+    for name, ty in zip(names, argtypes, strict=True):
         if isinstance(ty, AnnotationType):
             raise annotation_given(name, ty)
     for k in request.argnums:
-        require_numbers(names[k], found[k], complex_too=True)
-    plain = spec_of(dispatcher, found, request.argnums)
-    lanes = _lanes(plain, function, found)
-    _, call = lanes[1:] if lanes else read_plain(plain, function, found)
+        require_numbers(names[k], argtypes[k], complex_too=True)
+    plain = spec_of(dispatcher, argtypes, request.argnums)
+    lanes = _lanes(plain, function, argtypes)
+    _, call = lanes[1:] if lanes else read_plain(plain, function, argtypes)
     result = rows_of(call.gradient.result_type)
     require_rows(dispatcher, result)
     if request.holomorphic:
-        require_holomorphic(dispatcher, names, found, request.argnums, result)
+        require_holomorphic(dispatcher, names, argtypes, request.argnums, result)
     elif is_complex(result):
-        _require_real(names, found, request.argnums)
-    for name, ty, is_written in zip(names, found, call.gradient.written, strict=True):
+        _require_real(names, argtypes, request.argnums)
+    for name, ty, is_written in zip(names, argtypes, call.gradient.written, strict=True):
         if is_written:
             require_copyable(name, ty)
     return Sweeps(
         dispatcher,
-        tuple(found),
+        tuple(argtypes),
         request,
         result,
         tuple(call.gradient.written),
@@ -158,14 +158,14 @@ def sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any
 
 
 def _lanes(
-    plain: SplitSpec, function: Any, found: Sequence[Any]
+    plain: SplitSpec, function: Any, argtypes: Sequence[Any]
 ) -> tuple[SplitSpec, SplitSpec, DerivativeCall] | None:
     """Sweeps for `WIDTH` cotangents at once, if possible and worthwhile: the specification, the
     same with the activity of the result filled in, and the call.
     """
     carried = [k for k, kind in enumerate(plain.arguments) if kind is not Const]
     if Duplicated not in plain.arguments or any(
-        isinstance(found[k], types.BaseTuple) for k in carried
+        isinstance(argtypes[k], types.BaseTuple) for k in carried
     ):
         return None
     kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
@@ -177,17 +177,17 @@ def _lanes(
             AnnotationType(kind, ty, types.UniTuple(shadow_type(ty), WIDTH))
             if kind is BatchDuplicated
             else (ty if kind is Const else AnnotationType(kind, ty))
-            for kind, ty in zip(spec.arguments, found, strict=True)
+            for kind, ty in zip(spec.arguments, argtypes, strict=True)
         ],
     )
     together = call.gradient.width == WIDTH and is_number_array(call.gradient.result_type)
     return (spec, asked, call) if together else None
 
 
-def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
+def _require_real(names: Sequence[str], argtypes: Sequence[Any], argnums: Sequence[int]) -> None:
     """Raise `ActivityError` for a complex argument of a function with a complex result."""
     for k in argnums:
-        if is_complex(found[k]):
+        if is_complex(argtypes[k]):
             raise ActivityError(
                 f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
                 why="a complex number holds two of them, which is all there is if the function is "
@@ -204,13 +204,14 @@ def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[
 class Sweeps:
     """The code of a Jacobian by several sweeps over one tape.
 
+    argtypes the types of the arguments
     result   the type of the function's result
     written  which arguments the function writes into
     lanes    how one sweep takes several cotangents, if it does
     """
 
     dispatcher: Any
-    found: tuple[Any, ...]
+    argtypes: tuple[Any, ...]
     request: Any
     result: Any
     written: tuple[bool, ...]
@@ -226,7 +227,7 @@ class Sweeps:
     def inputs(self) -> list[tuple[int, LeafText]]:
         """The leaves to differentiate with respect to, each with the position of its argument."""
         argnums = self.request.argnums
-        return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
+        return [(k, x) for k in argnums for x in carrying(f"x{k}", self.argtypes[k])]
 
     def count(self) -> str:
         """The expression for the number of reverse sweeps."""
@@ -238,7 +239,7 @@ class Sweeps:
         """The arrays that the function writes into, which are restored after the primal."""
         return [
             leaf
-            for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
+            for k, (is_written, ty) in enumerate(zip(self.written, self.argtypes, strict=True))
             for leaf in leaves_at(f"x{k}", ty)
             if is_written and isinstance(leaf.numba_type, types.Array)
         ]
@@ -257,7 +258,7 @@ class Sweeps:
         """The steps of a Jacobian; `lines` follow the primal, with `out`, the `pullback` (or the
         `tape` of several lanes), and the arguments restored.
         """
-        names, made = [f"x{k}" for k, _ in enumerate(self.found)], self._made()
+        names, made = [f"x{k}" for k, _ in enumerate(self.argtypes)], self._made()
         allocated = [f"{', '.join(made)}, = allocated"] if made else []
         run, found = f"passing(record, {', '.join(names)})", "out, pullback = first"
         if self.lanes:
@@ -369,7 +370,7 @@ class Sweeps:
 
     def arranged(self, block: Block) -> str:
         """The text of the Jacobian, given that of its blocks."""
-        return arranged(self.texts, self.result, self.found, self.request, block)
+        return arranged(self.texts, self.result, self.argtypes, self.request, block)
 
     def result_of(self, row: LeafText, x: LeafText) -> str:
         """The text of a block with the shape `out.shape + x.shape`."""
@@ -381,7 +382,7 @@ class Sweeps:
 
     def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         """A compiled function whose body is these lines."""
-        key = self.found, self.lanes, self.request
+        key = self.argtypes, self.lanes, self.request
         return compiled_lines(self.dispatcher, name, parameters, lines, self._scope, *key)
 
     @property
@@ -406,7 +407,7 @@ class Sweeps:
             "target": self.dispatcher,
         }
         if self.lanes is None:
-            scope["record"] = vjp_stub(self.dispatcher, self.found, self.request.argnums)
+            scope["record"] = vjp_stub(self.dispatcher, self.argtypes, self.request.argnums)
         for row in self.outputs:
             own = np.dtype(str(row.number))
             scope[f"dtype_{row.name}"] = own

@@ -166,8 +166,8 @@ def _jvp_form(typing_context, function, primals, tangents):
     return calling_with(typing_context, callee, (function,), (primals, tangents))
 
 
-def _is_constant_array(found: Any) -> bool:
-    return isinstance(found, types.Array) and not found.mutable
+def _is_constant_array(ty: Any) -> bool:
+    return isinstance(ty, types.Array) and not ty.mutable
 
 
 give_compiled_form(jvp, _jvp_form)

@@ -29,21 +29,21 @@ _of_arrays = MadeOnce()
 _LENGTH = "the function changes the length of a list it was given"
 
 
-def is_number_list(found: Any) -> bool:
+def is_number_list(ty: Any) -> bool:
     """Whether a type is a list of floats or complex numbers."""
-    if isinstance(found, types.List):
-        return is_number(found.dtype)
-    return isinstance(found, types.ListType) and is_number(found.item_type)
+    if isinstance(ty, types.List):
+        return is_number(ty.dtype)
+    return isinstance(ty, types.ListType) and is_number(ty.item_type)
 
 
-def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()) -> Any:
-    """The function with arrays in place of those arguments whose types `found` are lists.
+def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] = ()) -> Any:
+    """The function with arrays in place of those arguments whose types, of `argtypes`, are lists.
 
     The arrays of the arguments in `written` receive what the function leaves in the lists.
     """
-    names = [f"x{k}" for k, _ in enumerate(found)]
+    names = [f"x{k}" for k, _ in enumerate(argtypes)]
     lines, given = [], list(names)
-    for k, ty in enumerate(found):
+    for k, ty in enumerate(argtypes):
         if is_number_list(ty):
             form = "typed" if isinstance(ty, types.ListType) else "reflected"
             lines.append(f"l{k} = {form}_list_of(x{k})")
@@ -82,13 +82,13 @@ def by_arrays(
     """The compiled form of a stub for derivatives with respect to lists: it calls the same stub on
     the function of arrays. None if there are no lists among those arguments.
     """
-    found = tuple(map(types.unliteral, args))
-    lists = [ty if k in spec.value.argnums else types.none for k, ty in enumerate(found)]
+    argtypes = tuple(map(types.unliteral, args))
+    lists = [ty if k in spec.value.argnums else types.none for k, ty in enumerate(argtypes)]
     if not any(map(is_number_list, lists)):
         return None
     dispatcher = dispatcher_of_type(function)
 
-    names = [f"x{k}" for k, _ in enumerate(found)]
+    names = [f"x{k}" for k, _ in enumerate(argtypes)]
     given = [
         f"array_of({name})" if is_number_list(ty) else name
         for name, ty in zip(names, lists, strict=True)
@@ -97,7 +97,7 @@ def by_arrays(
     scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
     lines = [f"return stub(spec, target, {', '.join(given)})"]
     callee = compiled_lines(
-        dispatcher, "call", names, lines, scope, "of lists", stub, spec.value, found
+        dispatcher, "call", names, lines, scope, "of lists", stub, spec.value, argtypes
     )
     return calling(typing_context, callee, (spec, function), args)
 

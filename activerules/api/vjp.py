@@ -188,16 +188,16 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
     return SplitSpec(Annotation, kinds, True, repeated=True)
 
 
-def _kind_of(name: str, found: Any) -> type[Annotation]:
-    """The activity of an argument of type `found` in which everything that can be active is."""
-    if RULES.is_inactive_type(found):
+def _kind_of(name: str, ty: Any) -> type[Annotation]:
+    """The activity of an argument of type `ty` in which everything that can be active is."""
+    if RULES.is_inactive_type(ty):
         return Const
-    if isinstance(found, AnnotationType):
-        raise annotation_given(name, found)
-    activity = layout_of(found).activity
+    if isinstance(ty, AnnotationType):
+        raise annotation_given(name, ty)
+    activity = layout_of(ty).activity
     if activity != "const":
-        checks.require_known_leaves(name, found)
-        checks.refuse_records(name, found, "vjp")
+        checks.require_known_leaves(name, ty)
+        checks.refuse_records(name, ty, "vjp")
     return _KINDS[activity]
 
 
@@ -250,8 +250,8 @@ def _apart(
 
     def run(*primals: Any) -> tuple[Any, PullbackApart]:
         out, data = run_compiled(record, *primals)
-        found = record.overloads[argtypes].signature.return_type
-        return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)
+        ty = record.overloads[argtypes].signature.return_type
+        return out, PullbackApart(PullbackType(ordinary, ty.types[1]), data, play)
 
     return run
 

@@ -68,9 +68,9 @@ class WrittenRule:
     conversion: Conversion | None = None
     requires: Requirement | None = None
 
-    def admits(self, found: Sequence[Any]) -> bool:
+    def admits(self, argtypes: Sequence[Any]) -> bool:
         """Whether the rule is for arguments of these types."""
-        return len(found) == len(self.types) and all(map(patterns.admits, self.types, found))
+        return len(argtypes) == len(self.types) and all(map(patterns.admits, self.types, argtypes))
 
     def order(self, other: WrittenRule) -> Order:
         """Which of two rules is more specific; one with a requirement is preferred."""
@@ -104,8 +104,8 @@ class RuleTable:
         rules = self.rules_for(function)
         if not rules:
             return None
-        found = [type_of(value) for value in values]
-        fitting = [rule for rule in rules if rule.admits(found) and config.has(rule.requires)]
+        argtypes = [type_of(value) for value in values]
+        fitting = [rule for rule in rules if rule.admits(argtypes) and config.has(rule.requires)]
         best = None
         for rule in fitting:
             if best is None or rule.order(best) is Order.NARROWER:
@@ -234,7 +234,7 @@ def add_pair(
     library_first()
     made = Rule(
         name=display_name(function),
-        arguments=tuple(_pattern(_KINDS, found) for found in types),
+        arguments=tuple(_pattern(_KINDS, ty) for ty in types),
         result=_pattern(_RESULT_KINDS, None),
     )
     for which in ("augmented_primal", "reverse"):
@@ -262,7 +262,7 @@ def add_forward(
     library_first()
     made = Rule(
         name=display_name(function),
-        arguments=tuple(_pattern(_FORWARD_KINDS, found) for found in types),
+        arguments=tuple(_pattern(_FORWARD_KINDS, ty) for ty in types),
         result=_pattern(_FORWARD_KINDS, None),
     )
     half = RuleHalf(
@@ -274,8 +274,8 @@ def add_forward(
     RULES.add(function, "forward", made, with_options(half, **paths), replace)
 
 
-def _pattern(kinds: Sequence[Any], found: Any) -> Pattern:
-    return tuple(Narrowed(kind, found) for kind in kinds)
+def _pattern(kinds: Sequence[Any], ty: Any) -> Pattern:
+    return tuple(Narrowed(kind, ty) for kind in kinds)
 
 
 def plain_function(rule: Any, which: str) -> Any:

@@ -487,12 +487,12 @@ def _type_of(kind: Kind) -> Any:
     return types.Array(number, kind[1], "C") if kind[1] else number
 
 
-def _result_kind(found: Any) -> Kind | None:
+def _result_kind(ty: Any) -> Kind | None:
     """The kind of a result of this type, None if it is neither a number nor an array of them."""
-    number = found.dtype if isinstance(found, types.Array) else found
+    number = ty.dtype if isinstance(ty, types.Array) else ty
     if not isinstance(number, types.Number | types.Boolean):
         return None
-    return np.dtype(str(number)), getattr(found, "ndim", 0)
+    return np.dtype(str(number)), getattr(ty, "ndim", 0)
 
 
 def arguments(arrays: Sequence[Any], written: Sequence[bool] = ()) -> list[Any]:

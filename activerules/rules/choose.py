@@ -59,16 +59,16 @@ class RuleQuery:
         """The halves of a rule that a call in this mode needs."""
         return ("forward",) if self.forward else ("augmented_primal", "reverse")
 
-    def lowered(self, found: Any) -> Kind:
+    def lowered(self, ty: Any) -> Kind:
         """The activity a rule may have for a value of this type that is Const in the call."""
         if self.forward:
             return BatchDuplicated if BatchDuplicated in self.kinds else Duplicated
-        return differentiable_kind(found)
+        return differentiable_kind(ty)
 
     def __str__(self) -> str:
         *arguments, result = (
-            f"{kind.__name__}[{patterns.type_name(found)}]"
-            for kind, found in zip(self.kinds, self.types, strict=True)
+            f"{kind.__name__}[{patterns.type_name(ty)}]"
+            for kind, ty in zip(self.kinds, self.types, strict=True)
         )
         return f"{self.name}({', '.join(arguments)}) -> {result}"
 
@@ -156,8 +156,8 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     *arguments, result = call.kinds
     if result is Const or any(kind is not Const for kind in arguments):
         return call
-    for k, found in enumerate(call.types[:-1]):
-        if differentiable_kind(found) is not Const:
+    for k, ty in enumerate(call.types[:-1]):
+        if differentiable_kind(ty) is not Const:
             given = (*arguments[:k], result, *arguments[k + 1 :], result)
             asked = replace(call, kinds=given)
             if _candidates(rules, asked):
@@ -166,32 +166,32 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
 
 
 def prefers_body(
-    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], found: Sequence[Any]
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], argtypes: Sequence[Any]
 ) -> bool:
     """Whether calls with these types are opted out, and no rule has more specific types."""
     if None in opted_out:
         return True
     rules = [rule for rule in rules if not rule.of_library]  # C3: an `opt_out` is a user's
-    wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, found)) is not None]
-    served = [t for rule in rules if (t := _narrowest(rule.arguments, found)) is not None]
+    wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, argtypes)) is not None]
+    served = [t for rule in rules if (t := _narrowest(rule.arguments, argtypes)) is not None]
     return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
 
 
 def waits_for_activities(
-    opted_out: Sequence[tuple[Pattern, ...] | None], found: Sequence[Any]
+    opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
 ) -> bool:
     """Whether activities decide, too: every `opt_out` that fits the types admits only some.
 
     If only one argument can carry a derivative, it does in every call that matters.
     """
-    fitting = [s for s in opted_out if s is None or _narrowest(s, found) is not None]
-    return bool(fitting) and all(s is not None and _is_selective(s, found) for s in fitting)
+    fitting = [s for s in opted_out if s is None or _narrowest(s, argtypes) is not None]
+    return bool(fitting) and all(s is not None and _is_selective(s, argtypes) for s in fitting)
 
 
-def _is_selective(signature: Sequence[Pattern], found: Sequence[Any]) -> bool:
+def _is_selective(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> bool:
     several = [
         {alternative.kind is Const for alternative in pattern}
-        for pattern, one in zip(signature, found, strict=True)
+        for pattern, one in zip(signature, argtypes, strict=True)
         if differentiable_kind(one) is not Const
     ]
     return len(several) > 1 and any(len(both) == 1 for both in several)
@@ -215,13 +215,13 @@ def chooses_body(
     return prefers_body(admitting, rules, types)
 
 
-def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) -> bool:
+def is_for_types(rules: Sequence[Rule], argtypes: Sequence[Any], *, forward: bool) -> bool:
     """Whether a rule could serve arguments of these types, whatever their activities."""
     return any(
-        len(rule.arguments) == len(found)
+        len(rule.arguments) == len(argtypes)
         and all(
             could_have(pattern, one, forward=forward)
-            for pattern, one in zip(rule.arguments, found, strict=True)
+            for pattern, one in zip(rule.arguments, argtypes, strict=True)
         )
         for rule in rules
     )
@@ -231,7 +231,7 @@ def serves_elements(
     function: Any,
     rules: Sequence[Rule],
     opted_out: Sequence[tuple[Pattern, ...] | None],
-    found: Sequence[Any],
+    argtypes: Sequence[Any],
     *,
     forward: bool,
 ) -> bool:
@@ -239,15 +239,15 @@ def serves_elements(
     arrays.
     """
     count = element_count(function)
-    if count is None or not any(_is_memory(one) for one in found):
+    if count is None or not any(_is_memory(one) for one in argtypes):
         return False
-    elements = [one.dtype if _is_memory(one) else one for one in found[:count]]
+    elements = [one.dtype if _is_memory(one) else one for one in argtypes[:count]]
     for_numbers = [r for r in rules if forward or _returns(r, {Active})]
     for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
     return (
         any(differentiable_kind(one) is Active for one in elements)
         and is_for_types(for_numbers, elements, forward=forward)
-        and not is_for_types(for_arrays, found, forward=forward)
+        and not is_for_types(for_arrays, argtypes, forward=forward)
         and not prefers_body(opted_out, rules, elements)
     )
 
@@ -258,8 +258,8 @@ def element_count(function: Any) -> int | None:
     return function.nin if is_elementwise else None
 
 
-def _is_memory(found: Any) -> bool:
-    return hasattr(found, "layout")
+def _is_memory(ty: Any) -> bool:
+    return hasattr(ty, "layout")
 
 
 _OF_MEMORY: set[Kind] = {Duplicated, DuplicatedNoNeed, BatchDuplicated, BatchDuplicatedNoNeed}
@@ -269,29 +269,27 @@ def _returns(rule: Rule, kinds: set[Kind]) -> bool:
     return any(alternative.kind in kinds for alternative in rule.result)
 
 
-def could_have(pattern: Pattern, found: Any, *, forward: bool) -> bool:
+def could_have(pattern: Pattern, ty: Any, *, forward: bool) -> bool:
     """Whether a value of this type could be passed for a parameter, whatever its activity."""
-    return any(
-        patterns.admits(a.type, found) and _is_possible(a.kind, found, forward) for a in pattern
-    )
+    return any(patterns.admits(a.type, ty) and _is_possible(a.kind, ty, forward) for a in pattern)
 
 
-def _is_possible(kind: Kind, found: Any, forward: bool) -> bool:
+def _is_possible(kind: Kind, ty: Any, forward: bool) -> bool:
     """Whether a value of this type may have the activity, or be passed to a rule for it."""
-    if kind is Const or getattr(found, "types", ()):
+    if kind is Const or getattr(ty, "types", ()):
         return True
-    if hasattr(found, "layout"):
+    if hasattr(ty, "layout"):
         return kind is not Active
-    is_number = differentiable_kind(found) is Active
+    is_number = differentiable_kind(ty) is Active
     return is_number and (kind is Active) is not forward
 
 
-def _narrowest(signature: Sequence[Pattern], found: Sequence[Any]) -> list[Any] | None:
+def _narrowest(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> list[Any] | None:
     """The narrowest types of a signature that admit those of a call; None if it does not fit."""
-    if len(signature) != len(found):
+    if len(signature) != len(argtypes):
         return None
     narrowest: list[Any] = []
-    for pattern, one in zip(signature, found, strict=True):
+    for pattern, one in zip(signature, argtypes, strict=True):
         fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
         if not fitting:
             return None
@@ -349,9 +347,9 @@ def serve(rule: Rule, call: RuleQuery) -> Candidate | None:
         return None
     served: list[Narrowed] = []
     lowered = 0
-    for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
-        lowered += patterns.matching(pattern, kind, found) is None
-        alternative = _alternative(pattern, kind, found, call)
+    for pattern, kind, ty in zip(rule.signature, call.kinds, call.types, strict=True):
+        lowered += patterns.matching(pattern, kind, ty) is None
+        alternative = _alternative(pattern, kind, ty, call)
         if alternative is None:
             return None
         served.append(alternative)
@@ -364,25 +362,25 @@ def misfits(rule: Rule, call: RuleQuery) -> list[int]:
     return [i for i, one in enumerate(each) if _alternative(*one, call) is None]
 
 
-def _alternative(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
+def _alternative(pattern: Pattern, kind: Kind, ty: Any, call: RuleQuery) -> Narrowed | None:
     """The alternative that serves an activity, as it is or lowered."""
-    return patterns.matching(pattern, kind, found) or _lowered(pattern, kind, found, call)
+    return patterns.matching(pattern, kind, ty) or _lowered(pattern, kind, ty, call)
 
 
-def _lowered(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
+def _lowered(pattern: Pattern, kind: Kind, ty: Any, call: RuleQuery) -> Narrowed | None:
     """The alternative that serves an activity it does not name; None if none does."""
     if kind in _WITHOUT_VALUE:
         # the rule promises not to read the value; it is passed all the same
-        unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], found)
+        unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], ty)
         return None if unread is None else Narrowed(kind, unread.type)
-    return patterns.matching(pattern, call.lowered(found), found) if kind is Const else None
+    return patterns.matching(pattern, call.lowered(ty), ty) if kind is Const else None
 
 
-def differentiable_kind(found: Any) -> Kind:
+def differentiable_kind(ty: Any) -> Kind:
     """The activity of a value of this type that is not Const; Const if it always is."""
     from activerules.values.layout import layout_of  # needs Numba, which rules are defined without
 
-    return BY_NAME[layout_of(found).activity]
+    return BY_NAME[layout_of(ty).activity]
 
 
 def _pair(chosen: Candidate, call: RuleQuery) -> RulePair:

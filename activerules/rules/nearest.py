@@ -21,7 +21,7 @@ def near_miss(rules: Sequence[Rule], call: RuleQuery) -> str:
 
     Without `call.kinds` activities are not known, and a type of the result may be None.
     """
-    if all(differentiable_kind(found) is Const for found in call.types[:-1]):
+    if all(differentiable_kind(ty) is Const for ty in call.types[:-1]):
         return ""
     for is_near in (_by_activity, _by_name, _by_number):
         for rule in reversed(rules):
@@ -43,10 +43,7 @@ def _is_for_types(rule: Rule, call: RuleQuery) -> bool:
     """Whether the arguments that both have, and the result, could have their types."""
     *arguments, result = call.types
     pairs = [*zip(rule.arguments, arguments, strict=False), (rule.result, result)]
-    return all(
-        found is None or could_have(pattern, found, forward=call.forward)
-        for pattern, found in pairs
-    )
+    return all(ty is None or could_have(pattern, ty, forward=call.forward) for pattern, ty in pairs)
 
 
 def _by_number(rule: Rule, call: RuleQuery) -> str:

@@ -65,26 +65,26 @@ def _is_scalar_class(written: Any) -> bool:
     return isinstance(written, type) and issubclass(written, (np.generic, numbers.Number))
 
 
-def admits(constraint: Any, found: Any) -> bool:
-    """Whether `constraint` admits every value that `found` admits.
+def admits(constraint: Any, ty: Any) -> bool:
+    """Whether `constraint` admits every value that `ty` admits.
 
     Both are None (any type), a class of Numba types, or a Numba type. An array type of layout A
     admits every layout; whether an array is read-only does not matter to a rule.
     """
-    if constraint is None or found is None:
+    if constraint is None or ty is None:
         return constraint is None
     if isinstance(constraint, type):
-        return issubclass(found if isinstance(found, type) else type(found), constraint)
-    if isinstance(found, type):
+        return issubclass(ty if isinstance(ty, type) else type(ty), constraint)
+    if isinstance(ty, type):
         return False
-    if _is_array(constraint) and _is_array(found):
-        same = constraint.dtype == found.dtype and constraint.ndim == found.ndim
-        return same and constraint.layout in ("A", found.layout)
-    return constraint == found
+    if _is_array(constraint) and _is_array(ty):
+        same = constraint.dtype == ty.dtype and constraint.ndim == ty.ndim
+        return same and constraint.layout in ("A", ty.layout)
+    return constraint == ty
 
 
-def _is_array(found: Any) -> bool:
-    return hasattr(found, "layout") and hasattr(found, "ndim")
+def _is_array(ty: Any) -> bool:
+    return hasattr(ty, "layout") and hasattr(ty, "ndim")
 
 
 def type_order(first: Any, second: Any) -> Order:
@@ -98,11 +98,11 @@ def activity_order(first: Pattern, second: Pattern) -> Order:
     return Order.of_inclusions(kinds <= other, kinds >= other)
 
 
-def matching(pattern: Pattern, kind: type[Annotation], found: Any) -> Narrowed | None:
+def matching(pattern: Pattern, kind: type[Annotation], ty: Any) -> Narrowed | None:
     """The narrowest alternative that admits an activity and a type, or None."""
     best = None
     for alternative in pattern:
-        fits = alternative.kind is kind and admits(alternative.type, found)
+        fits = alternative.kind is kind and admits(alternative.type, ty)
         if fits and (best is None or admits(best.type, alternative.type)):
             best = alternative
     return best
@@ -163,25 +163,25 @@ def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
 _PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
 
 
-def type_name(found: Any) -> str:
+def type_name(ty: Any) -> str:
     """A type as it is written in a signature: `float64[:, ::1]`, `(float64, None)`, `str`."""
-    if _is_array(found):
-        axes = [":"] * found.ndim
-        if found.layout in ("C", "F") and axes:
-            axes[-1 if found.layout == "C" else 0] = "::1"
-        return f"{type_name(found.dtype)}[{', '.join(axes)}]"
-    if hasattr(found, "literal_type"):
-        return type_name(found.literal_type)
-    if hasattr(found, "instance_class"):  # a named tuple, or an instance of a class
-        return found.instance_class.__name__
-    if hasattr(found, "class_type"):  # an instance of a jitclass
-        return found.class_type.class_name
-    if isinstance(getattr(found, "types", None), tuple):
-        items = [type_name(item) for item in found.types]
+    if _is_array(ty):
+        axes = [":"] * ty.ndim
+        if ty.layout in ("C", "F") and axes:
+            axes[-1 if ty.layout == "C" else 0] = "::1"
+        return f"{type_name(ty.dtype)}[{', '.join(axes)}]"
+    if hasattr(ty, "literal_type"):
+        return type_name(ty.literal_type)
+    if hasattr(ty, "instance_class"):  # a named tuple, or an instance of a class
+        return ty.instance_class.__name__
+    if hasattr(ty, "class_type"):  # an instance of a jitclass
+        return ty.class_type.class_name
+    if isinstance(getattr(ty, "types", None), tuple):
+        items = [type_name(item) for item in ty.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if getattr(found, "reflected", False):  # a Python list or set
-        return f"{type(found).__name__.lower()}[{type_name(found.dtype)}]"
-    name = getattr(found, "__name__", None) or str(found)
+    if getattr(ty, "reflected", False):  # a Python list or set
+        return f"{type(ty).__name__.lower()}[{type_name(ty.dtype)}]"
+    name = getattr(ty, "__name__", None) or str(ty)
     return _PLAIN_NAMES.get(name, name)
 
 

@@ -160,19 +160,15 @@ class Registry:
         return self._carries(function, "forward")
 
     def _carries(self, function: object, mode: Half) -> bool:
-        entry = self._entry(function)
-        return entry is not None and (
-            entry.is_inactive
-            or bool(entry.inactive_arguments)
-            or bool(entry.rules.get(mode))
-            or bool(entry.refusal)
-        )
+        entry = self._entry(function) or _Entry(function)
+        declared = (entry.is_inactive, entry.inactive_arguments, entry.refusal)
+        return any(declared) or bool(entry.rules.get(mode))
 
     def treatment(
         self,
         function: object,
         names: Sequence[str],
-        found: Sequence[Any],
+        argtypes: Sequence[Any],
         mode: Half = "reverse",
         returned: Any = None,
     ) -> Treatment:
@@ -190,18 +186,18 @@ class Registry:
         count = element_count(function)  # `out` comes after these
         for_elements = [rule for rule in every if takes(rule, names[:count], parameters)]
         if not inactive and serves_elements(
-            function, for_elements, entry.opted_out, found, forward=forward
+            function, for_elements, entry.opted_out, argtypes, forward=forward
         ):
             return Treatment(False, reason="its rule for numbers", elementwise=True)
         missed = ""
-        if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, found):
-            if _can_wait(function) and waits_for_activities(entry.opted_out, found):
+        if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, argtypes):
+            if _can_wait(function) and waits_for_activities(entry.opted_out, argtypes):
                 return Treatment(kept=True)
             reason = "opt_out"
         elif entry.refusal:
             return Treatment(kept=True)
-        elif every and is_generic(function) and not is_for_types(rules, found, forward=forward):
-            types = (*found, returned)
+        elif every and is_generic(function) and not is_for_types(rules, argtypes, forward=forward):
+            types = (*argtypes, returned)
             call = RuleQuery("", types, (), forward, tuple(names), parameters)
             missed = near_miss([rule for rule in every if not rule.of_library], call)
             reason = missed or "no rule is for these types"
@@ -211,12 +207,16 @@ class Registry:
             reason = "it has no rule"
         return Treatment(False, inactive, reason, missed=missed)
 
-    def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
+    def is_opted_out(
+        self, function: object, argtypes: Sequence[Any], mode: Half = "reverse"
+    ) -> bool:
         """Whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
-        if entry is None or (_can_wait(function) and waits_for_activities(entry.opted_out, found)):
+        if entry is None:
             return False
-        return prefers_body(entry.opted_out, entry.rules.get(mode, []), found)
+        if _can_wait(function) and waits_for_activities(entry.opted_out, argtypes):
+            return False
+        return prefers_body(entry.opted_out, entry.rules.get(mode, []), argtypes)
 
     def is_inactive(self, function: object) -> bool:
         """Whether the whole function was declared inactive."""
@@ -234,9 +234,9 @@ class Registry:
         entry = self._entry(function)
         return entry is not None and entry.noalias
 
-    def is_inactive_type(self, found: Any) -> bool:
+    def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of a Numba type were declared to carry no derivative."""
-        return any(patterns.admits(declared, found) for declared in self._inactive_types)
+        return any(patterns.admits(declared, ty) for declared in self._inactive_types)
 
     def data_paths(self, function: object) -> DataPaths:
         """How data bypasses the arguments of a function, as declared by all of its rules."""
@@ -444,8 +444,8 @@ class Registry:
         reverse = replace(
             asked,
             kinds=tuple(
-                Const if kind is Const else asked.lowered(found)
-                for kind, found in zip(kinds, types, strict=True)
+                Const if kind is Const else asked.lowered(ty)
+                for kind, ty in zip(kinds, types, strict=True)
             ),
         )
         with self._lock:

@@ -44,16 +44,21 @@ class View:
         return self._registry.carries_rule(function)
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How a call with arguments of these names and types is differentiated; `returned` is the
         type of its result, or None.
         """
-        return self._registry.treatment(function, names, found, returned=returned)
+        return self._registry.treatment(function, names, argtypes, returned=returned)
 
-    def is_inactive_type(self, found: Any) -> bool:
+    def is_inactive_type(self, ty: Any) -> bool:
         """Whether the type was declared inactive."""
-        return self._registry.is_inactive_type(found)
+        return self._registry.is_inactive_type(ty)
 
 
 RuleView = Registry | View
@@ -74,13 +79,18 @@ class ForwardView(View):
         return registry.carries_forward_rule(function) or lacking
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How forward mode differentiates a call: by its rule, or by its body and why."""
         registry = self._registry
-        if registry.lacks_forward(function) and registry.treatment(function, names, found).kept:
+        if registry.lacks_forward(function) and registry.treatment(function, names, argtypes).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
-        return registry.treatment(function, names, found, "forward", returned)
+        return registry.treatment(function, names, argtypes, "forward", returned)
 
 
 class SecondView(ForwardView):
@@ -94,11 +104,16 @@ class SecondView(ForwardView):
         return registry.carries_forward_rule(function) or registry.lacks_forward(function)
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How a call is differentiated: by its forward rule, or by its pair if it has none."""
         mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
-        return self._registry.treatment(function, names, found, mode, returned)
+        return self._registry.treatment(function, names, argtypes, mode, returned)
 
 
 class ForwardReportView(ForwardView):
@@ -109,11 +124,16 @@ class ForwardReportView(ForwardView):
         return super().carries_rule(function) or self._registry.carries_rule(function)
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
-            return super().treatment(function, names, found, returned=returned)
+            return super().treatment(function, names, argtypes, returned=returned)
         return Treatment(False, reason=WITHOUT_FORWARD)
 
 
@@ -127,11 +147,16 @@ class ReverseReportView(View):
         return super().carries_rule(function) or self._registry.carries_forward_rule(function)
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
-            return super().treatment(function, names, found, returned=returned)
+            return super().treatment(function, names, argtypes, returned=returned)
         return Treatment(False, reason=WITHOUT_REVERSE)
 
 
@@ -148,14 +173,19 @@ class ReverseView(View):
         return super().carries_rule(function) or lacking
 
     def treatment(
-        self, function: object, names: Sequence[str], found: Sequence[Any], *, returned: Any = None
+        self,
+        function: object,
+        names: Sequence[str],
+        argtypes: Sequence[Any],
+        *,
+        returned: Any = None,
     ) -> Treatment:
         """How a call is treated: by a rule, or by its body and why."""
-        treatment = super().treatment(function, names, found, returned=returned)
+        treatment = super().treatment(function, names, argtypes, returned=returned)
         registry = self._registry
         if treatment.kept or not registry.lacks_reverse(function):
             return treatment
-        is_meant = registry.is_opted_out(function, found)
+        is_meant = registry.is_opted_out(function, argtypes)
         return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)
 
 

@@ -106,18 +106,18 @@ def hessian_products(typing_context, spec, function, *args):
 
 def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
     """The argument, the function, the names of its parameters, and the types of `args`."""
-    found = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(found) - 1)
+    names = checks.read_arity(dispatcher, len(argtypes) - 1)
     [i] = spec.value.argnums
-    given = found[i + 1]
+    given = argtypes[i + 1]
     if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):
         raise ActivityError(
             f"`{names[i]}` is {type_name(given)}: no sparse derivative with respect to it",
             why="its columns are the items of an array of floats",
             instead=["a function of an array", "jacobian or hessian without sparsity"],
         )
-    return i, dispatcher, names, found
+    return i, dispatcher, names, argtypes
 
 
 def _form(
@@ -127,11 +127,11 @@ def _form(
     products: _Products,
     texts: TupleTexts,
     scope: dict[str, Any],
-    found: tuple[Any, ...],
+    argtypes: tuple[Any, ...],
 ) -> Any:
     scope = {**scope, "set_row": set_row, "new_products": new_products}
     return columns_form(
-        typing_context, (spec, function), found, [products], products.product, texts,
+        typing_context, (spec, function), argtypes, [products], products.product, texts,
         scope, dispatcher_of_type(function),
     )  # fmt: skip
 

@@ -95,8 +95,8 @@ def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[s
     return " ".join([command, *written, *asked])
 
 
-def _is_expressible(found: Any) -> bool:
-    item = found.dtype if isinstance(found, types.Array) else found
+def _is_expressible(ty: Any) -> bool:
+    item = ty.dtype if isinstance(ty, types.Array) else ty
     return isinstance(item, types.Number | types.Boolean)
 
 
@@ -204,15 +204,15 @@ def _by_position(signature: inspect.Signature) -> inspect.Signature:
     )
 
 
-def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
+def read_arguments(names: Sequence[str], argtypes: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
     """Return a call's arguments; a bare value is Const. Raises `ActivityError`,
     `ShadowMismatch`.
     """
-    return tuple(_read_argument(name, ty) for name, ty in zip(names, found, strict=True))
+    return tuple(_read_argument(name, ty) for name, ty in zip(names, argtypes, strict=True))
 
 
 def read_gradient_arguments(
-    names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]
+    names: Sequence[str], argtypes: Sequence[Any], argnums: Sequence[int]
 ) -> tuple[ArgumentSpec, ...]:
     """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
     Const. Raises `ArityError` if the call has fewer arguments.
@@ -224,7 +224,7 @@ def read_gradient_arguments(
             instead=["an argument that is given"],
         )
     arguments = []
-    for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
+    for i, (name, ty) in enumerate(zip(names, map(types.unliteral, argtypes), strict=True)):
         activity: ValueActivity = "const"
         if i in argnums:
             _require_differentiable(name, ty)
@@ -233,105 +233,107 @@ def read_gradient_arguments(
     return tuple(arguments)
 
 
-def _require_differentiable(name: str, found: Any) -> None:
-    refuse_declared_inactive(name, found)
-    refuse_kind(name, found)
-    is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
-    if is_array or isinstance(found, _CONTAINERS):
-        _require_duplicated(name, found)
-    if isinstance(found, types.ListType | types.DictType):
-        _require_known_fields(name, found)
-    if layout_of(found).activity == "const":
+def _require_differentiable(name: str, ty: Any) -> None:
+    refuse_declared_inactive(name, ty)
+    refuse_kind(name, ty)
+    is_array = isinstance(ty, types.Array) and not isinstance(ty.dtype, _WITHOUT_DERIVATIVE)
+    if is_array or isinstance(ty, _CONTAINERS):
+        _require_duplicated(name, ty)
+    if isinstance(ty, types.ListType | types.DictType):
+        _require_known_fields(name, ty)
+    if layout_of(ty).activity == "const":
         raise ActivityError(
-            f"`{name}` is {type_name(found)}, which has no derivative",
+            f"`{name}` is {type_name(ty)}, which has no derivative",
             why="argnums names the arguments to differentiate with respect to: floats, tuples and "
             "arrays of floats",
-            instead=[_as_floats(name, found), "another argnums"],
+            instead=[_as_floats(name, ty), "another argnums"],
         )
-    require_known_leaves(name, found)
-    refuse_records(name, found, "grad")
+    require_known_leaves(name, ty)
+    refuse_records(name, ty, "grad")
 
 
-def _as_floats(name: str, found: Any) -> str:
+def _as_floats(name: str, ty: Any) -> str:
     """Advice for passing an argument of another type as floats."""
-    if isinstance(found, types.Integer):
+    if isinstance(ty, types.Integer):
         return f"a float, as 1.0 in place of 1: float({name})"
-    if isinstance(found, types.Array):
+    if isinstance(ty, types.Array):
         return f"{name}.astype(np.float64)"
     return f"floats for `{name}`"
 
 
-def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Sequence[Any]) -> None:
+def require_marked(
+    function: Any, mode: Mode, names: Sequence[str], argtypes: Sequence[Any]
+) -> None:
     """Raise `ActivityError` if all arguments of `autodiff` are bare values.
 
     There would be nothing to differentiate with respect to; `Const` for each says this is intended.
     """
-    if not found or any(isinstance(ty, AnnotationType) for ty in found):
+    if not argtypes or any(isinstance(ty, AnnotationType) for ty in argtypes):
         return
     raise ActivityError(
         f"no argument of {function.py_func.__name__} is marked, so that there is no derivative",
         why="a bare value is Const",
         instead=[
-            *(_marked(name, ty, mode) for name, ty in zip(names, found, strict=True)),
+            *(_marked(name, ty, mode) for name, ty in zip(names, argtypes, strict=True)),
             f"Const({names[0]}), where no derivative is meant to be",
         ],
     )
 
 
-def _marked(name: str, found: Any, mode: Mode) -> str:
+def _marked(name: str, ty: Any, mode: Mode) -> str:
     """How to annotate an argument as differentiable in a mode."""
-    if layout_of(found).activity == "const":
-        return _as_floats(name, found)
+    if layout_of(ty).activity == "const":
+        return _as_floats(name, ty)
     if mode.direction == "forward":
         return f"Duplicated({name}, tangent)"
-    kind = layout_of(found).activity.capitalize()
+    kind = layout_of(ty).activity.capitalize()
     return {
         "Active": f"Active({name})",
         "Mixed": f"MixedDuplicated({name}, make_zero({name}))",
     }.get(kind, f"Duplicated({name}, make_zero({name}))")
 
 
-def _read_argument(name: str, found: Any) -> ArgumentSpec:
-    if not isinstance(found, AnnotationType):
-        return ArgumentSpec(name, types.unliteral(found), "const")
-    if found.kind is Const:
-        return ArgumentSpec(name, found.val, "const")
-    refuse_declared_inactive(name, found.val)
-    refuse_kind(name, found.val)
-    if found.kind is Active:
-        _require_active(name, found.val)
-        return ArgumentSpec(name, found.val, "active")
-    if found.kind in (Duplicated, DuplicatedNoNeed):
-        _require_duplicated(name, found.val)
-        _require_shadow(name, found.val, found.dval)
-        return ArgumentSpec(name, found.val, "duplicated")
-    if found.kind is MixedDuplicated:
-        _require_mixed(name, found.val)
-        _require_shadow(name, found.val, found.dval)
-        return ArgumentSpec(name, found.val, "mixed")
-    raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
+def _read_argument(name: str, ty: Any) -> ArgumentSpec:
+    if not isinstance(ty, AnnotationType):
+        return ArgumentSpec(name, types.unliteral(ty), "const")
+    if ty.kind is Const:
+        return ArgumentSpec(name, ty.val, "const")
+    refuse_declared_inactive(name, ty.val)
+    refuse_kind(name, ty.val)
+    if ty.kind is Active:
+        _require_active(name, ty.val)
+        return ArgumentSpec(name, ty.val, "active")
+    if ty.kind in (Duplicated, DuplicatedNoNeed):
+        _require_duplicated(name, ty.val)
+        _require_shadow(name, ty.val, ty.dval)
+        return ArgumentSpec(name, ty.val, "duplicated")
+    if ty.kind is MixedDuplicated:
+        _require_mixed(name, ty.val)
+        _require_shadow(name, ty.val, ty.dval)
+        return ArgumentSpec(name, ty.val, "mixed")
+    raise NotYetSupported(f"`{name}` is marked {ty.kind.__name__}, which is not yet supported")
 
 
 _CONTAINERS = (types.List, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
 
 
-def refuse_declared_inactive(name: str, found: Any) -> None:
+def refuse_declared_inactive(name: str, ty: Any) -> None:
     """Refuse a derivative with respect to values of a type that was declared inactive."""
-    for leaf in (found, *leaves_of(found)):
+    for leaf in (ty, *leaves_of(ty)):
         if RULES.is_inactive_type(leaf):
-            holds = "is" if leaf is found else "holds"
+            holds = "is" if leaf is ty else "holds"
             raise ActivityError(
                 f"`{name}` {holds} {type_name(leaf)}, which was declared inactive",
                 why="inactive_type says that values of this type carry no derivative",
-                instead=[f"Const({name})" if leaf is found else "pass it on its own, as Const"],
+                instead=[f"Const({name})" if leaf is ty else "pass it on its own, as Const"],
             )
 
 
-def require_known_leaves(name: str, found: Any) -> None:
+def require_known_leaves(name: str, ty: Any) -> None:
     """Refuse a value that contains floats the engine cannot see."""
-    refuse_declared_inactive(name, found)
-    for leaf in leaves_of(found):
+    refuse_declared_inactive(name, ty)
+    for leaf in leaves_of(ty):
         _require_known_fields(name, leaf)
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
         if (
@@ -356,27 +358,27 @@ def _require_known_fields(name: str, leaf: Any) -> None:
         )
 
 
-def _require_active(name: str, found: Any) -> None:
-    is_tuple = isinstance(found, types.BaseTuple)
-    if layout_of(found).activity == "active":
-        return require_known_leaves(name, found)
-    if isinstance(found, types.Buffer) or layout_of(found).carried.by_reference:
-        kind = "MixedDuplicated" if layout_of(found).carried.by_value else "Duplicated"
+def _require_active(name: str, ty: Any) -> None:
+    is_tuple = isinstance(ty, types.BaseTuple)
+    if layout_of(ty).activity == "active":
+        return require_known_leaves(name, ty)
+    if isinstance(ty, types.Buffer) or layout_of(ty).carried.by_reference:
+        kind = "MixedDuplicated" if layout_of(ty).carried.by_value else "Duplicated"
         instead = f"{kind}({name}, make_zero({name}))"
     else:
         instead = f"Const({name})"
     raise ActivityError(
-        f"`{name}` is marked Active and is {type_name(found)}",
+        f"`{name}` is marked Active and is {type_name(ty)}",
         why="the derivative of an Active argument is returned, so it must be a float"
         + (", or a tuple of floats" if is_tuple else ""),
         instead=[instead],
     )
 
 
-def _require_duplicated(name: str, found: Any) -> None:
-    activity = layout_of(found).activity
+def _require_duplicated(name: str, ty: Any) -> None:
+    activity = layout_of(ty).activity
     if activity == "duplicated":
-        return require_known_leaves(name, found)
+        return require_known_leaves(name, ty)
     if activity == "mixed":
         raise ActivityError(
             f"`{name}` is marked Duplicated and holds numbers beside its arrays",
@@ -384,38 +386,38 @@ def _require_duplicated(name: str, found: Any) -> None:
             "added to a shadow",
             instead=[f"MixedDuplicated({name}, make_zero({name}))"],
         )
-    if is_instance(found) or isinstance(found, types.ListType | types.DictType):
-        _require_known_fields(name, found)
-    if isinstance(found, _CONTAINERS):
+    if is_instance(ty) or isinstance(ty, types.ListType | types.DictType):
+        _require_known_fields(name, ty)
+    if isinstance(ty, _CONTAINERS):
         raise NotYetSupported(
-            f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
+            f"`{name}` is {type_name(ty)}, which is not yet supported as a Duplicated argument",
             why="among lists and dictionaries, those of numba.typed have a shadow if they hold "
             "floats; of a dictionary, the keys hold none",
             instead=[
-                f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
+                f"numba.typed.List({name})" if isinstance(ty, types.List) else "a typed one",
                 "an array, or a tuple of arrays",
                 "make it inside the function",
             ],
         )
-    if isinstance(found, types.Array) and unknown_field(found) is not None:
-        raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
+    if isinstance(ty, types.Array) and unknown_field(ty) is not None:
+        raise NotYetSupported(f"`{name}` is an array of {ty.dtype}, which is not yet supported")
     raise ActivityError(
-        f"`{name}` is marked Duplicated and is {type_name(found)}",
+        f"`{name}` is marked Duplicated and is {type_name(ty)}",
         why="in reverse mode, the derivative of a Duplicated argument is added to memory of floats",
         instead=[f"Active({name})" if activity == "active" else f"Const({name})"],
     )
 
 
-def _require_mixed(name: str, found: Any) -> None:
-    activity = layout_of(found).activity
+def _require_mixed(name: str, ty: Any) -> None:
+    activity = layout_of(ty).activity
     if activity == "mixed":
-        return require_known_leaves(name, found)
+        return require_known_leaves(name, ty)
     instead = {
         "active": f"Active({name})",
         "duplicated": f"Duplicated({name}, make_zero({name}))",
     }.get(activity, f"Const({name})")
     raise ActivityError(
-        f"`{name}` is marked MixedDuplicated and is {type_name(found)}",
+        f"`{name}` is marked MixedDuplicated and is {type_name(ty)}",
         why="MixedDuplicated is for tuples that hold numbers and arrays of numbers",
         instead=[instead],
     )
@@ -466,14 +468,14 @@ def _is_read_only(node: Node) -> bool:
     return is_number_array(node.numba_type) and not node.numba_type.mutable
 
 
-def refuse_records(name: str, found: Any, where: str) -> None:
+def refuse_records(name: str, ty: Any, where: str) -> None:
     """Raise `NotYetSupported` for a record outside an array, if its derivative would be new memory.
 
     A record is a pointer, and does not keep alive what it points to.
     """
-    if any(isinstance(leaf, types.Record) for leaf in leaves_of(found)):
+    if any(isinstance(leaf, types.Record) for leaf in leaves_of(ty)):
         raise NotYetSupported(
-            f"`{name}` is {type_name(found)}, not yet supported in {where}",
+            f"`{name}` is {type_name(ty)}, not yet supported in {where}",
             why="a derivative with respect to a record would be a record that no array owns",
             instead=[
                 "an array of one record, particles[i : i + 1]",

@@ -222,10 +222,10 @@ class Emitter:
         shadows = lanes or [None] * self.gradient.width
         return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
 
-    def _owned_shadow(self, found: Any, primal: Value, shadow: Value | None) -> Any:
+    def _owned_shadow(self, ty: Any, primal: Value, shadow: Value | None) -> Any:
         if shadow is None:
-            return zero_shadow(self.context, self.builder, found, primal)
-        return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
+            return zero_shadow(self.context, self.builder, ty, primal)
+        return memory.constant_where_same(self.context, self.builder, ty, primal, shadow)
 
     def _parameters(
         self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Value
@@ -329,7 +329,7 @@ class Emitter:
         """Return from the function being generated with the primal's error status."""
         return_error(self.context, self.builder, status)
 
-    def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
+    def _rebuilt(self, ty: Any, floats: Iterator[Any]) -> Any:
         """Derivatives, given in order, in the structure of the values they belong to."""
 
         def part(em: Emit, leaf: Node) -> Any:
@@ -343,4 +343,4 @@ class Emitter:
                 number.imag = self.builder.fneg(number.imag)
             return number._getvalue()
 
-        return rebuild(Emit(self.context, self.builder), layout_of(found), (), part)
+        return rebuild(Emit(self.context, self.builder), layout_of(ty), (), part)

@@ -76,14 +76,14 @@ def _nothing(context: Context, builder: Builder, typed: Any, values: Sequence[Va
     return context.get_dummy_value()
 
 
-def _literal(found: Any) -> Any:
+def _literal(ty: Any) -> Any:
     """The value of a literal type; a default, which is no type, is returned as it is."""
-    if not isinstance(found, types.Type):
-        return found
-    if isinstance(found, types.Omitted):
-        return found.value
-    if isinstance(found, types.Literal):
-        return found.literal_value
-    if isinstance(found, types.BaseTuple):
-        return tuple(map(_literal, items_of(found)))
+    if not isinstance(ty, types.Type):
+        return ty
+    if isinstance(ty, types.Omitted):
+        return ty.value
+    if isinstance(ty, types.Literal):
+        return ty.literal_value
+    if isinstance(ty, types.BaseTuple):
+        return tuple(map(_literal, items_of(ty)))
     raise RequireLiteralValue("argnums and mode are literals inside @njit")

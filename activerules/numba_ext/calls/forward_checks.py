@@ -64,17 +64,17 @@ class ForwardArguments:
     batched: bool
 
 
-def read_forward_arguments(names: Sequence[str], found: Sequence[Any]) -> ForwardArguments:
+def read_forward_arguments(names: Sequence[str], argtypes: Sequence[Any]) -> ForwardArguments:
     """Read a call's arguments; a bare value is Const.
 
     Raises `ActivityError` (Active, or no floats in what is Duplicated), `ShadowMismatch` (a tangent
     of another type), `BatchWidthMismatch` (not one width in the whole call).
     """
-    read = [_read(name, ty) for name, ty in zip(names, found, strict=True)]
+    read = [_read(name, ty) for name, ty in zip(names, argtypes, strict=True)]
     widths = {name: len(lanes) for name, (_, lanes) in zip(names, read, strict=True) if lanes}
-    batched = any(isinstance(ty, AnnotationType) and ty.kind in _BATCHED for ty in found)
+    batched = any(isinstance(ty, AnnotationType) and ty.kind in _BATCHED for ty in argtypes)
     if len(set(widths.values())) > 1 or (
-        batched and any(isinstance(ty, AnnotationType) and ty.kind in _SINGLE for ty in found)
+        batched and any(isinstance(ty, AnnotationType) and ty.kind in _SINGLE for ty in argtypes)
     ):
         raise BatchWidthMismatch(
             "the arguments of one call have tangents for different widths: "
@@ -89,67 +89,65 @@ def read_forward_arguments(names: Sequence[str], found: Sequence[Any]) -> Forwar
 _SINGLE = (Duplicated, DuplicatedNoNeed)
 
 
-def _read(name: str, found: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
-    if not isinstance(found, AnnotationType):
-        return ArgumentSpec(name, types.unliteral(found), "const"), ()
-    if found.kind is Const:
-        return ArgumentSpec(name, found.val, "const"), ()
-    if found.kind is Active:
+def _read(name: str, ty: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
+    if not isinstance(ty, AnnotationType):
+        return ArgumentSpec(name, types.unliteral(ty), "const"), ()
+    if ty.kind is Const:
+        return ArgumentSpec(name, ty.val, "const"), ()
+    if ty.kind is Active:
         raise ActivityError(
             f"`{name}` is marked Active, which is for reverse mode",
             why="in forward mode each active argument needs a tangent",
             instead=[f"Duplicated({name}, tangent)", f"Const({name})"],
         )
-    if found.kind not in _DUPLICATED:
+    if ty.kind not in _DUPLICATED:
         raise NotYetSupported(
-            f"`{name}` is marked {found.kind.__name__}, which is for reverse mode",
+            f"`{name}` is marked {ty.kind.__name__}, which is for reverse mode",
             instead=[f"Duplicated({name}, tangent): a tuple of the tangents of its items"],
         )
-    require_tangible(name, found.val)
-    lanes = _lanes(name, found)
+    require_tangible(name, ty.val)
+    lanes = _lanes(name, ty)
     for lane in lanes:
-        require_tangent(name, found.val, lane)
-    return ArgumentSpec(name, found.val, "duplicated"), lanes
+        require_tangent(name, ty.val, lane)
+    return ArgumentSpec(name, ty.val, "duplicated"), lanes
 
 
-def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
-    if found.kind not in _BATCHED:
-        return (found.dval,)
-    if not isinstance(found.dval, types.BaseTuple) or not len(found.dval):
+def _lanes(name: str, ty: AnnotationType) -> tuple[Any, ...]:
+    if ty.kind not in _BATCHED:
+        return (ty.dval,)
+    if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
         raise ShadowMismatch(
-            f"the tangents of `{name}` are {type_name(found.dval)}",
+            f"the tangents of `{name}` are {type_name(ty.dval)}",
             why="a batch is a tuple with one tangent per lane",
             instead=[f"BatchDuplicated({name}, (dx1, dx2))"],
         )
-    return items_of(found.dval)
+    return items_of(ty.dval)
 
 
-def require_tangible(name: str, found: Any) -> None:
+def require_tangible(name: str, ty: Any) -> None:
     """Raise unless values of this type can have a tangent."""
-    refuse_declared_inactive(name, found)
-    for path, leaf in layout_of(found).leaf_paths:
+    refuse_declared_inactive(name, ty)
+    for path, leaf in layout_of(ty).leaf_paths:
         if not (path and _is_constant(leaf.numba_type)):
             _require_tangible_leaf(name + show(path), leaf)
 
 
 def _require_tangible_leaf(name: str, leaf: Node) -> None:
-    found = leaf.numba_type
-    refuse_kind(name, found)
+    ty = leaf.numba_type
+    refuse_kind(name, ty)
     if isinstance(leaf, Number):
         return
-    if is_instance(found) or (leaf.has_shadow and not is_number_array(found)):
-        require_known_leaves(name, found)
+    if is_instance(ty) or (leaf.has_shadow and not is_number_array(ty)):
+        require_known_leaves(name, ty)
         if leaf.has_shadow:
             return
     if isinstance(leaf, Array):
         if isinstance(leaf.element, Number):
             return
-        if not isinstance(found.dtype, types.Integer | types.Boolean):
-            raise NotYetSupported(
-                f"`{name}` is an array of {found.dtype}, which is not yet supported"
-            )
+        if not isinstance(ty.dtype, types.Integer | types.Boolean):
+            raise NotYetSupported(f"`{name}` is an array of {ty.dtype}, which is not yet supported")
     raise ActivityError(
-        f"`{name}` is {type_name(found)}, which has no tangent",
+        f"`{name}` is {type_name(ty)}, which has no tangent",
         why="tangents are of floats, of arrays of floats, and of tuples of these",
         instead=[f"Const({name})"],
     )
@@ -195,18 +193,18 @@ def _require_tangent_of_part(name: str, node: Node, other: Node) -> None:
         )
 
 
-def has_tangent(found: Any) -> bool:
+def has_tangent(ty: Any) -> bool:
     """Whether a result of this type contains floats; `NotYetSupported` if that is unknown."""
-    return any([_has_tangent(leaf) for leaf in layout_of(found).leaves])
+    return any([_has_tangent(leaf) for leaf in layout_of(ty).leaves])
 
 
 def _has_tangent(leaf: Node) -> bool:
-    found = optional_leaf(leaf.numba_type) or leaf.numba_type
-    if is_number(found) or is_number_array(found):
+    ty = optional_leaf(leaf.numba_type) or leaf.numba_type
+    if is_number(ty) or is_number_array(ty):
         return True
-    if _is_constant(found):
+    if _is_constant(ty):
         return False
     raise NotYetSupported(
-        f"a function that returns {type_name(found)} has no tangent yet",
+        f"a function that returns {type_name(ty)} has no tangent yet",
         instead=["return floats, arrays of floats, or tuples of these", "the activity Const"],
     )

@@ -59,16 +59,16 @@ class ForwardCall(DerivativeCall):
         return types.UniTuple(one, self.gradient.width) if self.batched else one
 
 
-def tangent_of(found: Any) -> Any:
+def tangent_of(ty: Any) -> Any:
     """The type of a tangent: that of the value, with None for parts without a derivative."""
-    return map_type(layout_of(found), _tangent_of_leaf)
+    return map_type(layout_of(ty), _tangent_of_leaf)
 
 
 def _tangent_of_leaf(leaf: Node) -> Any:
-    found = leaf.numba_type
-    if is_number(found) or is_number_array(found):
+    ty = leaf.numba_type
+    if is_number(ty) or is_number_array(ty):
         return shadow_of_leaf(leaf)
-    inner = optional_leaf(found)
+    inner = optional_leaf(ty)
     made = types.none if inner is None else tangent_of(inner)
     return types.none if made == types.none else types.Optional(made)
 
@@ -143,8 +143,8 @@ class ForwardEmitter(Emitter):
     def _result(self, primal: Value, tangents: Lanes) -> Any:
         if not self.call.wanted:
             return self.context.get_dummy_value()
-        found = self.gradient.result_type
-        em, node = Emit(self.context, self.builder), layout_of(found)
+        ty = self.gradient.result_type
+        em, node = Emit(self.context, self.builder), layout_of(ty)
         results = [
             rebuild(em, node, (primal, tangent), _tangent, _tangent_of_leaf) for tangent in tangents
         ]
@@ -174,24 +174,24 @@ def _tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Any:
 
 def _optional_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """The tangent of an optional value: None if the primal is None."""
-    context, builder, found = em.context, em.builder, leaf.numba_type
-    values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
+    context, builder, ty = em.context, em.builder, leaf.numba_type
+    values, tangents = (context.make_helper(builder, ty, one) for one in (primal, tangent))
     result = context.make_helper(builder, _tangent_of_leaf(leaf))
     result.valid = values.valid
     with builder.if_then(cgutils.as_bool_bit(builder, values.valid)):
-        result.data = _tangent(em, layout_of(found.type), values.data, tangents.data)
+        result.data = _tangent(em, layout_of(ty.type), values.data, tangents.data)
     return result._getvalue()
 
 
 def _array_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """An array with the layout of the primal over the memory of its shadow; else zeros (W2)."""
-    context, builder, found = em.context, em.builder, leaf.numba_type
-    shadow = context.make_array(found)(context, builder, tangent)
+    context, builder, ty = em.context, em.builder, leaf.numba_type
+    shadow = context.make_array(ty)(context, builder, tangent)
     array_type = shadow_of_leaf(leaf)
     result = cgutils.alloca_once(builder, context.get_value_type(array_type))
     with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
         with nowhere:
-            zeros = zero_shadow(context, builder, found, primal)
+            zeros = zero_shadow(context, builder, ty, primal)
             builder.store(zeros, result)
         with there:
             made = context.make_array(array_type)(context, builder, primal)

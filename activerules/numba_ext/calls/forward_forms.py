@@ -120,14 +120,14 @@ def _require_zero(
     builder: Builder,
     gradient: CompiledDerivative,
     argument: ArgumentSpec,
-    found: Any,
+    ty: Any,
     tangent: Any,
 ) -> None:
     """Emit a check that an integer's tangent is zero; any other would be silently dropped."""
-    if not isinstance(found, types.Number | types.Boolean):
+    if not isinstance(ty, types.Number | types.Boolean):
         return
-    zero = context.get_constant_null(found)
-    is_zero = context.get_function(operator.eq, signature(types.boolean, found, found))
+    zero = context.get_constant_null(ty)
+    is_zero = context.get_function(operator.eq, signature(types.boolean, ty, ty))
     lost = builder.not_(is_zero(builder, (tangent, zero)))
     with cgutils.if_unlikely(builder, lost):
         fields = (
@@ -155,10 +155,10 @@ def jvp_form(typing_context, function, primals, tangents):
     require_pairs(primals, tangents, types.BaseTuple)
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(primals))
-    found = [types.unliteral(ty) for ty in items_of(primals)]
+    argtypes = [types.unliteral(ty) for ty in items_of(primals)]
     given = [types.unliteral(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
-    for name, ty, tangent in zip(names, found, given, strict=True):
+    for name, ty, tangent in zip(names, argtypes, given, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
         if not constant:
             with checks.naming(dispatcher):

@@ -82,7 +82,7 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     infer_global(function, types.Function(Template))
 
 
-def compiled_only(definition: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_only(definition: Callable[..., Any]) -> Any:
     """A function for compiled code alone, a decorator; `definition` is as in `give_compiled_form`,
     and remains available as `function.__wrapped__`.
     """
@@ -189,7 +189,7 @@ def gradient_of(typing_context, spec, function, *args):
 
 
 def _joined(
-    context: Context, builder: Builder, found: Any, derivative: Any, shadow: Value | None = None
+    context: Context, builder: Builder, ty: Any, derivative: Any, shadow: Value | None = None
 ) -> Any:
     """The gradient for one argument, assembled from values for numbers and shadows for arrays."""
 
@@ -198,8 +198,8 @@ def _joined(
             return shadow
         return derivative if isinstance(leaf, Number) else context.get_dummy_value()
 
-    pair = derivative if layout_of(found).carried.by_value else None, shadow
-    return rebuild(Emit(context, builder), layout_of(found), pair, part, gradient_of_leaf)
+    pair = derivative if layout_of(ty).carried.by_value else None, shadow
+    return rebuild(Emit(context, builder), layout_of(ty), pair, part, gradient_of_leaf)
 
 
 def _read_call(

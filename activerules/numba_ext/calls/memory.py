@@ -156,22 +156,22 @@ class _Checker:
         else:
             pair = primal, shadow
             if is_collection(argument.numba_type):
-                found = argument.numba_type
-                entries = entries_of(self.context, self.builder, found, pair)
+                ty = argument.numba_type
+                entries = entries_of(self.context, self.builder, ty, pair)
                 argument, pair = self._items(argument, entries)
             extent, behind = self._extents(argument, *pair)
             number = self.tests.add(extent)
             overlap = self._overlap(argument.numba_type, pair[0], extent, behind)
             yield _Memory(argument, written, number, self.tests.add(behind), overlap)
 
-    def _overlap(self, found: Any, primal: Value, extent: Extent, behind: Extent) -> Any:
+    def _overlap(self, ty: Any, primal: Value, extent: Extent, behind: Extent) -> Any:
         """Whether an array that need not be contiguous shares bytes with its shadow; else None."""
-        if not (isinstance(found, types.Array) and found.layout == "A"):
+        if not (isinstance(ty, types.Array) and ty.layout == "A"):
             return None
         builder = self.builder
-        array = self.context.make_array(found)(self.context, builder, primal)
+        array = self.context.make_array(ty)(self.context, builder, primal)
         distance = builder.sub(behind.data, extent.data)
-        shared = share_items(builder, found, array, distance)
+        shared = share_items(builder, ty, array, distance)
         return builder.and_(extent.meets(behind, builder), shared)
 
     def _collection(
@@ -249,11 +249,11 @@ class _Checker:
         self, argument: ArgumentSpec, primal: Value, shadow: Value
     ) -> tuple[Extent, Extent]:
         """The bytes of a region and of its shadow; checks K1."""
-        found, builder = argument.numba_type, self.builder
-        extent = extent_of_region(self.em, found, primal)
-        data = data_of_region(self.em, found, shadow)
-        if isinstance(found, types.Array):
-            make = self.context.make_array(found)
+        ty, builder = argument.numba_type, self.builder
+        extent = extent_of_region(self.em, ty, primal)
+        data = data_of_region(self.em, ty, shadow)
+        if isinstance(ty, types.Array):
+            make = self.context.make_array(ty)
             arrays = (make(self.context, builder, value) for value in (primal, shadow))
             self._same_layout(argument, *arrays)
         else:
@@ -413,7 +413,7 @@ def _is_followed(node: Node) -> bool:
 def _has_gaps(*memories: _Memory) -> bool:
     """Whether any of them is an array that need not be contiguous, known by its extent only."""
     types_of = [m.argument.numba_type for m in memories]
-    return any(isinstance(found, types.Array) and found.layout == "A" for found in types_of)
+    return any(isinstance(ty, types.Array) and ty.layout == "A" for ty in types_of)
 
 
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
@@ -440,13 +440,13 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(context: Context, builder: Builder, found: Any, shadow: Value) -> None:
+def release(context: Context, builder: Builder, ty: Any, shadow: Value) -> None:
     """Emit the release of a shadow, or of all arrays in one, on an error path.
 
     It calls a function of our own: if Numba sees an `NRT_decref`, it does not prune its own
     references, which the exception would leak.
     """
-    for visit in walk(Emit(context, builder), layout_of(found), (shadow,), depth=Depth.TUPLES):
+    for visit in walk(Emit(context, builder), layout_of(ty), (shadow,), depth=Depth.TUPLES):
         one = visit.node.numba_type
         if visit.node.has_shadow and not isinstance(one, types.Record):
             helper = context.make_helper(builder, one, value=visit.values[0])
@@ -477,7 +477,7 @@ def owned_shadows(
 
 
 def constant_where_same(
-    context: Context, builder: Builder, found: Any, primal: Value, shadow: Value
+    context: Context, builder: Builder, ty: Any, primal: Value, shadow: Value
 ) -> Any:
     """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
 
@@ -486,18 +486,18 @@ def constant_where_same(
     """
     em = Emit(context, builder)
     pair = primal, shadow
-    return rebuild(em, layout_of(found), pair, _constant_where_same, shadow_of_leaf)
+    return rebuild(em, layout_of(ty), pair, _constant_where_same, shadow_of_leaf)
 
 
 def _constant_where_same(em: Emit, leaf: Node, primal: Value, shadow: Value) -> Value:
-    context, builder, found = em.context, em.builder, leaf.numba_type
-    if not leaf.has_shadow or isinstance(found, types.Record):
+    context, builder, ty = em.context, em.builder, leaf.numba_type
+    if not leaf.has_shadow or isinstance(ty, types.Record):
         return shadow
-    own, other = (data_of_region(em, found, value) for value in (primal, shadow))
+    own, other = (data_of_region(em, ty, value) for value in (primal, shadow))
     result = cgutils.alloca_once_value(builder, shadow)
     with builder.if_else(builder.icmp_unsigned("==", own, other), likely=False) as (same, apart):
         with same:
-            builder.store(zero_shadow(context, builder, found, primal), result)
+            builder.store(zero_shadow(context, builder, ty, primal), result)
         with apart:
-            context.nrt.incref(builder, found, shadow)
+            context.nrt.incref(builder, ty, shadow)
     return builder.load(result)

@@ -137,13 +137,13 @@ def calling_with(
 
 def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
     """The return type of a compiled function for these types, and the emitter of the call."""
-    found = typing_context.resolve_value_type(callee)
-    called = found.get_call_type(typing_context, tuple(args), {})
+    callee_type = typing_context.resolve_value_type(callee)
+    called = callee_type.get_call_type(typing_context, tuple(args), {})
 
     def call(context: Context, builder: Builder, given: Sequence[Any]) -> Any:
         cast = zip(given, args, called.args, strict=True)
         passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
-        return context.get_function(found, called)(builder, passed)
+        return context.get_function(callee_type, called)(builder, passed)
 
     return called.return_type, call
 
@@ -152,16 +152,16 @@ def returned_by(
     typing_context: TypingContext, dispatcher: Any, arguments: Sequence[ArgumentSpec]
 ) -> Any:
     """The return type of a function for these argument types."""
-    found = typing_context.resolve_value_type(dispatcher)
+    callee_type = typing_context.resolve_value_type(dispatcher)
     argtypes = tuple(argument.numba_type for argument in arguments)
-    return found.get_call_type(typing_context, argtypes, {}).return_type
+    return callee_type.get_call_type(typing_context, argtypes, {}).return_type
 
 
-def require_float_primal(name: str, found: Any) -> None:
+def require_float_primal(name: str, ty: Any) -> None:
     """Raise `NotYetSupported` unless the value of a nested gradient is one float."""
-    if not isinstance(found, types.Float):
+    if not isinstance(ty, types.Float):
         raise NotYetSupported(
-            f"the value of {name}, {type_name(found)}, together with its gradient, inside a "
+            f"the value of {name}, {type_name(ty)}, together with its gradient, inside a "
             "function that is differentiated",
             instead=["the mode without primal, and a separate call of the function"],
         )

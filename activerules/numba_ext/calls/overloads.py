@@ -152,8 +152,8 @@ def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
     return function_from(source, "impl", scope, module=__name__)
 
 
-def _is_complex(found: Any) -> bool:
-    return isinstance(found, types.Complex)
+def _is_complex(ty: Any) -> bool:
+    return isinstance(ty, types.Complex)
 
 
 @register_jitable

@@ -14,13 +14,13 @@ from activerules.rules.pattern import type_name
 from activerules.values.layout import layout_of
 
 
-def refuse_kind(name: str, found: Any) -> None:
+def refuse_kind(name: str, ty: Any) -> None:
     """Refuse a derivative with respect to an optional value, or to memory that is no NumPy array: a
     `memoryview`, an `array.array`, or an array of another library that Numba can access.
     """
-    if isinstance(found, types.Optional) and layout_of(found).numbers.any:
+    if isinstance(ty, types.Optional) and layout_of(ty).numbers.any:
         raise NotYetSupported(
-            f"`{name}` may be None: it is {type_name(found)}",
+            f"`{name}` may be None: it is {type_name(ty)}",
             why="whether a value that may be None has a derivative is known only when it runs",
             instead=[
                 "an array without items, or of zeros, in place of None, and a flag beside it",
@@ -28,9 +28,9 @@ def refuse_kind(name: str, found: Any) -> None:
                 "and of one without it",
             ],
         )
-    if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
+    if isinstance(ty, types.Buffer) and not isinstance(ty, types.Array):
         raise ActivityError(
-            f"`{name}` is not an array of NumPy (to Numba it is {found})",
+            f"`{name}` is not an array of NumPy (to Numba it is {ty})",
             why="what is added to, or returned, is an array of NumPy",
             instead=[f"np.asarray({name})"],
         )

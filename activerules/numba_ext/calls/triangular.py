@@ -32,10 +32,10 @@ _PLAIN, _ADJOINT = ord("n"), ord("c")
 @chosen_by_types
 def _subtract_product(C, adjoint, A, B):
     """Subtract A B from C, or Aᴴ B if `adjoint`; all are blocks of C-order matrices."""
-    found = C.dtype
-    kind = ord(linalg.get_blas_kind(found, "product"))
-    size = found.bitwidth // 8
-    gemm = linalg._BLAS().numba_xxgemm(found)
+    ty = C.dtype
+    kind = ord(linalg.get_blas_kind(ty, "product"))
+    size = ty.bitwidth // 8
+    gemm = linalg._BLAS().numba_xxgemm(ty)
 
     def compiled(C, adjoint, A, B):
         rows, columns = C.shape

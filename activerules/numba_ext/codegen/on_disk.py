@@ -124,11 +124,11 @@ _OF_PROCESS = (" at 0x", "#")
 # --- code of Numba's own cache that contains derivatives ---
 
 
-def depend_on_rules(library: Any, found: Iterable[Any]) -> None:
+def depend_on_rules(library: Any, argtypes: Iterable[Any]) -> None:
     """Let code in `library`, and code that links it, be found on disk only while derivatives of
-    the functions among the types `found` are what they are now.
+    the functions among the types `argtypes` are what they are now.
     """
-    for one in found if RELOADS else ():
+    for one in argtypes if RELOADS else ():
         function = one.stub if isinstance(one, StubType) else one
         if isinstance(function, types.Dispatcher):
             library._reload_init.add(_Unchanged(function.dispatcher))

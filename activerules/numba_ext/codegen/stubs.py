@@ -29,8 +29,8 @@ class StubType(types.Callable, types.Opaque):
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call, which is compiled now."""
-        found = context.resolve_value_type(self.stub.dispatcher)
-        return found.get_call_type(context, args, kws)
+        callee_type = context.resolve_value_type(self.stub.dispatcher)
+        return callee_type.get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> Any:
         """The signatures compiled so far."""

@@ -68,10 +68,10 @@ class AnnotationType(types.Type):
         return all(field.is_precise() for field in self.fields)
 
 
-def annotation_given(name: str, found: AnnotationType) -> ActivityError:
+def annotation_given(name: str, ty: AnnotationType) -> ActivityError:
     """The error for an annotation given where a plain value was expected."""
     return ActivityError(
-        f"`{name}` is {type_name(found)}, an annotation",
+        f"`{name}` is {type_name(ty)}, an annotation",
         why="plain values are given here; argnums, a tangent of None, or what is left out of the "
         "result tells what is constant",
         instead=[f"`{name}` itself", "autodiff, where each argument has an annotation"],
@@ -183,11 +183,11 @@ def _box_annotation(annotation: AnnotationType, value: Any, c: Any) -> Any:
     return result
 
 
-def marker_class(found: Any) -> type[Annotation] | None:
+def marker_class(ty: Any) -> type[Annotation] | None:
     """Return the annotation class that a Numba type stands for: `Active` used as a value in
     `@njit`.
     """
-    key = getattr(found, "typing_key", None) if isinstance(found, types.Function) else None
+    key = getattr(ty, "typing_key", None) if isinstance(ty, types.Function) else None
     return key if isinstance(key, type) and issubclass(key, Annotation) else None
 
 
@@ -289,6 +289,6 @@ class TangentType(types.Opaque):
         super().__init__(repr(value))
 
 
-def is_zero_type(found: Any) -> bool:
+def is_zero_type(ty: Any) -> bool:
     """Whether the type means a zero tangent: ZeroTangent, NoTangent or None."""
-    return found == types.none or (isinstance(found, TangentType) and is_zero(found.value))
+    return ty == types.none or (isinstance(ty, TangentType) and is_zero(ty.value))

@@ -72,9 +72,9 @@ def passing(typing_context, function, *args):
 
 class _Step:
     def __init__(self, typing_context: TypingContext, dispatcher: Any, args: Sequence[Any]) -> None:
-        found = typing_context.resolve_value_type(dispatcher)
+        callee_type = typing_context.resolve_value_type(dispatcher)
         self._dispatcher, self._args = dispatcher, args
-        self._called = found.get_call_type(typing_context, tuple(args), {})
+        self._called = callee_type.get_call_type(typing_context, tuple(args), {})
         self.result = self._called.return_type
 
     def call(self, context: Context, builder: Builder, values: Sequence[Value], owned: Any) -> Any:

@@ -48,15 +48,13 @@ REFUSALS = (_SHARED, _OTHER_WAY)
 # --- addresses ---
 
 
-def _struct(context: Context, builder: Builder, found: Any, value: Value) -> Any:
+def _struct(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
     """The pointer to the struct `NB_List` of a typed list."""
-    return context.make_helper(builder, found, value=value).data
+    return context.make_helper(builder, ty, value=value).data
 
 
-def _items(context: Context, builder: Builder, found: Any, value: Value) -> Value:
-    address = cgutils.pointer_add(
-        builder, _struct(context, builder, found, value), _I64(LIST_ITEMS)
-    )
+def _items(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
+    address = cgutils.pointer_add(builder, _struct(context, builder, ty, value), _I64(LIST_ITEMS))
     return builder.load(builder.bitcast(address, _BYTES.as_pointer()))
 
 
@@ -101,9 +99,9 @@ def finish(typing_context, original, copy):
     return types.none(original, copy), codegen
 
 
-def _finish(context: Context, builder: Builder, found: Any, original: Any, copy: Any) -> None:
-    items = (_items(context, builder, found, one) for one in (original, copy))
-    structs = (_struct(context, builder, found, one) for one in (original, copy))
+def _finish(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
+    items = (_items(context, builder, ty, one) for one in (original, copy))
+    structs = (_struct(context, builder, ty, one) for one in (original, copy))
     object_runtime.call(builder, "items", *items, *structs)
 
 
@@ -118,17 +116,17 @@ def lengthen(typing_context, original, copy):
     return types.none(original, copy), codegen
 
 
-def _lengthen(context: Context, builder: Builder, found: Any, original: Any, copy: Any) -> None:
-    structs = (_struct(context, builder, found, one) for one in (original, copy))
+def _lengthen(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
+    structs = (_struct(context, builder, ty, one) for one in (original, copy))
     object_runtime.call(builder, "length", *structs)
 
 
 def finish_all(
-    context: Context, builder: Builder, found: Any, originals: Any, copies: Any, rest: Any
+    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, rest: Any
 ) -> None:
     """Give the lists in a tuple the contents of their copies, where the function raised."""
-    unpacked = (cgutils.unpack_tuple(builder, one, len(found)) for one in (originals, copies))
-    for ty, original, copy in zip(found, *unpacked, strict=True):
+    unpacked = (cgutils.unpack_tuple(builder, one, len(numba_type)) for one in (originals, copies))
+    for ty, original, copy in zip(numba_type, *unpacked, strict=True):
         _finish(context, builder, ty, original, copy)
         _lengthen(context, builder, ty, original, copy)
 
@@ -168,8 +166,8 @@ def note_arrays(typing_context, notes, what, x):
     """Record the extents of all arrays in a value, also in objects, and of the lists in tuples."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        for found, value in arrays_in_value(context, builder, x, args[2]):
-            extent = extent_of(builder, found, context.make_array(found)(context, builder, value))
+        for ty, value in arrays_in_value(context, builder, x, args[2]):
+            extent = extent_of(builder, ty, context.make_array(ty)(context, builder, value))
             _note(builder, args[0], args[1], _I64(0), extent.low, extent.high)
         return context.get_dummy_value()
 

@@ -51,19 +51,19 @@ _REPLACED = (
 # --- types ---
 
 
-def objects_of(found: Any) -> Iterator[Any]:
+def objects_of(ty: Any) -> Iterator[Any]:
     """The types of the objects in a value, including objects in their fields."""
-    return filter(is_instance, _types_in(found))
+    return filter(is_instance, _types_in(ty))
 
 
-def arrays_of(found: Any) -> Iterator[types.Array]:
+def arrays_of(ty: Any) -> Iterator[types.Array]:
     """The types of the arrays in a value, also in objects, in the order of `arrays_in`."""
-    return (part for part in _types_in(found) if isinstance(part, types.Array))
+    return (part for part in _types_in(ty) if isinstance(part, types.Array))
 
 
-def _types_in(found: Any) -> Iterator[Any]:
+def _types_in(ty: Any) -> Iterator[Any]:
     """The types of what tuples and objects in a value lead to, in the order of `_values_in`."""
-    for leaf in leaves_of(found):
+    for leaf in leaves_of(ty):
         yield leaf
         for field in fields_of(leaf) if is_instance(leaf) else ():
             yield from _types_in(field.numba_type)
@@ -73,84 +73,82 @@ def _types_in(found: Any) -> Iterator[Any]:
 
 
 def _objects(
-    context: Context, builder: Builder, found: Any, value: Value
+    context: Context, builder: Builder, ty: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The objects in a value, each with its type, as borrowed references."""
-    return (part for part in _values_in(context, builder, found, value) if is_instance(part[0]))
+    return (part for part in _values_in(context, builder, ty, value) if is_instance(part[0]))
 
 
 def arrays_in_value(
-    context: Context, builder: Builder, found: Any, value: Value
+    context: Context, builder: Builder, ty: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
     """The arrays in a value, also in objects, each with its type, as borrowed references."""
-    parts = _values_in(context, builder, found, value)
+    parts = _values_in(context, builder, ty, value)
     return (part for part in parts if isinstance(part[0], types.Array))
 
 
 def _values_in(
-    context: Context, builder: Builder, found: Any, value: Value
+    context: Context, builder: Builder, ty: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, value):
+    if isinstance(ty, types.BaseTuple):
+        for item, (part,) in parts_of(builder, ty, value):
             yield from _values_in(context, builder, item, part)
         return
-    yield found, value
-    for field, part in _fields(context, builder, found, value) if is_instance(found) else ():
+    yield ty, value
+    for field, part in _fields(context, builder, ty, value) if is_instance(ty) else ():
         yield from _values_in(context, builder, field, part)
 
 
-def _fields(
-    context: Context, builder: Builder, found: Any, value: Value
-) -> Iterator[tuple[Any, Any]]:
-    struct = _struct(context, builder, found, value)
-    for k, field in enumerate(fields_of(found)):
+def _fields(context: Context, builder: Builder, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
+    struct = _struct(context, builder, ty, value)
+    for k, field in enumerate(fields_of(ty)):
         yield field.numba_type, struct[k]
 
 
-def _address(context: Context, builder: Builder, found: Any, value: Value) -> Any:
+def _address(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
     """The address of an object's memory; the object must not be unset."""
-    reference = context.make_helper(builder, found, value=value)
-    if not isinstance(found, types.StructRef):
+    reference = context.make_helper(builder, ty, value=value)
+    if not isinstance(ty, types.StructRef):
         return reference.data
     data = context.nrt.meminfo_data(builder, reference.meminfo)
-    return builder.bitcast(data, struct_type(found).as_pointer())
+    return builder.bitcast(data, struct_type(ty).as_pointer())
 
 
-def _struct(context: Context, builder: Builder, found: Any, value: Value) -> Any:
+def _struct(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
     """Like `struct_of`, in a form in which the engine sees which memory it is."""
-    pointer = _address(context, builder, found, value)
-    payload = found.get_data_type()
-    if isinstance(found, types.StructRef):
+    pointer = _address(context, builder, ty, value)
+    payload = ty.get_data_type()
+    if isinstance(ty, types.StructRef):
         return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
     return context.make_data_helper(builder, payload, ref=pointer)
 
 
-def _tuple_of(found: Sequence[Any]) -> Any:
-    return types.BaseTuple.from_types(tuple(found))
+def _tuple_of(argtypes: Sequence[Any]) -> Any:
+    return types.BaseTuple.from_types(tuple(argtypes))
 
 
-def _packed(context: Context, builder: Builder, found: Any, values: Sequence[Value]) -> Value:
-    for ty, value in zip(items_of(found), values, strict=True):
+def _packed(context: Context, builder: Builder, numba_type: Any, values: Sequence[Value]) -> Value:
+    for ty, value in zip(items_of(numba_type), values, strict=True):
         context.nrt.incref(builder, ty, value)
-    return context.make_tuple(builder, found, values)
+    return context.make_tuple(builder, numba_type, values)
 
 
 @intrinsic
 def objects_in(typing_context, x):
     """The objects in a value, in order."""
-    found = _tuple_of([*objects_of(x)])
+    ty = _tuple_of([*objects_of(x)])
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         values = [value for _, value in _objects(context, builder, x, args[0])]
-        return _packed(context, builder, found, values)
+        return _packed(context, builder, ty, values)
 
-    return found(x), codegen
+    return ty(x), codegen
 
 
 def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
     @intrinsic
     def arrays_in(typing_context, x):
-        found = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
+        numba_type = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
 
         def codegen(
             context: Context, builder: Builder, signature: Any, args: Sequence[Value]
@@ -158,17 +156,17 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
             values = [
                 value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
             ]
-            return _packed(context, builder, found, values)
+            return _packed(context, builder, numba_type, values)
 
-        return found(x), codegen
+        return numba_type(x), codegen
 
     return arrays_in
 
 
-arrays_in = _arrays_where(lambda found: True)
+arrays_in = _arrays_where(lambda ty: True)
 """The arrays in a value, those in objects too, in order."""
 numbers_in = _arrays_where(is_number_array)
-others_in = _arrays_where(lambda found: not is_number_array(found))
+others_in = _arrays_where(lambda ty: not is_number_array(ty))
 """Those of floats and complex numbers, and the others."""
 
 
@@ -185,20 +183,22 @@ def copy_objects(typing_context, x):
     return x(x), codegen
 
 
-def _copy(context: Context, builder: Builder, found: Any, value: Value) -> Any:
-    if isinstance(found, types.BaseTuple):
-        items = [_copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, found, value)]
-        return context.make_tuple(builder, found, items)
-    if is_instance(found):
-        return _copy_of_instance(context, builder, found, value)
-    context.nrt.incref(builder, found, value)
+def _copy(context: Context, builder: Builder, numba_type: Any, value: Value) -> Any:
+    if isinstance(numba_type, types.BaseTuple):
+        items = [
+            _copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, numba_type, value)
+        ]
+        return context.make_tuple(builder, numba_type, items)
+    if is_instance(numba_type):
+        return _copy_of_instance(context, builder, numba_type, value)
+    context.nrt.incref(builder, numba_type, value)
     return value
 
 
-def _copy_of_instance(context: Context, builder: Builder, found: Any, value: Value) -> Any:
-    result = new_object(context, builder, found)
-    struct = _struct(context, builder, found, result)
-    for k, (ty, part) in enumerate(_fields(context, builder, found, value)):
+def _copy_of_instance(context: Context, builder: Builder, numba_type: Any, value: Value) -> Any:
+    result = new_object(context, builder, numba_type)
+    struct = _struct(context, builder, numba_type, result)
+    for k, (ty, part) in enumerate(_fields(context, builder, numba_type, value)):
         struct[k] = _copy(context, builder, ty, part)
     return result
 
@@ -237,16 +237,18 @@ def _raise_if(
 
 
 def _objects_set_or_not(
-    context: Context, builder: Builder, found: Any, value: Value
+    context: Context, builder: Builder, numba_type: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, value):
+    if isinstance(numba_type, types.BaseTuple):
+        for item, (part,) in parts_of(builder, numba_type, value):
             yield from _objects_set_or_not(context, builder, item, part)
-    elif is_instance(found):
-        yield found, value
-        inner = [field.numba_type for field in fields_of(found)]
+    elif is_instance(numba_type):
+        yield numba_type, value
+        inner = [field.numba_type for field in fields_of(numba_type)]
         if any(True for ty in inner for _ in objects_of(ty)):
-            for ty, part in zip(inner, field_values(context, builder, found, value), strict=True):
+            for ty, part in zip(
+                inner, field_values(context, builder, numba_type, value), strict=True
+            ):
                 yield from _objects_set_or_not(context, builder, ty, part)
 
 
@@ -264,14 +266,14 @@ def running(
 
     @intrinsic
     def run(typing_context, given, originals, copies, objects, owned):
-        found = typing_context.resolve_value_type(dispatcher)
-        called = found.get_call_type(typing_context, tuple(argtypes), {})
+        callee_type = typing_context.resolve_value_type(dispatcher)
+        called = callee_type.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
 
         def codegen(
             context: Context, builder: Builder, signature: Any, args: Sequence[Value]
         ) -> Any:
-            compiled = found.dispatcher.overloads[called.args]
+            compiled = callee_type.dispatcher.overloads[called.args]
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
             typed = zip(values, argtypes, called.args, strict=True)
@@ -339,14 +341,14 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
 class _ArrayMemory:
     """An array, its struct and its extent."""
 
-    def __init__(self, context: Context, builder: Builder, found: Any, value: Value) -> None:
+    def __init__(self, context: Context, builder: Builder, ty: Any, value: Value) -> None:
         self.builder = builder
-        self.array = context.make_array(found)(context, builder, value)
-        self.extent = extent_of(builder, found, self.array)
+        self.array = context.make_array(ty)(context, builder, value)
+        self.extent = extent_of(builder, ty, self.array)
         self.sides = [
             side
             for packed in (self.array.shape, self.array.strides)
-            for side in cgutils.unpack_tuple(builder, packed, found.ndim)
+            for side in cgutils.unpack_tuple(builder, packed, ty.ndim)
         ]
 
     def differs(self, other: _ArrayMemory) -> Any:
@@ -373,19 +375,19 @@ def finish(typing_context, originals, copies, objects):
 
 
 def _pairs(
-    context: Context, builder: Builder, found: Any, originals: Any, objects: Any
+    context: Context, builder: Builder, numba_type: Any, originals: Any, objects: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Each object in the arguments with its type and its copy."""
-    own = _objects(context, builder, found, originals)
-    made = cgutils.unpack_tuple(builder, objects, len([*objects_of(found)]))
+    own = _objects(context, builder, numba_type, originals)
+    made = cgutils.unpack_tuple(builder, objects, len([*objects_of(numba_type)]))
     for (ty, original), copy in zip([*own], made, strict=True):
         yield ty, original, copy
 
 
 def _store_floats(
-    context: Context, builder: Builder, found: Any, originals: Any, objects: Any
+    context: Context, builder: Builder, numba_type: Any, originals: Any, objects: Any
 ) -> None:
-    for ty, original, copy in _pairs(context, builder, found, originals, objects):
+    for ty, original, copy in _pairs(context, builder, numba_type, originals, objects):
         declared = declared_of(ty)
         assert declared is not None
         target, source = (
@@ -402,13 +404,13 @@ def _store_floats(
 
 
 def _finish_objects(
-    context: Context, builder: Builder, found: Any, originals: Any, copies: Any, objects: Any
+    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
 ) -> Any:
     """Transfer the fields by code that the engine does not see. True if an object, list or array of
     records was replaced.
     """
     replaced: Any = cgutils.false_bit
-    pairs = [*_pairs(context, builder, found, originals, objects)]
+    pairs = [*_pairs(context, builder, numba_type, originals, objects)]
     for ty, original, copy in pairs:
         before, after = (_struct(context, builder, ty, one) for one in (original, copy))
         for k, field in enumerate(fields_of(ty)):
@@ -419,28 +421,28 @@ def _finish_objects(
 
 
 def _finish_field(
-    context: Context, builder: Builder, found: Any, target: Any, source: Any, pairs: Sequence[Any]
+    context: Context, builder: Builder, ty: Any, target: Any, source: Any, pairs: Sequence[Any]
 ) -> Any:
-    if isinstance(found, types.BaseTuple):
+    if isinstance(ty, types.BaseTuple):
         replaced: Any = cgutils.false_bit
-        for k, item in enumerate(items_of(found)):
+        for k, item in enumerate(items_of(ty)):
             to, at = (cgutils.gep_inbounds(builder, one, 0, k) for one in (target, source))
             changed = _finish_field(context, builder, item, to, at, pairs)
             replaced = builder.or_(replaced, changed)
         return replaced
-    model = context.data_model_manager[found]
+    model = context.data_model_manager[ty]
     old, new = (model.load_from_data_pointer(builder, one) for one in (target, source))
-    if is_instance(found):
-        return _finish_reference(context, builder, found, (target, old), (source, new), pairs)
-    _write(context, builder, found, (target, old), (source, new))
-    if isinstance(found, types.Array):
-        if not isinstance(found.dtype, types.Record):
+    if is_instance(ty):
+        return _finish_reference(context, builder, ty, (target, old), (source, new), pairs)
+    _write(context, builder, ty, (target, old), (source, new))
+    if isinstance(ty, types.Array):
+        if not isinstance(ty.dtype, types.Record):
             return cgutils.false_bit
-        arrays = (context.make_array(found)(context, builder, one) for one in (old, new))
+        arrays = (context.make_array(ty)(context, builder, one) for one in (old, new))
         return _differ(builder, *(array.data for array in arrays))
-    if not layout_of(found).is_container:
+    if not layout_of(ty).is_container:
         return cgutils.false_bit
-    counted = (context.nrt.get_meminfos(builder, found, one) for one in (old, new))
+    counted = (context.nrt.get_meminfos(builder, ty, one) for one in (old, new))
     replaced = cgutils.false_bit
     for (_, first), (_, second) in zip(*counted, strict=True):
         replaced = builder.or_(replaced, _differ(builder, first, second))
@@ -450,22 +452,22 @@ def _finish_field(
 def _finish_reference(
     context: Context,
     builder: Builder,
-    found: Any,
+    numba_type: Any,
     old: tuple[Any, Any],
     new: tuple[Any, Any],
     pairs: Sequence[Any],
 ) -> Value:
     """Transfer a field that refers to an object, unless it refers to the object's copy."""
-    addresses = (_address(context, builder, found, one[1]) for one in (old, new))
+    addresses = (_address(context, builder, numba_type, one[1]) for one in (old, new))
     original, now = addresses
     stays: Any = cgutils.false_bit
     for ty, first, copy in pairs:
-        if ty == found:
+        if ty == numba_type:
             own = builder.icmp_unsigned("==", original, _address(context, builder, ty, first))
             same = builder.icmp_unsigned("==", now, _address(context, builder, ty, copy))
             stays = builder.or_(stays, builder.and_(own, same))
     with cgutils.if_unlikely(builder, builder.not_(stays)):
-        _write(context, builder, found, old, new)
+        _write(context, builder, numba_type, old, new)
     return builder.not_(stays)
 
 
@@ -474,13 +476,13 @@ def _differ(builder: Builder, first: Value, second: Value) -> Value:
 
 
 def _write(
-    context: Context, builder: Builder, found: Any, old: tuple[Any, Any], new: tuple[Any, Any]
+    context: Context, builder: Builder, ty: Any, old: tuple[Any, Any], new: tuple[Any, Any]
 ) -> None:
     (target, before), (source, after) = old, new
-    for _, meminfo in context.nrt.get_meminfos(builder, found, after):
+    for _, meminfo in context.nrt.get_meminfos(builder, ty, after):
         object_runtime.call(builder, "keep", builder.bitcast(meminfo, _BYTES))
     size = context.get_abi_sizeof(target.type.pointee)
     target, source = (builder.bitcast(one, _BYTES) for one in (target, source))
     object_runtime.call(builder, "write", target, source, _I64(size))
-    for _, meminfo in context.nrt.get_meminfos(builder, found, before):
+    for _, meminfo in context.nrt.get_meminfos(builder, ty, before):
         object_runtime.call(builder, "leave", builder.bitcast(meminfo, _BYTES))

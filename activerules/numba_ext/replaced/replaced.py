@@ -113,7 +113,7 @@ def _argument_of(group: object) -> object:
 
 def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
     """Whether the arguments `own` are objects with arrays, and no list contains objects."""
-    everything = [leaf for found in argtypes for leaf in _all_leaves(found)]
+    everything = [leaf for ty in argtypes for leaf in _all_leaves(ty)]
     if any(map(_may_hide_objects, everything)):
         return False
     return all(
@@ -125,10 +125,10 @@ def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
     )
 
 
-def _all_leaves(found: Any) -> Iterator[Any]:
+def _all_leaves(ty: Any) -> Iterator[Any]:
     """The leaves of a value and of the fields of its objects."""
-    yield from leaves_of(found)
-    for instance in objects_of(found):
+    yield from leaves_of(ty)
+    for instance in objects_of(ty):
         for field in fields_of(instance):
             yield from leaves_of(field.numba_type)
 

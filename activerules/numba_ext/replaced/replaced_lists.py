@@ -96,16 +96,16 @@ def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
     hides in the others.
     """
     return all(
-        _is_plain_list(argtypes[k]) if k in own else all(map(_is_seen, leaves_of(found)))
-        for k, found in enumerate(argtypes)
+        _is_plain_list(argtypes[k]) if k in own else all(map(_is_seen, leaves_of(ty)))
+        for k, ty in enumerate(argtypes)
     )
 
 
-def _is_plain_list(found: Any) -> bool:
+def _is_plain_list(ty: Any) -> bool:
     """Whether the items have no integer arrays, which would have to be kept alive, too."""
-    return is_known_list(found) and all(
+    return is_known_list(ty) and all(
         is_number_array(leaf) or (_is_number_or_array(leaf) and not isinstance(leaf, types.Array))
-        for leaf in leaves_of(found.item_type)
+        for leaf in leaves_of(ty.item_type)
     )
 
 
@@ -126,7 +126,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
     parameters = first_names(dispatcher, len(argtypes))
     lists = [(j, parameters[k], argtypes[k]) for j, k in enumerate(sorted(own))]
     copies = {x: f"_copy{j}" for j, x, _ in lists}
-    groups = list(dict.fromkeys(ty for *_, found in lists for ty, _ in _arrays(found)))
+    groups = list(dict.fromkeys(ty for *_, numba_type in lists for ty, _ in _arrays(numba_type)))
     every = sum(1 << g for g, _ in enumerate(groups))
 
     firsts, lasts, notes, transfers, functions = [], [], [], [], []
@@ -134,7 +134,10 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
     for g, ty in enumerate(groups):
         given = []
         for j, x, path in (
-            (j, x, path) for j, x, found in lists for one, path in _arrays(found) if one == ty
+            (j, x, path)
+            for j, x, numba_type in lists
+            for one, path in _arrays(numba_type)
+            if one == ty
         ):
             n = f"{g}_{len(given)}"
             of = {"j": j, "x": x, "g": g, "path": path, "n": n}
@@ -160,8 +163,8 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         copied=tuple_of([*copies.values()]),
         kept=tuple_of([f"_kept{j}" for j, *_ in lists] + made),
         ends="".join(
-            _ENDS.format(j=j, x=x, store=f"_store({x}, _copy{j}, _k)" if _floats(found) else "pass")
-            for j, x, found in lists
+            _ENDS.format(j=j, x=x, store=f"_store({x}, _copy{j}, _k)" if _floats(ty) else "pass")
+            for j, x, ty in lists
         ),
         firsts="".join(firsts),
         lasts="".join(lasts),
@@ -196,21 +199,21 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
     return replacement_of(plain, source, names)
 
 
-def _noted(x: str, found: Any) -> Iterator[str]:
+def _noted(x: str, ty: Any) -> Iterator[str]:
     """The lines that record the arrays of another argument."""
-    if isinstance(found, types.ListType):
-        for _, path in _paths(found.item_type, ""):
+    if isinstance(ty, types.ListType):
+        for _, path in _paths(ty.item_type, ""):
             yield _ITEMS.format(x=x, path=path)
-    elif isinstance(found, types.BaseTuple):
-        for k, item in enumerate(items_of(found)):
+    elif isinstance(ty, types.BaseTuple):
+        for k, item in enumerate(items_of(ty)):
             yield from _noted(f"{x}[{k}]", item)
-    elif isinstance(found, types.Array):
+    elif isinstance(ty, types.Array):
         yield f"    _note_array(_notes, _OTHER, 0, {x})\n"
 
 
-def _arrays(found: types.ListType) -> Iterator[tuple[Any, str]]:
+def _arrays(ty: types.ListType) -> Iterator[tuple[Any, str]]:
     """The types of the arrays of numbers in an item of a list, and their paths."""
-    yield from (one for one in _paths(found.item_type, "") if is_number_array(one[0]))
+    yield from (one for one in _paths(ty.item_type, "") if is_number_array(one[0]))
 
 
 def _paths(item: Any, path: str) -> Iterator[tuple[Any, str]]:
@@ -221,7 +224,7 @@ def _paths(item: Any, path: str) -> Iterator[tuple[Any, str]]:
         yield item, path
 
 
-def _floats(found: types.ListType) -> bool:
+def _floats(ty: types.ListType) -> bool:
     """Whether there are floats in an item itself."""
-    declared = declared_of(ItemMemory(found.item_type))
+    declared = declared_of(ItemMemory(ty.item_type))
     return declared is not None and bool(declared.floats)

@@ -109,9 +109,9 @@ class RuleCaller:
             whole.append(self._whole_shadow(parameter, parts))
         return self.annotate(annotation, *whole)
 
-    def _whole(self, found: types.Type, leaves: Sequence[Any]) -> Any:
+    def _whole(self, ty: types.Type, leaves: Sequence[Any]) -> Any:
         make = partial(self.context.make_tuple, self.builder)
-        return put_together(found, iter(leaves), make)
+        return put_together(ty, iter(leaves), make)
 
     def _whole_shadow(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
         """The shadow of a tuple; for a batch, a tuple of such shadows.
@@ -189,15 +189,15 @@ class RuleCaller:
 
         For a record the function makes an array that owns it.
         """
-        value, found = self.call(compiled, args), compiled.signature.return_type
-        self.scratch.append((found, value))
-        return self.as_passed(wanted, value, found)
+        value, ty = self.call(compiled, args), compiled.signature.return_type
+        self.scratch.append((ty, value))
+        return self.as_passed(wanted, value, ty)
 
-    def as_passed(self, wanted: types.Type, value: Value, found: types.Type) -> Any:
+    def as_passed(self, wanted: types.Type, value: Value, ty: types.Type) -> Any:
         """A value made to replace an argument, with the type in which it is passed."""
         if isinstance(wanted, types.Record):
-            return self.context.make_array(found)(self.context, self.builder, value).data
-        return self.context.cast(self.builder, value, found, wanted)
+            return self.context.make_array(ty)(self.context, self.builder, value).data
+        return self.context.cast(self.builder, value, ty, wanted)
 
     def helper(self, function: Any, *args: types.Type) -> Any:
         """The compile result of a small function that is called besides the rule."""
@@ -243,9 +243,9 @@ class RuleCaller:
         self, checks: Sequence[SharedCheck], kept: Sequence[tuple[types.Type, Any]]
     ) -> None:
         """Return an error if the rule wrote into memory that two arguments share."""
-        for check, (found, before) in zip(checks, kept, strict=True):
+        for check, (ty, before) in zip(checks, kept, strict=True):
             index = check.indices[0]
-            compiled = self.helper(check.check, self.arguments[index].value_type, found)
+            compiled = self.helper(check.check, self.arguments[index].value_type, ty)
             self.call(compiled, [self.primals[index], before])
 
     def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
@@ -296,37 +296,37 @@ class RuleCaller:
         if check is None or result[1] == types.none:
             return
         own = self._arrays_of(result)
-        for k, (found, value) in enumerate(own):
+        for k, (ty, value) in enumerate(own):
             behind = [(v, t) for t, v in own[k + 1 :]]
             parts = [
                 (v, t) for each in others for t, v in leaves_in(self.builder, each[1], each[0])
             ]
             for other, other_type in (*behind, *parts):
                 if isinstance(other_type, types.Array) or is_object(other_type):
-                    may_meet = self.may_meet((found, value), (other_type, other))
+                    may_meet = self.may_meet((ty, value), (other_type, other))
                     with self.builder.if_then(may_meet, likely=False):
-                        self.call(self.helper(check, found, other_type), [value, other])
+                        self.call(self.helper(check, ty, other_type), [value, other])
 
     def may_meet(self, one: tuple[types.Type, Value], other: tuple[types.Type, Value]) -> Value:
         """Whether two values may share memory, by the extents of two arrays: most calls of a rule
         then need no compiled check, which costs as much as the product of two short rows.
         """
-        if not all(isinstance(found, types.Array) for found, _ in (one, other)):
+        if not all(isinstance(ty, types.Array) for ty, _ in (one, other)):
             return cgutils.true_bit
         mine, its = (
             extent_of(
                 self.builder,
-                found,
-                self.context.make_array(found)(self.context, self.builder, value),
+                ty,
+                self.context.make_array(ty)(self.context, self.builder, value),
             )
-            for found, value in (one, other)
+            for ty, value in (one, other)
         )
         return mine.meets(its, self.builder)
 
     def _arrays_of(self, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
         """The arrays of a result, or of its shadow, with the types of the result."""
-        value, found = result
-        value = self.context.cast(self.builder, value, found, self.return_type)
+        value, ty = result
+        value = self.context.cast(self.builder, value, ty, self.return_type)
         return list(arrays_in(self.builder, self.return_type, value))
 
     def check_alike(
@@ -335,8 +335,8 @@ class RuleCaller:
         """Return an error if a shadow has another shape or other strides than its array."""
         if check is None:
             return
-        for (found, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
-            self.call(self.helper(check, found, found), [primal, dual])
+        for (ty, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
+            self.call(self.helper(check, ty, ty), [primal, dual])
 
     def finish(self) -> None:
         """Release scratch memory and return the status 0."""

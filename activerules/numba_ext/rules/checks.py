@@ -119,10 +119,10 @@ def restore(x: Any, saved: Any) -> None:
     overwrite(x, saved)
 
 
-def owned(found: Any) -> types.Array:
+def owned(ty: Any) -> types.Array:
     """The type of a copy of an array."""
-    layout = "C" if found.layout == "A" else found.layout
-    return found.copy(layout=layout, readonly=False)
+    layout = "C" if ty.layout == "A" else ty.layout
+    return ty.copy(layout=layout, readonly=False)
 
 
 @register_jitable

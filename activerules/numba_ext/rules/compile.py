@@ -159,13 +159,13 @@ class NumbaRuleCompiler:
         whole_of = [(i, w) for i, w in enumerate(wholes_of(marked)) for _ in w.parts]
         arguments = []
         start = 2  # after retptr and excinfo
-        for name, found, (i, whole) in zip(
+        for name, ty, (i, whole) in zip(
             apart.argument_names, apart.signature.args, whole_of, strict=True
         ):
-            slots = flatten(found)
+            slots = flatten(ty)
             is_inactive_type = self._registry.is_inactive_type
-            stopped = i in inactive or any(map(is_inactive_type, (found, whole.numba_type)))
-            kind = "const" if stopped else argument_kind(found)
+            stopped = i in inactive or any(map(is_inactive_type, (ty, whole.numba_type)))
+            kind = "const" if stopped else argument_kind(ty)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
             pointers = [start + k for k in _pointers(slots)]
             arguments.append(
@@ -174,13 +174,13 @@ class NumbaRuleCompiler:
                     kind=kind,
                     operands=tuple(range(start, start + len(slots))),
                     data_operand=data[0] if kind == "memory" else None,
-                    written=_may_write(marked, i, found, pointers),
-                    element=float_elements(found),
+                    written=_may_write(marked, i, ty, pointers),
+                    element=float_elements(ty),
                     declared_inactive=stopped,
-                    opaque=kind == "const" and not stopped and layout_of(found).numbers.any,
-                    container=layout_of(found).is_container,
-                    replaces_pointers=layout_of(found).is_container and marked.replaces_pointers,
-                    keyed=layout_of(found).has_keys,
+                    opaque=kind == "const" and not stopped and layout_of(ty).numbers.any,
+                    container=layout_of(ty).is_container,
+                    replaces_pointers=layout_of(ty).is_container and marked.replaces_pointers,
+                    keyed=layout_of(ty).has_keys,
                     pointers=tuple(pointers),
                     shadow_written=changes_shadows(marked.function, i),
                     sent=i in paths.sends,
@@ -261,19 +261,19 @@ class NumbaRuleCompiler:
         if self._is_inactive(marked):
             return forward_of_zeros(marked, request.width)
         function, result = marked.function, marked.result_type
-        found = [plain_type(found) for found in marked.signature.args]
+        argtypes = [plain_type(ty) for ty in marked.signature.args]
         kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
         if not self._registry.lacks_forward(function):
             return self._registry.find_forward(
                 function,
-                found,
+                argtypes,
                 result,
                 kinds,
                 request.result,
                 request.width,
                 marked.argument_names,
             )
-        call, pair = self._registry.find_behind(function, found, result, kinds, request.result)
+        call, pair = self._registry.find_behind(function, argtypes, result, kinds, request.result)
         arguments = self.call_info(marked.symbol).arguments
         written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
         return forward_of_pair(marked, pair, call.kinds, written, looped=request.width > 1)
@@ -283,7 +283,7 @@ class NumbaRuleCompiler:
             return pair_of_zeros(marked)
         return self._registry.find(
             marked.function,
-            [plain_type(found) for found in marked.signature.args],
+            [plain_type(ty) for ty in marked.signature.args],
             marked.result_type,
             [whole.activity(request.activities) for whole in wholes_of(marked)],
             activity_of_result(marked.result_type, request.result),
@@ -346,12 +346,12 @@ class NumbaRuleCompiler:
         make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
         """The compiled rule, from the cache or newly made."""
-        found = (*marked.signature.args, marked.signature.return_type)
+        argtypes = (*marked.signature.args, marked.signature.return_type)
         noalias = self._is_new_memory(marked)
         debug = self._registry.debug and (repr(self._registry.debug), marked.location)
         flags = flags_in_place_of(marked.function)
         facts = (marked.name, marked.argument_names, told, request, written, noalias, debug, flags)
-        stored = _compiled_rules.find_or_make(functions, found, facts, make)
+        stored = _compiled_rules.find_or_make(functions, argtypes, facts, make)
         self._libraries.append(stored.library)
         return stored
 
@@ -428,13 +428,11 @@ def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
     ]
 
 
-def _may_write(
-    marked: MarkedCall, position: int, found: types.Type, pointers: Sequence[int]
-) -> bool:
+def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequence[int]) -> bool:
     """Whether a function may write into the memory of an argument, judged by types and LLVM."""
-    if isinstance(found, types.Array) and not found.mutable:
+    if isinstance(ty, types.Array) and not ty.mutable:
         return False
-    if layout_of(found).is_container:
+    if layout_of(ty).is_container:
         return not marked.only_reads
     if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
         return False

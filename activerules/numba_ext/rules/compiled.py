@@ -209,8 +209,8 @@ def has_active(parameter: RuleParameter, arguments: Sequence[RuleArgument]) -> b
 
 def shadow_arrays(arguments: Sequence[RuleArgument]) -> types.Tuple:
     """The type of a tuple of all shadows that are arrays."""
-    shadows = (found for a in arguments for found in a.annotation.fields[1:])
-    return types.Tuple([found for found in shadows if isinstance(found, types.Array)])
+    shadows = (ty for a in arguments for ty in a.annotation.fields[1:])
+    return types.Tuple([ty for ty in shadows if isinstance(ty, types.Array)])
 
 
 def one_shadow(annotation: AnnotationType) -> types.Type:
@@ -221,14 +221,14 @@ def one_shadow(annotation: AnnotationType) -> types.Type:
     return types_of(shadow)[0] if is_batch else shadow
 
 
-def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
+def annotation_type(kind: type[Annotation], ty: types.Type, width: int = 1) -> AnnotationType:
     """The annotation type for a value type; the shadow has the same type, but is writable."""
     if kind in (Const, Active):
-        return AnnotationType(kind, found)
-    shadow = shadow_type(found)
+        return AnnotationType(kind, ty)
+    shadow = shadow_type(ty)
     if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
-        return AnnotationType(kind, found, types.UniTuple(shadow, width))
-    return AnnotationType(kind, found, shadow)
+        return AnnotationType(kind, ty, types.UniTuple(shadow, width))
+    return AnnotationType(kind, ty, shadow)
 
 
 def types_of(tuple_type: Any) -> tuple[types.Type, ...]:

@@ -28,29 +28,29 @@ from activerules.numba_ext.rules.checks import arrays_overlap
 from activerules.rules.written import function_from, item_by_item
 
 
-def _is_inexact(found: Any) -> bool:
-    return isinstance(found, types.Float | types.Complex)
+def _is_inexact(ty: Any) -> bool:
+    return isinstance(ty, types.Float | types.Complex)
 
 
-def _is_inexact_array(found: Any) -> bool:
-    return isinstance(found, types.Array) and _is_inexact(found.dtype)
+def _is_inexact_array(ty: Any) -> bool:
+    return isinstance(ty, types.Array) and _is_inexact(ty.dtype)
 
 
-def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
-    """An implementation for tuples: `item`, with `{i}` the index, for each item of `found`.
+def _by_items(parameters: str, item: str, joined: str, ty: Any) -> Any:
+    """An implementation for tuples: `item`, with `{i}` the index, for each item of `ty`.
 
     They are combined by the operator `joined`, or to a tuple if that is "make".
     """
     if joined == "make":
-        return item_by_item(found, parameters, item, globals(), module=__name__)
-    body = f" {joined} ".join(item.format(i=i) for i in range(len(found)))
+        return item_by_item(ty, parameters, item, globals(), module=__name__)
+    body = f" {joined} ".join(item.format(i=i) for i in range(len(ty)))
     source = f"def of_tuple({parameters}):\n    return {body}\n"
     return function_from(source, "of_tuple", globals(), module=__name__)
 
 
-def _is_items(*found: Any) -> bool:
+def _is_items(*argtypes: Any) -> bool:
     """Whether all are tuple types of the same length, at least one."""
-    counts = {len(each) if isinstance(each, types.BaseTuple) else 0 for each in found}
+    counts = {len(each) if isinstance(each, types.BaseTuple) else 0 for each in argtypes}
     return len(counts) == 1 and counts != {0}
 
 

@@ -76,12 +76,12 @@ def forward_of_pair(
 
 
 def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]) -> None:
-    found = [plain_type(each) for each in (*marked.signature.args, marked.result_type)]
+    argtypes = [plain_type(each) for each in (*marked.signature.args, marked.result_type)]
     unfit = [
         name
         for name, ty, kind, of_pair in zip(
             (*marked.argument_names, "the result"),
-            found,
+            argtypes,
             kinds,
             (*pair.arguments, pair.result),
             strict=True,
@@ -104,8 +104,8 @@ def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]
     )
 
 
-def _has_only_known_leaves(found: types.Type) -> bool:
-    return all(isinstance(leaf, _PLAIN) or is_number_array(leaf) for leaf in leaves_of(found))
+def _has_only_known_leaves(ty: types.Type) -> bool:
+    return all(isinstance(leaf, _PLAIN) or is_number_array(leaf) for leaf in leaves_of(ty))
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,13 @@ class _RuleWriter:
     texts: TupleTexts = field(default_factory=TupleTexts)
 
     @property
-    def found(self) -> list[types.Type]:
+    def argtypes(self) -> list[types.Type]:
         """The types of the arguments."""
         return [plain_type(each) for each in self.marked.signature.args]
 
     def function(self) -> Any:
         """The forward rule, made from its source."""
-        numbers = range(len(self.found))
+        numbers = range(len(self.argtypes))
         lines = [line for k in numbers for line in self._annotated(k)]
         passed = "".join(f", b{k}" for k in numbers)
         marker = f"_{self.pair.result.__name__}"
@@ -146,7 +146,7 @@ class _RuleWriter:
 
     def _scope(self) -> dict[str, Any]:
         config = RuleConfig(
-            overwritten=(False,) * len(self.found),
+            overwritten=(False,) * len(self.argtypes),
             needs_shadow=self.pair.result in _SHADOWED,
             written=self.written,
         )
@@ -177,7 +177,7 @@ class _RuleWriter:
         """The leaves of an argument that have tangents."""
         if self.kinds[k] is not Duplicated:
             return []
-        return [leaf for leaf in leaves_at(f"a{k}", self.found[k]) if leaf.carries]
+        return [leaf for leaf in leaves_at(f"a{k}", self.argtypes[k]) if leaf.carries]
 
     def _outputs(self) -> list[LeafText]:
         """The arrays that the function may write into, of those with tangents."""
@@ -191,22 +191,22 @@ class _RuleWriter:
 
         For arguments in `saves`, the reverse gets the values from before the call.
         """
-        kind, found = self.pair.arguments[k], self.found[k]
+        kind, ty = self.pair.arguments[k], self.argtypes[k]
         lines = [
             f"t_{x.name} = _copied({_tangent(x)})" for x in self._outputs() if x.root == f"a{k}"
         ]
         if kind not in _SHADOWED:
             return [*lines, f"b{k} = c{k} = _{kind.__name__}(a{k}.val)"]
-        arrays = [x for x in leaves_at(f"a{k}", found) if x.is_array]
+        arrays = [x for x in leaves_at(f"a{k}", ty) if x.is_array]
         lines += [f"s_{x.name} = _make_zero({_value(x)})" for x in arrays]
         shadow = self.texts.rebuilt(
-            found, lambda x: f"s_{x.name}" if x.is_array else f"_make_zero({_value(x)})", f"a{k}"
+            ty, lambda x: f"s_{x.name}" if x.is_array else f"_make_zero({_value(x)})", f"a{k}"
         )
         lines += [f"b{k} = c{k} = _{kind.__name__}(a{k}.val, {shadow})"]
         if k in self.pair.saves and self.written[k]:
             lines += [f"v_{x.name} = _copied({_value(x)})" for x in arrays]
             saved = self.texts.rebuilt(
-                found, lambda x: f"k_{x.name}" if x.is_array else _value(x), f"a{k}"
+                ty, lambda x: f"k_{x.name}" if x.is_array else _value(x), f"a{k}"
             )
             lines += [f"k_{x.name} = _copy_in_place(v_{x.name}, {_value(x)})" for x in arrays]
             lines += [f"c{k} = _{kind.__name__}({saved}, {shadow})"]
@@ -218,7 +218,7 @@ class _RuleWriter:
             f"s_{x.name}"
             for k, kind in enumerate(self.pair.arguments)
             if kind in _SHADOWED
-            for x in leaves_at(f"a{k}", self.found[k])
+            for x in leaves_at(f"a{k}", self.argtypes[k])
             if x.is_array
         ]
         return of_arguments + [f"shadow{x.path}" for x in self._leaves_of_result() if x.is_array]
@@ -244,13 +244,13 @@ class _RuleWriter:
                 return leaf.text
             return seed if leaf == seeded else f"_make_zero({leaf.text})"
 
-        kind, found = self.pair.result, self.marked.result_type
+        kind, ty = self.pair.result, self.marked.result_type
         if kind is Const:
             return "_Const(y)"
         if kind is Active:
-            return f"_Active({self.texts.rebuilt(found, number, 'y')})"
+            return f"_Active({self.texts.rebuilt(ty, number, 'y')})"
         shadow = self.texts.rebuilt(
-            found, lambda x: f"shadow{x.path}" if x.is_array else number(x), "y"
+            ty, lambda x: f"shadow{x.path}" if x.is_array else number(x), "y"
         )
         return f"_{kind.__name__}(y, {shadow})"
 
@@ -267,12 +267,12 @@ class _RuleWriter:
 
     def _returned(self) -> str:
         """The return statement of the rule: the result, and its tangent."""
-        found = self.marked.result_type
-        if found == types.none:
+        ty = self.marked.result_type
+        if ty == types.none:
             return "return None"
         if self.kinds[-1] is Const:
             return "return y"
-        tangent = self.texts.rebuilt(found, lambda x: f"d_{x.name}" if x.carries else x.text, "y")
+        tangent = self.texts.rebuilt(ty, lambda x: f"d_{x.name}" if x.carries else x.text, "y")
         return f"return y, {tangent}"
 
     # --- runs of the reverse ---
@@ -304,7 +304,7 @@ class _RuleWriter:
     def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
         """One run of the reverse; leaves its contribution to a tangent in `part`."""
         shadows = self._shadows()
-        numbers = range(len(self.found))
+        numbers = range(len(self.argtypes))
         own = "".join(f"{one}, " for one in shadows)
         tape = f"_own(tape, ({own}))" if self._is_repeated() else "tape"
         given = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
@@ -313,7 +313,7 @@ class _RuleWriter:
             f"_overwrite(k_{x.name}, v_{x.name})"
             for k in numbers
             if k in self.pair.saves and self.written[k]
-            for x in leaves_at(f"a{k}", self.found[k])
+            for x in leaves_at(f"a{k}", self.argtypes[k])
             if x.is_array and self.pair.arguments[k] in _SHADOWED
         ]
         terms = [
@@ -329,7 +329,7 @@ class _RuleWriter:
         if leaf.is_array:
             return f"s_{leaf.name}"
         only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
-        return f"_entry(r, {k}, {len(self.found)}, {only:d}, a{k}.val){leaf.path}"
+        return f"_entry(r, {k}, {len(self.argtypes)}, {only:d}, a{k}.val){leaf.path}"
 
     def _before(self, leaf: LeafText) -> str:
         """The tangent of a leaf before the call."""

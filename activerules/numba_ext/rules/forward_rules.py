@@ -156,32 +156,32 @@ def _compile_source(function: Any, args: tuple[types.Type, ...]) -> Any:
 
 
 def _is_restored(argument: RuleArgument, looped: bool) -> bool:
-    found = argument.value_type
-    return looped and (is_object(found) or (isinstance(found, types.Array) and found.mutable))
+    ty = argument.value_type
+    return looped and (is_object(ty) or (isinstance(ty, types.Array) and ty.mutable))
 
 
 def _paths(
     compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
 ) -> tuple[ResultPath, ResultPath]:
     """The paths of primal and tangent; `RuleReturnError` if a requested one is missing."""
-    found = compiled.signature.return_type
+    ty = compiled.signature.return_type
     primal = marked.result_type
     is_batch = chosen.result is BatchDuplicated
     tangent = types.UniTuple(primal, request.width) if is_batch else primal
-    both = types_of(found) if isinstance(found, types.BaseTuple) and len(found) == 2 else ()
+    both = types_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
     if both and converts(both[0], primal) and converts(both[1], tangent):
         return (0,), (1,)
     needs_tangent = request.result != "const"
-    if not needs_tangent and converts(found, primal):
+    if not needs_tangent and converts(ty, primal):
         return (), None
-    if needs_tangent and not request.needs_primal and converts(found, tangent):
+    if needs_tangent and not request.needs_primal and converts(ty, tangent):
         return None, ()
-    if not needs_tangent and not request.needs_primal and found == types.none:
+    if not needs_tangent and not request.needs_primal and ty == types.none:
         return None, None
     wanted = [str(primal)] * request.needs_primal + [str(tangent)] * needs_tangent
     expected = f"({', '.join(wanted)})" if len(wanted) == 2 else (wanted or ["None"])[0]
     names = ["primal"] * request.needs_primal + ["tangent"] * needs_tangent
-    raise wrong_return(chosen.function, chosen, found, f"{expected} as {' and '.join(names)}")
+    raise wrong_return(chosen.function, chosen, ty, f"{expected} as {' and '.join(names)}")
 
 
 def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
@@ -275,9 +275,9 @@ class _Forward(RuleCaller):
             self.shadows = iter(self.lanes[lane])
             self._keep(self._run(), (lane,), first=lane == 0)
 
-    def _copy_of_object(self, index: int, found: types.Type) -> Any:
+    def _copy_of_object(self, index: int, ty: types.Type) -> Any:
         """A copy of an object, for the run of another lane than the first."""
-        return self.made_for(found, self.helper(copy_of, found), [self.primals[index]])
+        return self.made_for(ty, self.helper(copy_of, ty), [self.primals[index]])
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
@@ -310,14 +310,14 @@ class _Forward(RuleCaller):
 
     def _keep(self, returned: Value, lanes: Sequence[int], *, first: bool) -> None:
         """Store the requested results of a run, and release the others."""
-        found = self.rule.compiled.signature.return_type
+        ty = self.rule.compiled.signature.return_type
         context, builder = self.context, self.builder
         kept: list[tuple[str, types.Type, Any]] = []
         if first and self.rule.primal is not None:
-            kept.append(("ret", *_at(builder, returned, found, self.rule.primal)))
+            kept.append(("ret", *_at(builder, returned, ty, self.rule.primal)))
         if self.rule.request.result != "const":
             assert self.rule.tangent is not None
-            tangent_type, tangent = _at(builder, returned, found, self.rule.tangent)
+            tangent_type, tangent = _at(builder, returned, ty, self.rule.tangent)
             if self.rule.looped or len(lanes) == 1:
                 kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
             else:
@@ -326,7 +326,7 @@ class _Forward(RuleCaller):
                 kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
         for _, value_type, value in kept:
             context.nrt.incref(builder, value_type, value)
-        context.nrt.decref(builder, found, returned)
+        context.nrt.decref(builder, ty, returned)
         for name, value_type, value in kept:
             if self.return_type == types.none:
                 continue
@@ -338,13 +338,13 @@ class _Forward(RuleCaller):
             (_, primal_type, primal), *kept = kept
             self.result = [(primal, primal_type)]
         for result in self.result:
-            tangents = [(tangent, found) for _, found, tangent in kept]
+            tangents = [(tangent, ty) for _, ty, tangent in kept]
             self.check_apart(self.rule.apart, result, tangents)
             for tangent in tangents:
                 self.check_alike(self.rule.alike, result, tangent)
 
 
-def _at(builder: Builder, value: Value, found: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
+def _at(builder: Builder, value: Value, ty: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
     for index in path:
-        value, found = builder.extract_value(value, index), types_of(found)[index]
-    return found, value
+        value, ty = builder.extract_value(value, index), types_of(ty)[index]
+    return ty, value

@@ -93,13 +93,13 @@ def compile_function(
         ) from error
 
 
-def _shown(found: types.Type) -> str:
+def _shown(ty: types.Type) -> str:
     """An argument of a rule's function; the activity of the result is passed as its class."""
-    marker: Any = getattr(found, "typing_key", None)
+    marker: Any = getattr(ty, "typing_key", None)
     is_marker = isinstance(marker, type) and issubclass(marker, Annotation)
     if is_marker:
         return marker.__name__
-    return "config" if isinstance(found, ConfigType) else type_name(found)
+    return "config" if isinstance(ty, ConfigType) else type_name(ty)
 
 
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:

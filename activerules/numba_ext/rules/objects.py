@@ -58,21 +58,21 @@ def _meet(typing_context, x, y):
 
     def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
         em = Emit(context, builder)
-        found = cgutils.alloca_once_value(builder, cgutils.false_bit)
+        overlap = cgutils.alloca_once_value(builder, cgutils.false_bit)
         for one in _memory(em, x, args[0]):
             for other in _memory(em, y, args[1]):
-                _note_if_same(em, found, one, other)
-        return builder.load(found)
+                _note_if_same(em, overlap, one, other)
+        return builder.load(overlap)
 
     return types.boolean(x, y), codegen
 
 
-def _memory(em: Emit, found: Any, value: Value) -> Iterator[tuple[Any, Any]]:
+def _memory(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     """All memory with floats that a value leads to, with its type.
 
     For a list or dictionary that is an array over its items, for a record an array of one.
     """
-    for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
+    for visit in walk(em, layout_of(ty), (value,), depth=Depth.ITEMS, where=may_change):
         if visit.entries is not None:
             if layout_of(visit.entries.array_type).has_shadow:
                 yield visit.entries.array_type, visit.entries.arrays[0]
@@ -82,7 +82,7 @@ def _memory(em: Emit, found: Any, value: Value) -> Iterator[tuple[Any, Any]]:
             yield visit.node.numba_type, visit.values[0]
 
 
-def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
+def _note_if_same(em: Emit, flag: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
     (ty, value), (other_ty, other_value) = one, other
     if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
         typed = signature(types.boolean, ty, other_ty)
@@ -92,7 +92,7 @@ def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, 
         meets = em.builder.icmp_unsigned("==", *addresses)
     else:
         return
-    em.builder.store(em.builder.or_(em.builder.load(found), meets), found)
+    em.builder.store(em.builder.or_(em.builder.load(flag), meets), flag)
 
 
 @intrinsic
@@ -114,11 +114,11 @@ def _is_value(node: Node) -> bool:
 
 
 def _copy_of_leaf(em: Emit, node: Node, value: Value) -> Value:
-    found = node.numba_type
+    ty = node.numba_type
     if isinstance(node, Array):
-        typed = signature(found, found)
+        typed = signature(ty, ty)
         return em.context.compile_internal(em.builder, _copied_array, typed, [value])
-    em.context.nrt.incref(em.builder, found, value)
+    em.context.nrt.incref(em.builder, ty, value)
     return value
 
 
@@ -158,9 +158,9 @@ def _release(typing_context, x):
     return types.none(x), _counting(x, release)
 
 
-def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
+def _counting(ty: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
     def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
-        change(Emit(context, builder), layout_of(found), args[0])
+        change(Emit(context, builder), layout_of(ty), args[0])
         return context.get_dummy_value()
 
     return codegen

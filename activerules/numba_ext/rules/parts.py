@@ -53,17 +53,17 @@ class Whole:
         return any(facts[i] for i in self.parts)
 
 
-def is_split(found: types.Type) -> bool:
+def is_split(ty: types.Type) -> bool:
     """Whether an argument is a tuple of arrays of numbers and, perhaps, numbers and constants."""
     return (
-        isinstance(found, types.BaseTuple)
-        and found == plain_type(found)
-        and layout_of(found).carried.by_reference
-        and not layout_of(found).is_container
-        and not any(isinstance(leaf, types.Record) for leaf in leaves_of(found))
+        isinstance(ty, types.BaseTuple)
+        and ty == plain_type(ty)
+        and layout_of(ty).carried.by_reference
+        and not layout_of(ty).is_container
+        and not any(isinstance(leaf, types.Record) for leaf in leaves_of(ty))
         and all(
             is_number_array(leaf) or not layout_of(leaf).carried.by_reference
-            for leaf in leaves_of(found)
+            for leaf in leaves_of(ty)
         )
     )
 
@@ -72,10 +72,10 @@ def wholes_of(marked: MarkedCall) -> tuple[Whole, ...]:
     """The arguments of a call, with the positions of their parts."""
     wholes: list[Whole] = []
     start = 0
-    for name, found in zip(marked.argument_names, marked.signature.args, strict=True):
-        split = is_split(found)
-        stop = start + (len(list(leaves_of(found))) if split else 1)
-        wholes.append(Whole(name, found, range(start, stop), split))
+    for name, ty in zip(marked.argument_names, marked.signature.args, strict=True):
+        split = is_split(ty)
+        stop = start + (len(list(leaves_of(ty))) if split else 1)
+        wholes.append(Whole(name, ty, range(start, stop), split))
         start = stop
     return tuple(wholes)
 
@@ -84,8 +84,8 @@ def taken_apart(marked: MarkedCall) -> MarkedCall:
     """The call with the parts as arguments, under names such as `params[0]`."""
     parts = [
         part
-        for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
-        for part in (_parts_of(name, found) if is_split(found) else [(name, found)])
+        for name, ty in zip(marked.argument_names, marked.signature.args, strict=True)
+        for part in (_parts_of(name, ty) if is_split(ty) else [(name, ty)])
     ]
     names, found = zip(*parts, strict=True) if parts else ((), ())
     return replace(
@@ -95,9 +95,9 @@ def taken_apart(marked: MarkedCall) -> MarkedCall:
     )
 
 
-def _parts_of(name: str, found: types.Type) -> Iterator[tuple[str, types.Type]]:
-    for path, leaf in layout_of(found).leaf_paths:
-        yield name + show_in(found, path), leaf.numba_type
+def _parts_of(name: str, ty: types.Type) -> Iterator[tuple[str, types.Type]]:
+    for path, leaf in layout_of(ty).leaf_paths:
+        yield name + show_in(ty, path), leaf.numba_type
 
 
 def part_kind(kind: Kind, part: types.Type) -> Kind:
@@ -110,19 +110,17 @@ def part_kind(kind: Kind, part: types.Type) -> Kind:
 
 
 def put_together(
-    found: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
+    ty: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
 ) -> Any:
-    """The value of type `found` assembled from its leaves; `make` makes a tuple."""
+    """The value of type `ty` assembled from its leaves; `make` makes a tuple."""
 
     def made(node: Node, items: list[Any]) -> Any:
         return make(node.numba_type, items)
 
-    return fold(layout_of(found), lambda leaf: next(leaves), made)
+    return fold(layout_of(ty), lambda leaf: next(leaves), made)
 
 
-def leaves_in(
-    builder: Builder, found: types.Type, value: Value
-) -> Iterator[tuple[types.Type, Any]]:
+def leaves_in(builder: Builder, ty: types.Type, value: Value) -> Iterator[tuple[types.Type, Any]]:
     """The leaves of a value, with their types."""
-    for path, leaf in layout_of(found).leaf_paths:
+    for path, leaf in layout_of(ty).leaf_paths:
         yield leaf.numba_type, builder.extract_value(value, path) if path else value

@@ -60,11 +60,11 @@ def _may_share(marked: MarkedCall) -> bool:
     """Whether an array that a function returns may be memory of an argument."""
     start = 2
     may_share = False
-    for found in marked.signature.args:
-        slots = flatten(found)
+    for ty in marked.signature.args:
+        slots = flatten(ty)
         data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
         may_share |= any(NOT_CAPTURED.isdisjoint(marked.promises[k]) for k in data)
-        may_share |= is_object(found)
+        may_share |= is_object(ty)
         start += len(slots)
     return may_share and isinstance(marked.result_type, types.Array)
 

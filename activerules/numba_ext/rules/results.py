@@ -26,59 +26,57 @@ from activerules.values.kinds import float_elements, is_number_array, is_object,
 from activerules.values.layout import layout_of
 
 
-def argument_kind(found: types.Type) -> ArgumentKind:
+def argument_kind(ty: types.Type) -> ArgumentKind:
     """The kind of an argument of a function with rules, for the engine."""
-    if is_number_array(found):
+    if is_number_array(ty):
         return "memory"
-    if is_object(found):
+    if is_object(ty):
         return "object"
-    return "value" if layout_of(found).activity == "active" else "const"
+    return "value" if layout_of(ty).activity == "active" else "const"
 
 
-def result_kind(found: types.Type) -> ResultKind:
+def result_kind(ty: types.Type) -> ResultKind:
     """The kind of the result of a function with rules, for the engine."""
-    if found == types.none:
+    if ty == types.none:
         return "none"
-    if is_number_array(found) or element_of(found) is not None:
+    if is_number_array(ty) or element_of(ty) is not None:
         return "memory"
-    return "value" if argument_kind(found) == "value" else "const"
+    return "value" if argument_kind(ty) == "value" else "const"
 
 
-def element_of(found: types.Type) -> Type | None:
+def element_of(ty: types.Type) -> Type | None:
     """The type of the floats in a returned array, or in all arrays of a tuple (R1); None for
     anything else.
     """
-    if is_number_array(found):
-        return float_elements(found)
-    if not is_split(found):
+    if is_number_array(ty):
+        return float_elements(ty)
+    if not is_split(ty):
         return None
-    elements = {float_elements(leaf) for leaf in leaves_of(found) if isinstance(leaf, types.Array)}
+    elements = {float_elements(leaf) for leaf in leaves_of(ty) if isinstance(leaf, types.Array)}
     return elements.pop() if len(elements) == 1 else None
 
 
-def floats_beside_arrays(found: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
+def floats_beside_arrays(ty: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
     """The offsets and types of the floats in a returned tuple with arrays."""
-    if not isinstance(found, types.BaseTuple) or result_kind(found) != "memory":
+    if not isinstance(ty, types.BaseTuple) or result_kind(ty) != "memory":
         return ()
-    return tuple((offset, FLOAT_TYPES[name]) for offset, name in float_offsets(found, target))
+    return tuple((offset, FLOAT_TYPES[name]) for offset, name in float_offsets(ty, target))
 
 
-def activity_of_result(found: types.Type, activity: ActivityName) -> str | type[Annotation]:
+def activity_of_result(ty: types.Type, activity: ActivityName) -> str | type[Annotation]:
     """The activity that selects a rule; of a tuple with arrays it depends on the other entries."""
-    if activity != "duplicated" or not isinstance(found, types.BaseTuple):
+    if activity != "duplicated" or not isinstance(ty, types.BaseTuple):
         return activity
-    return MixedDuplicated if layout_of(found).carried.by_value else Duplicated
+    return MixedDuplicated if layout_of(ty).carried.by_value else Duplicated
 
 
-def array_types(found: types.Type) -> list[types.Array]:
+def array_types(ty: types.Type) -> list[types.Array]:
     """The types of the arrays in a result."""
-    return [leaf for leaf in leaves_of(found) if isinstance(leaf, types.Array)]
+    return [leaf for leaf in leaves_of(ty) if isinstance(leaf, types.Array)]
 
 
-def arrays_in(
-    builder: Builder, found: types.Type, value: Value
-) -> Iterator[tuple[types.Array, Any]]:
+def arrays_in(builder: Builder, ty: types.Type, value: Value) -> Iterator[tuple[types.Array, Any]]:
     """The arrays in a result, as LLVM values, with their types."""
-    for leaf, part in leaves_in(builder, found, value):
+    for leaf, part in leaves_in(builder, ty, value):
         if isinstance(leaf, types.Array):
             yield leaf, part

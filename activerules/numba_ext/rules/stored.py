@@ -81,21 +81,21 @@ class StoredRules:
     def find_or_make(
         self,
         functions: Sequence[Any],
-        found: Sequence[types.Type],
+        argtypes: Sequence[types.Type],
         facts: Sequence[Hashable],
         make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
-        """The rule of these `functions` for the types `found`, found or compiled.
+        """The rule of these `functions` for the types `argtypes`, found or compiled.
 
         Its code also depends on `facts`, which are equal if their reprs are. `make(stem)` compiles
         it and returns its description for the engine, the library, and the names of the functions
         that the engine calls; these contain `stem` unless that is None.
         """
         known = self._of_present_rules()
-        key = (*functions, *found, *facts)
+        key = (*functions, *argtypes, *facts)
         if key not in known:
-            file = file_of(functions, found)
-            known[key] = _made(make) if file is None else _on_disk(file, found, facts, make)
+            file = file_of(functions, argtypes)
+            known[key] = _made(make) if file is None else _on_disk(file, argtypes, facts, make)
         return known[key]
 
     def _of_present_rules(self) -> dict[Hashable, Stored]:
@@ -112,10 +112,10 @@ def _made(make: Any) -> Stored:
 
 
 def _on_disk(
-    file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
+    file: File, argtypes: Sequence[types.Type], facts: Sequence[Hashable], make: Any
 ) -> Stored:
     """The rule stored in the file, or else the result of `make`, which is written to it."""
-    what = [*file.names, *map(repr, (*found, *facts, *settings()))]
+    what = [*file.names, *map(repr, (*argtypes, *facts, *settings()))]
     path = f"{file.path}.{digest_of(what)}.rule"
     key = digest_of([*what, file.stamp])  # a new version overwrites the file
     stored = read_file(path, key)
@@ -148,10 +148,10 @@ class File:
     names: tuple[str, ...]
 
 
-def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | None:
+def file_of(functions: Sequence[Any], argtypes: Sequence[types.Type]) -> File | None:
     """The file of a rule, or None if it may not be written to disk (D2)."""
     plain = [getattr(function, "py_func", function) for function in functions]
-    if not (all(map(_is_importable, plain)) and all(map(_has_full_name, found))):
+    if not (all(map(_is_importable, plain)) and all(map(_has_full_name, argtypes))):
         return None
     if not all(is_of_library(one.__module__) for one in plain):
         if not all(map(_asks, functions)):
@@ -216,14 +216,14 @@ def _is_importable(function: Any) -> bool:
 
 
 @cache
-def _has_full_name(found: Any) -> bool:
+def _has_full_name(ty: Any) -> bool:
     """Whether the repr of a type identifies it in every process."""
-    if isinstance(found, types.BaseTuple):
-        named = isinstance(found, types.BaseNamedTuple)
-        return not named and all(map(_has_full_name, items_of(found)))
-    if isinstance(found, types.Array | types.List | types.ListType):
-        return isinstance(found.dtype, types.Number | types.Boolean)
-    return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
+    if isinstance(ty, types.BaseTuple):
+        named = isinstance(ty, types.BaseNamedTuple)
+        return not named and all(map(_has_full_name, items_of(ty)))
+    if isinstance(ty, types.Array | types.List | types.ListType):
+        return isinstance(ty.dtype, types.Number | types.Boolean)
+    return isinstance(ty, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
 
 
 # --- one module with all that a rule calls ---

@@ -37,8 +37,8 @@ def frozen(tape: Any) -> Any:
 
 
 def _frozen_leaf(leaf: Node) -> Any:
-    found = leaf.numba_type
-    return found.copy(readonly=True) if isinstance(found, types.Array) else found
+    ty = leaf.numba_type
+    return ty.copy(readonly=True) if isinstance(ty, types.Array) else ty
 
 
 def lists_of(tape: types.Type) -> tuple[Any, ...]:
@@ -90,8 +90,8 @@ def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:
     return None
 
 
-def _is_memory(found: types.Type) -> bool:
-    return isinstance(found, types.Array) or is_object(found)
+def _is_memory(ty: types.Type) -> bool:
+    return isinstance(ty, types.Array) or is_object(ty)
 
 
 def _is_opaque(leaf: Any) -> bool:

@@ -155,13 +155,13 @@ def _given(argument: RuleArgument, written: bool) -> Any:
 
     The reverse may run again with the same copy, so it must not write into that.
     """
-    found: Any = argument.value_type
-    if is_object(found):
+    ty: Any = argument.value_type
+    if is_object(ty):
         return copy_alone if written else None
     if written:
         return copy_in_place
     has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
-    return laid_as if has_shadow and found.layout == "A" else None
+    return laid_as if has_shadow and ty.layout == "A" else None
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
@@ -218,8 +218,8 @@ def shared_checks(
     return tuple(found)
 
 
-def _is_array(found: types.Type) -> bool:
-    return isinstance(found, types.Array) and found.ndim > 0
+def _is_array(ty: types.Type) -> bool:
+    return isinstance(ty, types.Array) and ty.ndim > 0
 
 
 def alias_check(marked: MarkedCall) -> Any:
@@ -258,14 +258,14 @@ def rule_arguments(
     return tuple(
         RuleArgument(
             name=name,
-            passed=found,
-            value_type=plain_type(found),
+            passed=ty,
+            value_type=plain_type(ty),
             activity=activity,
             annotation=annotation_type(
-                part_kind(kind, found) if split else kind, plain_type(found), width
+                part_kind(kind, ty) if split else kind, plain_type(ty), width
             ),
         )
-        for name, found, activity, (kind, split) in zip(
+        for name, ty, activity, (kind, split) in zip(
             apart.argument_names, apart.signature.args, request.activities, kinds, strict=True
         )
     )
@@ -288,8 +288,8 @@ def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Rul
 def checked_primal(marked: MarkedCall, symbol: str) -> Any:
     """The library of the function itself, with a check of its result."""
     arguments = [
-        RuleArgument(name, found, found, "const", annotation_type(Const, found))
-        for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
+        RuleArgument(name, ty, ty, "const", annotation_type(Const, ty))
+        for name, ty in zip(marked.argument_names, marked.signature.args, strict=True)
     ]
     return build_primal(marked, arguments, alias_check(marked), symbol)
 
@@ -392,7 +392,7 @@ def _derivative_paths(
     what = _expected_derivatives(parameters)
     if isinstance(returned, types.BaseTuple) and len(returned) == len(parameters):
         entries = enumerate(zip(parameters, types_of(returned), strict=True))
-        wrong = next(i for i, (parameter, found) in entries if not _fits(parameter, found))
+        wrong = next(i for i, (parameter, ty) in entries if not _fits(parameter, ty))
         what += f"; entry {wrong} (`{parameters[wrong].name}`)"
     raise wrong_return(pair.reverse, pair, returned, what)
 
@@ -409,12 +409,12 @@ def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -
     )
 
 
-def _fits(parameter: RuleParameter, found: types.Type) -> bool:
+def _fits(parameter: RuleParameter, ty: types.Type) -> bool:
     if parameter.annotation.kind in _RETURNED:
         wanted = derivative_type(parameter.value_type)
-        return converts(found, wanted) or converts(found, anonymous(wanted))
+        return converts(ty, wanted) or converts(ty, anonymous(wanted))
     if parameter.annotation.kind is Duplicated:
-        return found == types.none
+        return ty == types.none
     return True
 
 
@@ -432,21 +432,21 @@ def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
     return f"{whole} or {active[0] if active else 'None'}"
 
 
-def converts(found: types.Type, expected: types.Type) -> bool:
-    """Whether type `found` converts to `expected` without loss."""
-    if isinstance(found, types.Optional):
+def converts(ty: types.Type, expected: types.Type) -> bool:
+    """Whether type `ty` converts to `expected` without loss."""
+    if isinstance(ty, types.Optional):
         return False
-    if found == expected:
+    if ty == expected:
         return True
-    if (found == types.none) != (expected == types.none):
+    if (ty == types.none) != (expected == types.none):
         return False
-    conversion = cpu_typing_context().can_convert(found, expected)
+    conversion = cpu_typing_context().can_convert(ty, expected)
     return conversion is not None and conversion <= Conversion.safe
 
 
-def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) -> RuleReturnError:
+def wrong_return(function: Any, pair: Chosen, ty: types.Type, expected: str) -> RuleReturnError:
     """The error for a function of a rule that returns the wrong type."""
     return RuleReturnError(
-        f"the rule of {pair.name} returns {type_name(found)}, expected {expected}",
+        f"the rule of {pair.name} returns {type_name(ty)}, expected {expected}",
         where=[rule_location(function, ())],
     )

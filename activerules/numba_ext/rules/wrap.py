@@ -216,24 +216,24 @@ class _Augmented(_Half):
         for k, leaf in enumerate(leaves_in(self.builder, self.return_type, primal)):
             others[of_result(k)] = leaf
         tested = [
-            self.may_meet((found, value), others[position])
-            for found, value in leaves_in(self.builder, tape_type, tape)
+            self.may_meet((ty, value), others[position])
+            for ty, value in leaves_in(self.builder, tape_type, tape)
             for array, position, _ in self.rule.detachers
-            if array == found
+            if array == ty
         ]
         pending, slot = list(self.pending), cgutils.alloca_once_value(self.builder, tape)
         replaced: list[tuple[types.Type, Any]] = []
 
         def detached(em: Emit, leaf: Node, value: Value) -> Value:
-            found = leaf.numba_type
+            ty = leaf.numba_type
             for array, position, function in self.rule.detachers:
-                if array == found:
+                if array == ty:
                     other_type, other = others[position]
-                    detacher = self.helper(function, found, other_type)
+                    detacher = self.helper(function, ty, other_type)
                     new = self.call(detacher, [value, other])
-                    new = em.context.cast(em.builder, new, detacher.signature.return_type, found)
-                    self.pending.append((found, new))
-                    replaced.append((found, value))
+                    new = em.context.cast(em.builder, new, detacher.signature.return_type, ty)
+                    self.pending.append((ty, new))
+                    replaced.append((ty, value))
                     value = new
             return value
 
@@ -310,27 +310,27 @@ class _ReverseHalf(_Half):
         shadows = [
             value
             for values, argument in typed
-            for value, found in zip(values[1:], argument.annotation.fields[1:], strict=True)
-            if isinstance(found, types.Array)
+            for value, ty in zip(values[1:], argument.annotation.fields[1:], strict=True)
+            if isinstance(ty, types.Array)
         ]
         return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
 
-    def _copied(self, value: Value, found: types.Type, shadows: Value) -> Any:
+    def _copied(self, value: Value, ty: types.Type, shadows: Value) -> Any:
         """The tape, with copies of those arrays that the reverse may write into."""
 
         def copied(em: Emit, leaf: Node, value: Value) -> Value:
-            found = leaf.numba_type
-            if found not in self.rule.copied:
+            ty = leaf.numba_type
+            if ty not in self.rule.copied:
                 return value
-            copier = self.helper(own_leaf, found, shadow_arrays(self.arguments))
+            copier = self.helper(own_leaf, ty, shadow_arrays(self.arguments))
             made = self.call(copier, [value, shadows])
-            made = em.context.cast(em.builder, made, copier.signature.return_type, found)
-            self.scratch.append((found, made))
+            made = em.context.cast(em.builder, made, copier.signature.return_type, ty)
+            self.scratch.append((ty, made))
             return made
 
         if not self.rule.copied:
             return value
-        return rebuild(self.emit, layout_of(found), (value,), copied)
+        return rebuild(self.emit, layout_of(ty), (value,), copied)
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
         """The rule's own tape, `dret`, and the rest of the stored tape, see
@@ -372,14 +372,14 @@ class _ReverseHalf(_Half):
             return
         floats: list[Any] = []
         for index, parameter in zip(self.rule.derivatives, parameters, strict=True):
-            value, found = returned, return_type
+            value, ty = returned, return_type
             if index is not None:
                 value = builder.extract_value(returned, index)
-                found = types_of(return_type)[index]
+                ty = types_of(return_type)[index]
             wanted = derivative_type(parameter.value_type)
-            if isinstance(found, types.BaseAnonymousTuple) and found != wanted:
+            if isinstance(ty, types.BaseAnonymousTuple) and ty != wanted:
                 wanted = anonymous(wanted)  # a plain tuple is accepted for a named one
-            value = context.cast(builder, value, found, wanted)
+            value = context.cast(builder, value, ty, wanted)
             for entry_type, entry in self._entries(parameter, wanted, value):
                 packer = context.get_arg_packer([entry_type])
                 floats += _floats(packer.as_arguments(builder, [entry]))
@@ -390,12 +390,12 @@ class _ReverseHalf(_Half):
             builder.store(value, cgutils.gep_inbounds(builder, address, 0, i))
 
     def _entries(
-        self, parameter: RuleParameter, found: types.Type, value: Value
+        self, parameter: RuleParameter, ty: types.Type, value: Value
     ) -> list[tuple[types.Type, Any]]:
         """The derivatives of the parts that are Active at the call."""
         if not parameter.is_split:
-            return [(found, value)]
-        leaves = leaves_in(self.builder, found, value)
+            return [(ty, value)]
+        leaves = leaves_in(self.builder, ty, value)
         return [
             leaf
             for i, leaf in zip(parameter.parts, leaves, strict=True)

@@ -170,15 +170,15 @@ class Lanes:
         release: Callable[[], None] = lambda: None,
     ) -> list[Any]:
         """Run the reverse of one lane, for a cotangent of the result (type and value)."""
-        for k, found, working in self._working(fields):
+        for k, ty, working in self._working(fields):
             if self.written[k]:
-                floats.take(self.context, self.builder, found, working, self.lanes[k][lane])
+                floats.take(self.context, self.builder, ty, working, self.lanes[k][lane])
             else:
-                floats.clear_shadow(self.context, self.builder, found, working)
+                floats.clear_shadow(self.context, self.builder, ty, working)
         (bars,) = self.emitter.play(fields, [seed], tape, release=release)
-        for k, found, working in self._working(fields):
+        for k, ty, working in self._working(fields):
             move = floats.give if self.written[k] else floats.add
-            move(self.context, self.builder, found, working, self.lanes[k][lane])
+            move(self.context, self.builder, ty, working, self.lanes[k][lane])
         return bars
 
     def _working(self, fields: Sequence[Field]) -> Iterator[tuple[int, Any, Any]]:
@@ -205,8 +205,8 @@ class Lanes:
         compared with the tape's `working` shadows, which have their former structure.
         """
         emitter, primals = self.emitter, list(self.primals)
-        for k, found, shadow in self._working(working or ()):
-            if not all(isinstance(leaf, types.Array) for leaf in leaves_of(found)):
+        for k, ty, shadow in self._working(working or ()):
+            if not all(isinstance(leaf, types.Array) for leaf in leaves_of(ty)):
                 primals[k] = shadow
         memory.check_lanes(
             self.context,

@@ -67,10 +67,10 @@ def _holds(node: Node, other: Node) -> bool:
 
 
 def fits(
-    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]
+    context: Context, builder: Builder, argtypes: tuple[Any, Any], pair: tuple[Any, Any]
 ) -> Value:
     """Whether the arrays of a cotangent have the shapes of those in the shadow of the result."""
-    em, nodes = Emit(context, builder), tuple(map(layout_of, found))
+    em, nodes = Emit(context, builder), tuple(map(layout_of, argtypes))
     result = cgutils.alloca_once_value(builder, cgutils.true_bit)
     for visit in walk(em, nodes, pair, depth=Depth.VALUE):
         unfit = _unfit(em, visit)
@@ -95,12 +95,10 @@ def _unfit(em: Emit, visit: Visit) -> Any:
 
 
 def _is_there(em: Emit, slot: WalkedValue) -> Any:
-    found = slot.node.numba_type
+    ty = slot.node.numba_type
     if not isinstance(slot.node, Optional):
-        return cgutils.false_bit if found == types.none else cgutils.true_bit
-    return cgutils.as_bool_bit(
-        em.builder, em.context.make_helper(em.builder, found, slot.value).valid
-    )
+        return cgutils.false_bit if ty == types.none else cgutils.true_bit
+    return cgutils.as_bool_bit(em.builder, em.context.make_helper(em.builder, ty, slot.value).valid)
 
 
 @intrinsic

@@ -175,11 +175,11 @@ def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
 _boxed: dict[int, PullbackType] = {}
 
 
-def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
+def require_kept(names: Sequence[str], argtypes: Sequence[Any]) -> None:
     """Raise `NotYetSupported` for arguments that a pullback in Python cannot store: those of types,
     such as slices, that Numba unboxes but does not box. `ActivityError` for a buffer.
     """
-    for name, one in zip(names, found, strict=False):
+    for name, one in zip(names, argtypes, strict=False):
         refuse_kind(name, one)
         if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
             raise NotYetSupported(
@@ -192,15 +192,15 @@ def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
             )
 
 
-def _is_never_boxed(found: Any) -> bool:
+def _is_never_boxed(ty: Any) -> bool:
     from numba.core.boxing import box_unsupported  # with Numba's sets and lists, which take long
 
-    return _boxers.lookup(type(found), box_unsupported) is box_unsupported
+    return _boxers.lookup(type(ty), box_unsupported) is box_unsupported
 
 
-def _leaves(found: Any) -> list[Any]:
-    parts = getattr(found, "types", ()) if isinstance(found, types.BaseTuple) else ()
-    return [leaf for part in parts for leaf in _leaves(part)] if parts else [found]
+def _leaves(ty: Any) -> list[Any]:
+    parts = getattr(ty, "types", ()) if isinstance(ty, types.BaseTuple) else ()
+    return [leaf for part in parts for leaf in _leaves(part)] if parts else [ty]
 
 
 @unbox(PullbackType)
@@ -296,9 +296,9 @@ def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
 _SHADOWED = (Duplicated, MixedDuplicated)
 
 
-def _pulled_type(found: Any) -> Any:
+def _pulled_type(ty: Any) -> Any:
     """The type of a cotangent that a pullback returns, with new arrays and objects."""
-    return map_type(layout_of(found), _pulled_leaf_type)
+    return map_type(layout_of(ty), _pulled_leaf_type)
 
 
 def _pulled_leaf_type(leaf: Node) -> Any:

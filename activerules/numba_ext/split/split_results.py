@@ -38,23 +38,23 @@ from activerules.values.layout import (
 )
 
 
-def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
+def read_result(asked: SplitSpec, dispatcher: Any, ty: Any) -> SplitSpec:
     """`asked`, with the activity of the result; `ActivityError` if it does not fit."""
     name = dispatcher.py_func.__name__
     if asked.result is Annotation:
-        asked = replace(asked, result=_fitting(name, found))
-    _require_result(name, asked.result, found)
+        asked = replace(asked, result=_fitting(name, ty))
+    _require_result(name, asked.result, ty)
     return asked
 
 
-def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
+def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
     """Raise `ActivityError` unless the return activity fits the type of the result."""
-    kinds = set(_kinds(found))
+    kinds = set(_kinds(ty))
     if asked is Const:
         return
     if "other" in kinds:
         raise NotYetSupported(
-            f"{name} returns {type_name(found)}, and is asked for its derivative",
+            f"{name} returns {type_name(ty)}, and is asked for its derivative",
             why="the shadow of a list, dictionary or object that a function makes refers to memory "
             "that is released with the tape, and a record has no owner: neither can be returned; "
             "nor has a tuple that may be None a cotangent inside another tuple",
@@ -73,30 +73,30 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
         return
     better = [kind.__name__ for kind, fit in fits.items() if fit and kind is not DuplicatedNoNeed]
     raise ActivityError(
-        f"{name} returns {type_name(found)}, which cannot be {asked.__name__}",
+        f"{name} returns {type_name(ty)}, which cannot be {asked.__name__}",
         why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
         instead=[f"the return activity {one}" for one in better or ["Const"]],
     )
 
 
-def _fitting(name: str, found: Any) -> type[Annotation]:
+def _fitting(name: str, ty: Any) -> type[Annotation]:
     """The activity of a result; `ActivityError` if it has no derivative."""
-    kinds = set(_kinds(found))
+    kinds = set(_kinds(ty))
     if "array" in kinds:
         return MixedDuplicated if "float" in kinds else Duplicated
     if "float" in kinds or "other" in kinds:
         return Active
     raise ActivityError(
-        f"{name} returns {type_name(found)}, which has no derivative",
+        f"{name} returns {type_name(ty)}, which has no derivative",
         why="a result with a cotangent is a float, an array of floats, or a tuple with such",
         instead=["a function that returns what it computes"],
     )
 
 
-def _kinds(found: Any) -> Iterator[str]:
+def _kinds(ty: Any) -> Iterator[str]:
     """The kinds of the parts of a result: float, array, nothing (integers, None) or other."""
     plain = types.Integer | types.Boolean
-    for leaf in leaves_of(found):
+    for leaf in leaves_of(ty):
         one = optional_leaf(leaf) or leaf
         if isinstance(one, types.Array):
             is_known = isinstance(one.dtype, types.Float | types.Complex | plain)
@@ -112,9 +112,9 @@ def has_shadow(result: type[Annotation]) -> bool:
     return result not in (Active, Const)
 
 
-def shadow_of(found: Any) -> Any:
+def shadow_of(ty: Any) -> Any:
     """The type of the shadow of a result: that of the result, with writable arrays."""
-    return map_type(layout_of(found), _shadow_of_leaf)
+    return map_type(layout_of(ty), _shadow_of_leaf)
 
 
 def _shadow_of_leaf(leaf: Node) -> Any:

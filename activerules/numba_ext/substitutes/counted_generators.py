@@ -129,21 +129,21 @@ class CountingNRT(NRTContext):
     def incref(self, builder: Builder, typ: Any, value: Value) -> None:
         """Count a reference to each generator in a value."""
         super().incref(builder, typ, value)
-        for found, slot in self._generators(builder, typ, value):
-            builder.call(self._counting(builder, found, "take", 1), [slot, slot])
+        for ty, slot in self._generators(builder, typ, value):
+            builder.call(self._counting(builder, ty, "take", 1), [slot, slot])
 
     def decref(self, builder: Builder, typ: Any, value: Value) -> None:
         """Drop a reference to each generator in a value."""
         super().decref(builder, typ, value)
-        for found, slot in self._generators(builder, typ, value):
-            self.drop(builder, found, slot, slot)
+        for ty, slot in self._generators(builder, typ, value):
+            self.drop(builder, ty, slot, slot)
 
     def retain(self, builder: Builder, typ: Any, value: Value) -> None:
         """Take references to the contents of a value that is a bitwise copy."""
         super().incref(builder, typ, value)
-        for found, slot in self._generators(builder, typ, value):
-            self._context.get_generator_impl(found)  # links it
-            builder.call(self._retaining(builder.module, found), [slot])
+        for ty, slot in self._generators(builder, typ, value):
+            self._context.get_generator_impl(ty)  # links it
+            builder.call(self._retaining(builder.module, ty), [slot])
 
     def move(self, builder: Builder, typ: Any, slot: Value) -> None:
         """Give away a reference to a generator, whose struct the caller copies next."""

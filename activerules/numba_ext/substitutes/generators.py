@@ -282,9 +282,9 @@ class LowersGenerators(Lower):
     def lower_yield(self, retty: Any, inst: Any) -> Value:
         """Return the yielded value, and emit the block that resumes after it."""
         point = self.generator_info.yield_points[inst.index]
-        value, found = self.loadvar(inst.value.name), self.typeof(inst.value.name)
+        value, ty = self.loadvar(inst.value.name), self.typeof(inst.value.name)
         yielded = self.gentype.yield_type
-        value = self.context.cast(self.builder, value, found, yielded)
+        value = self.context.cast(self.builder, value, ty, yielded)
         self.incref(yielded, value)
         step = _Yield(self, point, sorted(point.live_vars))
         step.lower_yield_suspend()

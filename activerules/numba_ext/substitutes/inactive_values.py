@@ -40,7 +40,7 @@ _WRITES = {"static_setitem", operator.setitem}
 class InactiveValues(CPUContext):
     """A target context in which no derivative enters or leaves such values."""
 
-    def is_inactive_type(self, found: Any) -> bool:
+    def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of a type were declared to carry no derivative."""
         raise NotImplementedError
 
@@ -85,16 +85,16 @@ class InactiveValues(CPUContext):
             values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
         return super().make_tuple(builder, typ, values)
 
-    def _is_inactive(self, found: Any) -> bool:
-        records = found.dtype if isinstance(found, types.Array) else None
-        return self.is_inactive_type(found) or (
+    def _is_inactive(self, ty: Any) -> bool:
+        records = ty.dtype if isinstance(ty, types.Array) else None
+        return self.is_inactive_type(ty) or (
             isinstance(records, types.Record) and self.is_inactive_type(records)
         )
 
 
-def _stopped(builder: Builder, found: Any, value: Value) -> Any:
+def _stopped(builder: Builder, ty: Any, value: Value) -> Any:
     """The value with its floats made constants, and its memory marked."""
-    marks = layout_of(found).numbers.any
+    marks = layout_of(ty).numbers.any
     return _by_value(builder, value, _mark if marks else None)
 
 

@@ -22,11 +22,11 @@ from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 
 def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    found = sig.args[0]
-    if not _is_in_one_row(found):
+    ty = sig.args[0]
+    if not _is_in_one_row(ty):
         by_nditer: Any = array_sum
         return by_nditer(context, builder, sig, args)
-    zero, is_line, is_turned = sig.return_type(0), found.ndim == 1, found.layout == "F"
+    zero, is_line, is_turned = sig.return_type(0), ty.ndim == 1, ty.layout == "F"
 
     def of_line(a):
         total = zero
@@ -46,10 +46,10 @@ def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Val
     return context.compile_internal(builder, implementation, sig, args, locals=names)
 
 
-def _is_in_one_row(found: Any) -> bool:
+def _is_in_one_row(ty: Any) -> bool:
     """Whether the items of an array of numbers can be counted through without a copy."""
-    return isinstance(found.dtype, types.Number) and (
-        found.ndim == 1 or (found.ndim > 1 and found.layout in "CF")
+    return isinstance(ty.dtype, types.Number) and (
+        ty.ndim == 1 or (ty.ndim > 1 and ty.layout in "CF")
     )
 
 

@@ -55,22 +55,22 @@ def _keys_address(builder: Builder, data: Value) -> Value:
     return builder.bitcast(address, _BYTES.as_pointer())
 
 
-def _value_address(context: Context, builder: Builder, found: Any, keys: Value, ix: Value) -> Value:
+def _value_address(context: Context, builder: Builder, ty: Any, keys: Value, ix: Value) -> Value:
     """The address of the value of an entry."""
-    key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
+    key_size, _, entry_size = entry_sizes(context, ty.key_type, ty.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
     entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
     address = builder.gep(entries, [slot, _I64(0)])
     address = cgutils.pointer_add(builder, address, _I64(value_offset(key_size)))
-    return builder.bitcast(address, context.get_data_type(found.value_type).as_pointer())
+    return builder.bitcast(address, context.get_data_type(ty.value_type).as_pointer())
 
 
 def _current_value_address(
-    context: Context, builder: Builder, found: Any, value: Value, ix: Value
+    context: Context, builder: Builder, ty: Any, value: Value, ix: Value
 ) -> Any:
-    data = _container_get_data(context, builder, found, value)
+    data = _container_get_data(context, builder, ty, value)
     keys = builder.load(_keys_address(builder, data))
-    return _value_address(context, builder, found, keys, ix)
+    return _value_address(context, builder, ty, keys, ix)
 
 
 def _stored_key(context: Context, builder: Builder, key_type: Any, key: Value) -> Value:
@@ -81,18 +81,18 @@ def _stored_key(context: Context, builder: Builder, key_type: Any, key: Value) -
     return builder.bitcast(address, _BYTES)
 
 
-def _key_of(context: Context, builder: Builder, found: Any, data: Value, ix: Value) -> Value:
+def _key_of(context: Context, builder: Builder, ty: Any, data: Value, ix: Value) -> Value:
     """The key of an entry, borrowed."""
-    model = context.data_model_manager[found.key_type]
+    model = context.data_model_manager[ty.key_type]
     address = cgutils.alloca_once(builder, model.get_data_type())
     _hidden(builder, "key", _VOID, data, ix, builder.bitcast(address, _BYTES))
     return model.load_from_data_pointer(builder, address)
 
 
-def _value_of(context: Context, builder: Builder, found: Any, value: Value, ix: Value) -> Value:
+def _value_of(context: Context, builder: Builder, ty: Any, value: Value, ix: Value) -> Value:
     """The value of an entry, borrowed."""
-    address = _current_value_address(context, builder, found, value, ix)
-    return context.data_model_manager[found.value_type].load_from_data_pointer(builder, address)
+    address = _current_value_address(context, builder, ty, value, ix)
+    return context.data_model_manager[ty.value_type].load_from_data_pointer(builder, address)
 
 
 def _new_memory(context: Context, builder: Builder, size: Value) -> Any:
@@ -338,33 +338,33 @@ def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
     """The implementation of `getiter` and `iternext` of a dictionary, its keys, values and items,
     for the AD target; None if Numba's own is used.
     """
-    found = arg_types[0] if arg_types else None
-    is_dict = isinstance(found, types.DictType)
-    if name == "getiter" and is_dict and layout_of(found.key_type).is_plain:
+    ty = arg_types[0] if arg_types else None
+    is_dict = isinstance(ty, types.DictType)
+    if name == "getiter" and is_dict and layout_of(ty.key_type).is_plain:
         return _begin_keys
-    if name == "getiter" and isinstance(found, _ITERABLES):
-        return _begin if layout_of(found.parent.key_type).is_plain else None
-    if name == "iternext" and isinstance(found, types.DictIteratorType):
-        return _next if layout_of(found.parent.key_type).is_plain else None
+    if name == "getiter" and isinstance(ty, _ITERABLES):
+        return _begin if layout_of(ty.parent.key_type).is_plain else None
+    if name == "iternext" and isinstance(ty, types.DictIteratorType):
+        return _next if layout_of(ty.parent.key_type).is_plain else None
     return None
 
 
 def _begin_keys(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-    found = signature.args[0]
-    iterator_type = types.DictKeysIterableType(found).iterator_type
+    ty = signature.args[0]
+    iterator_type = types.DictKeysIterableType(ty).iterator_type
     iterator = context.make_helper(builder, iterator_type)
     iterator.parent = args[0]
-    return _begun(context, builder, signature, iterator, found)
+    return _begun(context, builder, signature, iterator, ty)
 
 
 def _begin(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-    found = signature.args[0]
-    iterator = context.make_helper(builder, found.iterator_type, args[0])
-    return _begun(context, builder, signature, iterator, found.parent)
+    ty = signature.args[0]
+    iterator = context.make_helper(builder, ty.iterator_type, args[0])
+    return _begun(context, builder, signature, iterator, ty.parent)
 
 
-def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, found: Any) -> Value:
-    data = _container_get_data(context, builder, found, iterator.parent)
+def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, ty: Any) -> Value:
+    data = _container_get_data(context, builder, ty, iterator.parent)
     table = _hidden(builder, "table", _I64, data)
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
         context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
@@ -381,14 +381,14 @@ def _next(
     context: Context, builder: Builder, signature: Any, args: Sequence[Value], result: Any
 ) -> None:
     iterator_type = signature.args[0]
-    found = iterator_type.parent
+    ty = iterator_type.parent
     iterator = context.make_helper(builder, iterator_type, args[0])
     state = builder.bitcast(iterator.state, _STATE.as_pointer())
     position = cgutils.gep_inbounds(builder, state, 0, _POSITION)
     numbers = [
         builder.load(cgutils.gep_inbounds(builder, state, 0, k)) for k in (_POSITION, _TABLE, _USED)
     ]
-    data = _container_get_data(context, builder, found, iterator.parent)
+    data = _container_get_data(context, builder, ty, iterator.parent)
     ix = _hidden(builder, "follow", _I64, data, *numbers)
     is_valid = builder.icmp_signed(">=", ix, _I64(0))
     result.set_valid(is_valid)
@@ -398,12 +398,12 @@ def _next(
 
 
 def _yielded(context: Context, builder: Builder, iterator_type: Any, d: Any, ix: Value) -> Any:
-    found, iterable = iterator_type.parent, iterator_type.iterable
+    ty, iterable = iterator_type.parent, iterator_type.iterable
     if isinstance(iterable, types.DictValuesIterableType):
-        return _value_of(context, builder, found, d, ix)
-    data = _container_get_data(context, builder, found, d)
-    key = _key_of(context, builder, found, data, ix)
+        return _value_of(context, builder, ty, d, ix)
+    data = _container_get_data(context, builder, ty, d)
+    key = _key_of(context, builder, ty, data, ix)
     if isinstance(iterable, types.DictKeysIterableType):
         return key
-    value = _value_of(context, builder, found, d, ix)
+    value = _value_of(context, builder, ty, d, ix)
     return context.make_tuple(builder, iterator_type.yield_type, [key, value])

@@ -121,17 +121,17 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
 
 
 def _field(
-    context: Context, builder: Builder, found: Any, value: Value, offset: int, ty: ir.Type
+    context: Context, builder: Builder, numba_type: Any, value: Value, offset: int, ty: ir.Type
 ) -> Value:
     """The address of a field in the struct of a list."""
-    lp = context.make_helper(builder, found, value=value).data
+    lp = context.make_helper(builder, numba_type, value=value).data
     return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
 
 
-def _item(context: Context, builder: Builder, found: Any, value: Value, index: Value) -> Value:
+def _item(context: Context, builder: Builder, ty: Any, value: Value, index: Value) -> Value:
     """The address of an item of a list."""
-    items = builder.load(_field(context, builder, found, value, _ITEMS, _BYTES))
-    item_type = context.get_data_type(found.item_type)
+    items = builder.load(_field(context, builder, ty, value, _ITEMS, _BYTES))
+    item_type = context.get_data_type(ty.item_type)
     return builder.gep(builder.bitcast(items, item_type.as_pointer()), [index])
 
 

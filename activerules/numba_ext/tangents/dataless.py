@@ -51,7 +51,7 @@ class StructuralTangentType(types.Type):
     def __init__(self, primal: Any, fields: tuple[tuple[Any, types.Type], ...]) -> None:
         self.primal = primal
         self.fields = dict(fields)
-        given = ", ".join(f"{key}={found}" for key, found in fields)
+        given = ", ".join(f"{key}={ty}" for key, ty in fields)
         super().__init__(f"Tangent[{primal.__name__}]({given})")
 
     @property
@@ -60,10 +60,10 @@ class StructuralTangentType(types.Type):
         return self.primal, tuple(self.fields.items())
 
 
-def refuse_type(found: Any) -> None:
+def refuse_type(ty: Any) -> None:
     """Raise `TangentNotImplemented` if a type is that of a `NotImplementedTangent`."""
-    if isinstance(found, TangentType) and isinstance(found.value, NotImplementedTangent):
-        found.value.refuse()
+    if isinstance(ty, TangentType) and isinstance(ty.value, NotImplementedTangent):
+        ty.value.refuse()
 
 
 @typeof_impl.register(ZeroTangent)
@@ -246,9 +246,9 @@ def _register_linear(name: str) -> None:
 
     @overload(function)
     def _of_two(a, b):
-        for found in (a, b):
-            if isinstance(found, TangentType) and is_zero(found.value):
-                zero = found.value
+        for ty in (a, b):
+            if isinstance(ty, TangentType) and is_zero(ty.value):
+                zero = ty.value
                 return lambda a, b: zero
         return None
 

@@ -92,76 +92,76 @@ def _returned(x: AnnotationType, x_bar: Any) -> Any:
     return lambda x, x_bar: project(x.val, x_bar)
 
 
-def _projected(found: Any, tangent: Any) -> Any:
+def _projected(ty: Any, tangent: Any) -> Any:
     """Return a compiled `(x, tangent) -> tangent` that converts a tangent to the type of x: numbers
     and tuples of them, with None for integers.
     """
     refuse_type(tangent)
-    if isinstance(found, types.BaseTuple):
-        return _projected_tuple(found, tangent)
-    if not isinstance(found, types.Float | types.Complex):
+    if isinstance(ty, types.BaseTuple):
+        return _projected_tuple(ty, tangent)
+    if not isinstance(ty, types.Float | types.Complex):
         return register_jitable(lambda x, tangent: None)
     if is_zero_type(tangent):
         return register_jitable(lambda x, tangent: make_zero(x))
-    convert = as_dtype(found).type
+    convert = as_dtype(ty).type
     if isinstance(tangent, TangentType) and isinstance(tangent.value, One):
         one = convert(1)
         return register_jitable(lambda x, tangent: one)
     if not isinstance(tangent, types.Number | types.Boolean):
         raise RuleReturnError(
-            f"a rule gives {tangent} as the tangent or cotangent of {found}",
+            f"a rule gives {tangent} as the tangent or cotangent of {ty}",
             why="that of a number is a number",
         )
-    if isinstance(tangent, types.Complex) and not isinstance(found, types.Complex):
+    if isinstance(tangent, types.Complex) and not isinstance(ty, types.Complex):
         return register_jitable(lambda x, tangent: convert(tangent.real))
     return register_jitable(lambda x, tangent: convert(tangent))
 
 
-def _projected_tuple(found: Any, tangent: Any) -> Any:
+def _projected_tuple(ty: Any, tangent: Any) -> Any:
     """Like `_projected`, item by item, as the items have different types."""
-    items_of = types_of(found)
-    entries = _tangents_of_items(found, tangent)
+    items_of = types_of(ty)
+    entries = _tangents_of_items(ty, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
-    named = isinstance(found, types.BaseNamedTuple)
-    scope: dict[str, Any] = {"made": getattr(found, "instance_class", None)}
+    named = isinstance(ty, types.BaseNamedTuple)
+    scope: dict[str, Any] = {"made": getattr(ty, "instance_class", None)}
     for i, (_, entry) in enumerate(entries):
         scope[f"project{i}"] = _projected(items_of[i], entry)
     source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
     return register_jitable(function_from(source, "project", scope, module=__name__))
 
 
-def _tangents_of_items(found: Any, tangent: Any) -> list[tuple[str, Any]]:
+def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
     """The expressions of the tangents of a tuple's items, with their types."""
-    count = len(types_of(found))
+    count = len(types_of(ty))
     if is_zero_type(tangent):
         return [("None", types.none)] * count
     if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(types_of(tangent))]
     if isinstance(tangent, StructuralTangentType) and tangent.primal is getattr(
-        found, "instance_class", tuple
+        ty, "instance_class", tuple
     ):
         keys = names_of(tangent.primal) or range(count)
         fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
         return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
-    raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
+    raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {ty}")
 
 
-def _delivered(found: Any, x_bar: Any) -> Any:
+def _delivered(ty: Any, x_bar: Any) -> Any:
     """Return a compiled `(x, dval, x_bar) -> entry` that adds the arrays of a cotangent to `dval`,
     and returns the derivatives of the numbers.
     """
-    if isinstance(found, types.BaseTuple):
-        entries = _tangents_of_items(found, x_bar)
-        scope = {f"give{i}": _delivered(types_of(found)[i], t) for i, (_, t) in enumerate(entries)}
+    if isinstance(ty, types.BaseTuple):
+        entries = _tangents_of_items(ty, x_bar)
+        scope = {f"give{i}": _delivered(types_of(ty)[i], t) for i, (_, t) in enumerate(entries)}
         items = "".join(
             f"give{i}(x[{i}], dval[{i}], {text}), " for i, (text, _) in enumerate(entries)
         )
         source = f"def give(x, dval, tangent):\n return ({items})"
         return register_jitable(function_from(source, "give", scope, module=__name__))
-    if not isinstance(found, types.Array) or is_zero_type(x_bar):
-        project = _projected(found, x_bar)
+    if not isinstance(ty, types.Array) or is_zero_type(x_bar):
+        project = _projected(ty, x_bar)
         return register_jitable(lambda x, dval, x_bar: project(x, x_bar))
-    _require_array(found, x_bar)
+    _require_array(ty, x_bar)
 
     def added(x, dval, x_bar):
         accumulate(Duplicated(x, dval), x_bar)
@@ -169,10 +169,10 @@ def _delivered(found: Any, x_bar: Any) -> Any:
     return register_jitable(added)
 
 
-def _require_array(found: Any, x_bar: Any) -> None:
-    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(found, "ndim", None):
+def _require_array(ty: Any, x_bar: Any) -> None:
+    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(ty, "ndim", None):
         raise RuleReturnError(
-            f"a rule gives {x_bar} as the cotangent of {found}",
+            f"a rule gives {x_bar} as the cotangent of {ty}",
             why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
         )
 
@@ -231,10 +231,10 @@ def _overlap(a: Any, b: Any) -> bool:
     return np.may_share_memory(a, b)
 
 
-def _has_arrays(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_has_arrays, types_of(found)))
-    return isinstance(found, types.Array)
+def _has_arrays(ty: Any) -> bool:
+    if isinstance(ty, types.BaseTuple):
+        return any(map(_has_arrays, types_of(ty)))
+    return isinstance(ty, types.Array)
 
 
 @overload(_overlap)
@@ -327,10 +327,10 @@ def _tangent(x):
     return lambda x: zero
 
 
-def _zero_of(found: Any) -> Any:
-    if isinstance(found, types.BaseTuple):
-        return tuple(map(_zero_of, types_of(found)))
-    is_smooth = isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
+def _zero_of(ty: Any) -> Any:
+    if isinstance(ty, types.BaseTuple):
+        return tuple(map(_zero_of, types_of(ty)))
+    is_smooth = isinstance(getattr(ty, "dtype", ty), types.Float | types.Complex)
     return ZeroTangent() if is_smooth else NoTangent()
 
 
@@ -360,10 +360,10 @@ def _pushed(y, dy):
     return in_shape
 
 
-def _of_numbers(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return all(map(_of_numbers, types_of(found)))
-    return isinstance(found, types.Float | types.Complex)
+def _of_numbers(ty: Any) -> bool:
+    if isinstance(ty, types.BaseTuple):
+        return all(map(_of_numbers, types_of(ty)))
+    return isinstance(ty, types.Float | types.Complex)
 
 
 @overload(separate)

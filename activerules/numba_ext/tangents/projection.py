@@ -89,10 +89,10 @@ def _projection(x):
     @intrinsic
     def made(typing_context, shapes):
         def codegen(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-            found = sig.return_type
-            native = cgutils.create_struct_proxy(found)(context, builder)
+            ty = sig.return_type
+            native = cgutils.create_struct_proxy(ty)(context, builder)
             native.shapes = args[0]
-            return impl_ret_borrowed(context, builder, found, native._getvalue())
+            return impl_ret_borrowed(context, builder, ty, native._getvalue())
 
         return ProjectionType(primal, shapes)(shapes), codegen
 
@@ -185,14 +185,14 @@ def _projected_tuple(primal: Any, dx: Any) -> Any:
     return register_jitable(item_by_item(primal, "shapes, dx", item, scope, module=__name__))
 
 
-def _has_tangent(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_has_tangent, items_of(found)))
-    return is_number(found) or is_number_array(found)
+def _has_tangent(ty: Any) -> bool:
+    if isinstance(ty, types.BaseTuple):
+        return any(map(_has_tangent, items_of(ty)))
+    return is_number(ty) or is_number_array(ty)
 
 
-def _is_numeric(found: Any) -> bool:
-    return isinstance(found, types.Number)
+def _is_numeric(ty: Any) -> bool:
+    return isinstance(ty, types.Number)
 
 
 # --- sums in place ---
@@ -226,7 +226,5 @@ def _add_inplace(x, y):
     return added
 
 
-def _is_same_kind(found: Any, wanted: Any) -> bool:
-    return isinstance(found, types.Number) and np.can_cast(
-        as_dtype(found), as_dtype(wanted), "same_kind"
-    )
+def _is_same_kind(ty: Any, wanted: Any) -> bool:
+    return isinstance(ty, types.Number) and np.can_cast(as_dtype(ty), as_dtype(wanted), "same_kind")

@@ -67,7 +67,7 @@ _ZERO = TangentType(ZeroTangent())
 @register_model(StructuralTangentType)
 class _TangentModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: StructuralTangentType) -> None:
-        members = [(f"field{i}", found) for i, found in enumerate(fe_type.fields.values())]
+        members = [(f"field{i}", ty) for i, ty in enumerate(fe_type.fields.values())]
         super().__init__(dmm, fe_type, members)
 
 
@@ -111,8 +111,8 @@ def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
     items = _call_python(c, _values, value, tuple(ty.fields))
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
     cleanups = []
-    for i, found in enumerate(ty.fields.values()):
-        unboxed = c.unbox(found, c.pyapi.tuple_getitem(items, i))
+    for i, numba_type in enumerate(ty.fields.values()):
+        unboxed = c.unbox(numba_type, c.pyapi.tuple_getitem(items, i))
         setattr(native, f"field{i}", unboxed.value)
         if unboxed.cleanup is not None:
             cleanups.append(unboxed.cleanup)
@@ -132,10 +132,10 @@ def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
 def _box(ty: StructuralTangentType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
     items = []
-    for i, found in enumerate(ty.fields.values()):
+    for i, numba_type in enumerate(ty.fields.values()):
         member = getattr(native, f"field{i}")
-        c.context.nrt.incref(c.builder, found, member)
-        items.append(c.box(found, member))
+        c.context.nrt.incref(c.builder, numba_type, member)
+        items.append(c.box(numba_type, member))
     result = _call_python(c, _rebuilt, ty.primal, tuple(ty.fields), *items)
     for item in items:
         c.pyapi.decref(item)
@@ -201,8 +201,8 @@ def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
 def _construct(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     native = cgutils.create_struct_proxy(sig.return_type)(context, builder)
     for i, (value, source) in enumerate(zip(args, sig.args, strict=True)):
-        found = tuple(sig.return_type.fields.values())[i]
-        setattr(native, f"field{i}", context.cast(builder, value, source, found))
+        ty = tuple(sig.return_type.fields.values())[i]
+        setattr(native, f"field{i}", context.cast(builder, value, source, ty))
     return impl_ret_borrowed(context, builder, sig.return_type, native._getvalue())
 
 
@@ -317,7 +317,7 @@ class _Iterator(AbstractTemplate):
 
 @lower_builtin("getiter", StructuralTangentType)
 def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
-    found = types.UniTuple(_types_of_items(sig.args[0])[0], len(_types_of_items(sig.args[0])))
+    ty = types.UniTuple(_types_of_items(sig.args[0])[0], len(_types_of_items(sig.args[0])))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}
     keys = names_of(sig.args[0].primal) or positions
@@ -325,8 +325,8 @@ def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]
         getattr(native, f"field{positions[key]}") if key in positions else context.get_dummy_value()
         for key in keys
     ]
-    begin = context.get_function("getiter", signature(sig.return_type, found))
-    return begin(builder, (context.make_tuple(builder, found, values),))
+    begin = context.get_function("getiter", signature(sig.return_type, ty))
+    return begin(builder, (context.make_tuple(builder, ty, values),))
 
 
 # --- algebra ---

@@ -277,9 +277,9 @@ def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
 def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
     name = display_name(function)
     parameters = of_count(function, len(argtypes)).parameters
-    for parameter, found in zip(parameters, argtypes, strict=False):
-        if isinstance(found, AnnotationType):
-            return annotation_given(parameter, found)
+    for parameter, ty in zip(parameters, argtypes, strict=False):
+        if isinstance(ty, AnnotationType):
+            return annotation_given(parameter, ty)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"
     if _compiles_for_cpu(function, argtypes):
         return NotCompilable(

@@ -35,9 +35,9 @@ def declared_signature(original: Any, args: Sequence[Any]) -> Any:
     if original.targetoptions.get("inline", "never") != "never":
         return None
     context: Any = cpu_target.typing_context
-    found = tuple(map(on_cpu, args))
+    argtypes = tuple(map(on_cpu, args))
     cases = original.nopython_signatures
-    chosen = context.resolve_overload(original.py_func, cases, found, {})
+    chosen = context.resolve_overload(original.py_func, cases, argtypes, {})
     if chosen is None:
         return None
     return signature(chosen.return_type, *map(_converted, args, chosen.args))

@@ -107,8 +107,8 @@ class MarkedCall:
         if any(map(_is_reflected, self.signature.args)):
             return True  # a copy in it may be one of list items
         no_pointers = all(
-            isinstance(found, types.Array | types.Number) or is_list_of_numbers(found)
-            for found in self.signature.args
+            isinstance(ty, types.Array | types.Number) or is_list_of_numbers(ty)
+            for ty in self.signature.args
         )
         return replaces_pointers(self._compiled_function(), lists=not no_pointers)
 
@@ -158,19 +158,19 @@ class CallTable:
         known = callable(value) or hasattr(value, "__wrapper_address__")
         return known and self._rules.carries_rule(value)
 
-    def is_inactive_type(self, found: Any) -> bool:
+    def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of the type carry no derivative."""
-        return self._rules.is_inactive_type(types.unliteral(found))
+        return self._rules.is_inactive_type(types.unliteral(ty))
 
     def treatment(self, call: MarkedCall) -> Treatment:
         """How to treat a call that could be marked."""
-        found = tuple(map(plain_type, call.signature.args))
+        argtypes = tuple(map(plain_type, call.signature.args))
         names, returned = call.argument_names, call.result_type
-        return self._rules.treatment(call.function, names, found, returned=returned)
+        return self._rules.treatment(call.function, names, argtypes, returned=returned)
 
-    def keeps(self, function: Any, names: Sequence[str], found: Sequence[types.Type]) -> bool:
+    def keeps(self, function: Any, names: Sequence[str], argtypes: Sequence[types.Type]) -> bool:
         """Whether calls of `function` with arguments of these types are marked."""
-        treatment = self._rules.treatment(function, names, tuple(map(plain_type, found)))
+        treatment = self._rules.treatment(function, names, tuple(map(plain_type, argtypes)))
         return self.carries_rule(function) and treatment.kept
 
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
@@ -400,9 +400,9 @@ class _Stopping:
         passed = list(args)
         stopped = [i for i in self._inactive if layout_of(self._args[i]).numbers.any]
         for i in stopped:
-            found = self._args[i]
+            ty = self._args[i]
             passed[i] = context.compile_internal(
-                builder, lambda x: ignore_derivatives(x), signature(found, found), [args[i]]
+                builder, lambda x: ignore_derivatives(x), signature(ty, ty), [args[i]]
             )
         result = self._implementation(builder, passed, loc)
         for i in stopped:
@@ -415,9 +415,9 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
     the function may write or store.
     """
     memory = [
-        found
-        for i, found in enumerate(call.signature.args)
-        if i in inactive and layout_of(found).numbers.any and _is_memory(found)
+        ty
+        for i, ty in enumerate(call.signature.args)
+        if i in inactive and layout_of(ty).numbers.any and _is_memory(ty)
     ]
     if not memory:
         return False
@@ -432,17 +432,17 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
     return True
 
 
-def _is_reflected(found: Any) -> bool:
-    return any(isinstance(leaf, types.List | types.Set) for leaf in leaves_of(found))
+def _is_reflected(ty: Any) -> bool:
+    return any(isinstance(leaf, types.List | types.Set) for leaf in leaves_of(ty))
 
 
-def _is_memory(found: Any) -> bool:
-    return not all(isinstance(leaf, types.Number) for leaf in leaves_of(found))
+def _is_memory(ty: Any) -> bool:
+    return not all(isinstance(leaf, types.Number) for leaf in leaves_of(ty))
 
 
-def plain_type(found: types.Type) -> types.Type:
+def plain_type(ty: types.Type) -> types.Type:
     """The type of an argument's value; of an omitted argument, that of its default."""
-    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
+    return numba.typeof(ty.value) if isinstance(ty, types.Omitted) else types.unliteral(ty)
 
 
 register_default(RuleFunction)(models.OpaqueModel)
@@ -506,7 +506,7 @@ def compile_for_cpu(
             pysig = inspect.signature(stub.py_func)
             return _marked_call(function, result, pysig), pysig
         args = tuple(map(types.unliteral, args))
-        kws = {name: types.unliteral(found) for name, found in kws.items()}
+        kws = {name: types.unliteral(ty) for name, ty in kws.items()}
         template, pysig, folded, _ = function.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:

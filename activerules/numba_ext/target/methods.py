@@ -84,12 +84,12 @@ def function_of(this: types.Type, method: str) -> Callable[..., Any] | None:
     return _FUNCTIONS.get(method) if isinstance(this, types.Array) else None
 
 
-def of_context(found: Any, context: TypingContext) -> Any:
+def of_context(ty: Any, context: TypingContext) -> Any:
     """The type of an attribute that `context` found; of a method, the context's own type."""
-    implementation = getattr(getattr(found, "template", None), "_overload_func", None)
+    implementation = getattr(getattr(ty, "template", None), "_overload_func", None)
     if implementation is None:
-        return found
-    template: Any = found.template
+        return ty
+    template: Any = ty.template
 
     class Template(template):
         def generic(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
@@ -97,7 +97,7 @@ def of_context(found: Any, context: TypingContext) -> Any:
             signature = function.get_call_type(self.context, (self.this, *args), kws)
             return signature.replace(pysig=inspect.signature(implementation)).as_method()
 
-    return Method(Template, found.this, context)
+    return Method(Template, ty.this, context)
 
 
 def typed_with_originals(
@@ -108,12 +108,12 @@ def typed_with_originals(
     """
     twins: dict[Any, Any] = {}
 
-    def original(found: Any) -> Any:
-        plain = getattr(getattr(found, "dispatcher", None), "original", None)
+    def original(ty: Any) -> Any:
+        plain = getattr(getattr(ty, "dispatcher", None), "original", None)
         if plain is None:
-            return found
+            return ty
         ordinary = types.Dispatcher(plain)
-        twins[ordinary] = found
+        twins[ordinary] = ty
         return ordinary
 
     plain_args = tuple(map(original, args))

@@ -41,7 +41,7 @@ class AugmentedOperator(RuleFunction):
 
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of the plain operator for numbers, else of Numba's own assignment."""
-        if all(isinstance(found, types.Number) for found in args):
+        if all(isinstance(ty, types.Number) for ty in args):
             return super().get_call_type(context, args, kws)
         return self.ordinary.get_call_type(context, args, kws)
 

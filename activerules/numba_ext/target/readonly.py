@@ -42,12 +42,12 @@ def only_reads_arrays(compiled: Any, position: int) -> bool:
 _READ = frozenset({b"readonly", b"readnone"})
 
 
-def _data_pointers(path: str, found: types.Type) -> Iterator[str]:
+def _data_pointers(path: str, ty: types.Type) -> Iterator[str]:
     """The names that Numba gives to the parameters that point to the items of arrays."""
-    if isinstance(found, types.Array):
+    if isinstance(ty, types.Array):
         yield f"{path}.{_DATA}"
-    elif isinstance(found, types.BaseTuple):
-        for i, item in enumerate(items_of(found)):
+    elif isinstance(ty, types.BaseTuple):
+        for i, item in enumerate(items_of(ty)):
             yield from _data_pointers(f"{path}.{i}", item)
 
 

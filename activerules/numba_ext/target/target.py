@@ -224,9 +224,9 @@ class ADContext(InactiveValues):
         """Record a call in a function that is being lowered."""
         self._session.sites.add(func_ir, expr, callee, signature)
 
-    def is_inactive_type(self, found: Any) -> bool:
+    def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of a type were declared to carry no derivative."""
-        return self._session.calls.is_inactive_type(found)
+        return self._session.calls.is_inactive_type(ty)
 
     def enter(self, call: MarkedCall) -> None:
         """Add a marked call that this context has not lowered itself."""
