@@ -430,31 +430,31 @@ def _no_rule(rules: Sequence[Rule], call: RuleQuery) -> NoRuleForActivity:
     names = _argument_names(rules, len(call.types) - 1)
     signature = tuple((Narrowed(kind),) for kind in call.kinds)
     mode = "forward" if call.forward else "reverse"
-    misfits = _misfits(rules, call)
+    unserved = _unserved(rules, call)
     return NoRuleForActivity(
         f"no {mode} rule for {call}",
         where=[("a rule that exists", str(rule), rule.location) for rule in rules],
-        why=_why(rules, call, names, misfits),
+        why=_why(rules, call, names, unserved),
         instead=[
             "add a rule:\n" + _skeleton(call, names, signature, call.halves),
-            *_declarations(call, names, misfits),
+            *_declarations(call, names, unserved),
         ],
     )
 
 
-def _misfits(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
+def _unserved(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
     """The positions of the arguments, and of the result, whose activity no rule admits."""
     each = [misfits(rule, call) for rule in rules if len(rule.signature) == len(call.types)]
-    return [i for i in range(len(call.types)) if all(i in found for found in each)]
+    return [i for i in range(len(call.types)) if all(i in misfitting for misfitting in each)]
 
 
-def _declarations(call: RuleQuery, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
+def _declarations(call: RuleQuery, names: Sequence[str], unserved: Sequence[int]) -> list[str]:
     """Advice for a result that does not depend smoothly on the arguments whose activity no rule
     admits; if each is admitted by some rule, on those with a derivative.
     """
     count = len(names)
     carrying = [i for i in range(count) if call.kinds[i] is not Const]
-    which = [i for i in carrying if i in misfits] or ([] if misfits else carrying)
+    which = [i for i in carrying if i in unserved] or ([] if unserved else carrying)
     if not which:
         return []
     named = ", ".join(f"`{names[i]}`" for i in which)
@@ -472,14 +472,14 @@ def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
 
 
 def _why(
-    rules: Sequence[Rule], call: RuleQuery, names: Sequence[str], misfits: Sequence[int]
+    rules: Sequence[Rule], call: RuleQuery, names: Sequence[str], unserved: Sequence[int]
 ) -> str:
     """A line for each argument whose activity no rule admits."""
     if not any(len(rule.signature) == len(call.types) for rule in rules):
         count = len(call.types) - 1
         return f"no rule takes {count} argument{'s' * (count != 1)}"
     lines: list[str] = []
-    for i in misfits:
+    for i in unserved:
         what = f"`{names[i]}`" if i < len(names) else "the result"
         written = f"{call.kinds[i].__name__}[{patterns.type_name(call.types[i])}]"
         lines.append(f"{what} is {written} here, and no rule admits that")

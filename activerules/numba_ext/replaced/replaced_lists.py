@@ -89,6 +89,22 @@ _ITEMS = """
         _note_array(_notes, _OTHER, 0, {x}[_k]{path})
 """
 _OTHER = 1 << 60
+_NAMES = {
+    "_List": List,
+    "_OTHER": _OTHER,
+    "_keep_alive": keep_alive,
+    "_store": local_lists.store_floats,
+    "_finish": local_lists.finish,
+    "_lengthen": local_lists.lengthen,
+    "_new_notes": local_lists.new_notes,
+    "_note_list": local_lists.note_list,
+    "_note_array": local_lists.note_array,
+    "_note_arrays": local_lists.note_arrays,
+    "_is_another": local_lists.is_another,
+    "_is_reached_twice": local_lists.is_reached_twice,
+    "_refuse_shared": local_lists.refusing(0),
+    "_refuse_second_path": local_lists.refusing(1),
+}
 
 
 def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
@@ -178,20 +194,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         transfers="".join(transfers),
     )
     names = {
-        "_List": List,
-        "_OTHER": _OTHER,
-        "_keep_alive": keep_alive,
-        "_store": local_lists.store_floats,
-        "_finish": local_lists.finish,
-        "_lengthen": local_lists.lengthen,
-        "_new_notes": local_lists.new_notes,
-        "_note_list": local_lists.note_list,
-        "_note_array": local_lists.note_array,
-        "_note_arrays": local_lists.note_arrays,
-        "_is_another": local_lists.is_another,
-        "_is_reached_twice": local_lists.is_reached_twice,
-        "_refuse_shared": local_lists.refusing(0),
-        "_refuse_second_path": local_lists.refusing(1),
+        **_NAMES,
         "_run": running(dispatcher, argtypes, local_lists.finish_all),
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_transfer{g}": one for g, one in enumerate(functions)},

@@ -129,17 +129,7 @@ def compile_rule(
             augmented=augmented,
             reverse=reverse,
             derivatives=_derivative_paths(reverse, arguments, parameters, pair),
-            saved=tuple(
-                SavedArgument(
-                    index=i,
-                    copy=compile_function(copy_of, (a.value_type,), pair),
-                    given=_given(a, written[i]),
-                )
-                for i, a in enumerate(arguments)
-                if i in read
-                and (request.overwritten[i] or written[i])
-                and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
-            ),
+            saved=_saved(arguments, read, request, written, pair),
             apart=None if noalias else alias_check(marked),
             alike=alike_check(marked, pair.result),
             detachers=tuple(detachers_of(tape, others, pair)),
@@ -148,6 +138,27 @@ def compile_rule(
             another=_another(marked, pair, request),
             objects=object_checks(marked, arguments),
         )
+
+
+def _saved(
+    arguments: Sequence[RuleArgument],
+    read: set[int],
+    request: RuleRequest,
+    written: Sequence[bool],
+    pair: RulePair,
+) -> tuple[SavedArgument, ...]:
+    """The memory that the reverse reads, and that may have been overwritten by then."""
+    return tuple(
+        SavedArgument(
+            index=i,
+            copy=compile_function(copy_of, (argument.value_type,), pair),
+            given=_given(argument, written[i]),
+        )
+        for i, argument in enumerate(arguments)
+        if i in read
+        and (request.overwritten[i] or written[i])
+        and (isinstance(argument.value_type, types.Array) or is_object(argument.value_type))
+    )
 
 
 def _given(argument: RuleArgument, written: bool) -> Any:

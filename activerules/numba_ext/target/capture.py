@@ -163,8 +163,8 @@ def _function_to_capture(
     counted, count = takes_any_number(plain), len(argtypes)
     parameters = of_count(dispatcher, count).parameters.values()
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-    called = counted or rules.carries_rule(dispatcher) or converts(dispatcher, argtypes)
-    if not simple or not called:
+    wrapped = counted or rules.carries_rule(dispatcher) or converts(dispatcher, argtypes)
+    if not simple or not wrapped:
         return dispatcher
 
     def make() -> Any:
