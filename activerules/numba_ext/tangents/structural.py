@@ -19,7 +19,7 @@ from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
-from numba.core.imputils import impl_ret_borrowed, lower_constant
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import (
     AbstractTemplate,
     AttributeTemplate,
@@ -54,6 +54,7 @@ from activerules.annotations.structural import (
 )
 from activerules.annotations.tangents import ZeroTangent, conjugate
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.stubs import carries_no_data
 from activerules.numba_ext.codegen.types import TangentType
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
@@ -189,12 +190,7 @@ def _typeof_constructor(value: TangentOf, c: Any) -> ConstructorType:
     return ConstructorType(value)
 
 
-register_model(ConstructorType)(models.OpaqueModel)
-
-
-@lower_constant(ConstructorType)
-def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Value:
-    return context.get_dummy_value()
+carries_no_data(ConstructorType)
 
 
 @lower_builtin(ConstructorType, types.VarArg(types.Any))
