@@ -14,7 +14,7 @@ from unittest import mock
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba import float64, njit
+from numba import float64, int64, njit
 from numba.experimental import jitclass
 
 import activerules as ar
@@ -86,15 +86,18 @@ def left(model, t):
 
 
 @njit
-def cube(x):
-    """The third power."""
-    return x * x * x
+def power(x, n):
+    """x**n, by a loop: its gradient has a tape."""
+    y = 1.0
+    for _ in range(n):
+        y *= x
+    return y
 
 
 @njit
-def slope(x):
-    """The example of a nested derivative: 3 x**2."""
-    return ar.grad(cube)(x)
+def slope(x, n):
+    """The example of a nested derivative: n x**(n-1)."""
+    return ar.grad(power)(x, n)
 
 
 def versions() -> str:
@@ -235,11 +238,11 @@ def nested_parts() -> dict[str, str]:
         return write(text, *more, **options)
 
     with mock.patch.object(gradient_rules, "function_from", record):
-        d = derive(slope, DerivativeSpec((float64,), ("active",), "active"))
-    call = ">>> [ar.grad(slope)(2.0), ar.hvp(slope)(2.0, 1.0)]"
-    found = [float(ar.grad(slope)(2.0)), float(ar.hvp(slope)(2.0, 1.0))]
+        d = derive(slope, DerivativeSpec((float64, int64), ("active", "const"), "active"))
+    call = ">>> [ar.grad(slope)(2.0, 3), ar.grad(ar.grad(slope))(2.0, 3)]"
+    found = [float(f(2.0, 3)) for f in (ar.grad(slope), ar.grad(ar.grad(slope)))]
     return {
-        "nested-source": source(cube, slope),
+        "nested-source": source(power, slope),
         "nested-function": clean(written, "def gradient("),
         "nested-rule": clean(written, "def along(", "def rule(_config, _dret"),
         "nested-plan": section(planned(d), "calls with rules"),

@@ -24,6 +24,7 @@ from activerules.numba_ext.calls.intrinsics import (
     compiled_only,
     dispatcher_of_type,
     give_compiled_form,
+    ordinary_form,
     use_compiler,
 )
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
@@ -120,6 +121,8 @@ def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
     if compiles_for_derivative() and isinstance(mode, ModeType):
         mode.value.require_supported()
         if _is_rewritten(mode.value, args):
+            if mode.value.direction != "forward" and (form := ordinary_form(mode, function, args)):
+                return form
             marker = marker_class(args[0]) if args else None
             given = args if marker is None else args[1:]
             call = NestedCall(dispatcher_of_type(function), given, mode.value, marker)

@@ -61,8 +61,17 @@ def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[De
     ask for the value and those that do not.
     """
     needs = {spec.needs_primal} if derivative.returns_of_rule else {True, False}
-    for width, needs_primal in product({spec.width, derivative.width}, needs):
-        yield replace(spec, width=width, deferred=derivative.deferred, needs_primal=needs_primal)
+    again = {spec.again}
+    if spec.mode == "reverse" and not derivative.ordinary:
+        again.add(False)  # as made for any caller
+    for width, needs_primal, one in product({spec.width, derivative.width}, needs, again):
+        yield replace(
+            spec,
+            width=width,
+            deferred=derivative.deferred,
+            needs_primal=needs_primal,
+            again=one,
+        )
 
 
 def _reverse(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:

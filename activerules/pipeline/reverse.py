@@ -35,6 +35,7 @@ from activerules.numba_ext.target.derivative import (
     DerivativeSpec,
 )
 from activerules.pipeline.frozen_arrays import warn_frozen
+from activerules.pipeline.ordinary import generate_ordinary
 from activerules.pipeline.requests import (
     argument_of,
     is_written,
@@ -106,7 +107,13 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         )
         stage.apart("rules", "plan", rules.seconds)
         plan, conservative = _widened(plan, conservative, spec.width)
-        functions, declarations, layout, memory = _generated(stage, plan, conservative)
+        ordinary = None
+        if spec.again and conservative is None and not options and not scratch:
+            ordinary = stage("derive", generate_ordinary, plan)
+        if ordinary is not None:
+            (plan, functions, declarations, layout), memory = ordinary, 0
+        else:
+            functions, declarations, layout, memory = _generated(stage, plan, conservative)
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
@@ -133,6 +140,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         width=plan.request.width,
         options=options,
         returns_of_rule=any(only_returned(use.call, use.info, plan) for use in plan.rules.values()),
+        ordinary=ordinary is not None,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
 

@@ -399,3 +399,14 @@ def pulls_twice(x):
 def test_misuse():
     with pytest.raises(ar.TapeError, match="used a second time"):
         ar.grad(pulls_twice)(2.0)
+
+
+@njit
+def into_its_argument(x):
+    autodiff(Reverse, dot, Active, Duplicated(x, x), Const(X))
+    return x[0]
+
+
+def test_a_shadow_that_is_the_primal_is_refused():
+    with pytest.raises(ar.ShadowMismatch, match="the shadow of `x` overlaps its primal"):
+        ar.grad(into_its_argument)(X.copy())

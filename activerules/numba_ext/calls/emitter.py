@@ -175,9 +175,11 @@ class Emitter:
         def release() -> None:
             self._release(fields, everything=self.owns_shadows)
 
-        overlap = memory.check_memory(
-            self.context, self.builder, self.arguments, fields, self.gradient, release
-        )
+        overlap = cgutils.false_bit
+        if not (self.owns_shadows and self.gradient.ordinary):  # which overlap nothing (O3)
+            overlap = memory.check_memory(
+                self.context, self.builder, self.arguments, fields, self.gradient, release
+            )
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self.derivative_memory(fields)

@@ -23,12 +23,23 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import Mode, Reverse, no_mode
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Emitter, all_fields
+from activerules.numba_ext.calls.emitter import (
+    BY_SHADOW,
+    DerivativeCall,
+    Emitter,
+    all_fields,
+    is_batched,
+)
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.numba_ext.codegen.types import ModeType, SpecType, marker_class
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    ModeType,
+    SpecType,
+    marker_class,
+)
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import (
     ActivityName,
@@ -40,7 +51,7 @@ from activerules.numba_ext.target.marked_calls import on_cpu
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import gradient_of_leaf
+from activerules.values.kinds import gradient_of_leaf, leaves_of
 from activerules.values.kinds import gradient_type as gradient_type_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
@@ -101,7 +112,34 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
         raise no_mode(None, function.value if isinstance(function, ModeType) else None)
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
-    call, skipped = _read_call(function, args, mode.value, deferred)
+    call, skipped = _read_call(dispatcher_in(function), args, mode.value, deferred)
+    return _autodiff_form(call, skipped, mode, function, args)
+
+
+def ordinary_form(mode, function, args):
+    """`autodiff_form` in code that is differentiated; None unless the derivative is ordinary code,
+    of arrays and numbers.
+    """
+    given = args[1:] if args and marker_class(args[0]) else args
+    values = [ty.val if isinstance(ty, AnnotationType) else ty for ty in given]
+    if is_batched(args) or mode.value.options or not _has_plain_leaves(values):
+        return None
+    call, skipped = _read_call(dispatcher_of_type(function), args, mode.value, again=True)
+    if not call.gradient.ordinary:
+        return None
+    return _autodiff_form(call, skipped, mode, function, args)
+
+
+def _has_plain_leaves(values: Sequence[Any]) -> bool:
+    """Whether arguments consist of arrays and numbers."""
+    leaves = [leaf for value in values for leaf in leaves_of(value)]
+    plain = types.Number | types.Boolean | types.Array | types.NoneType
+    return all(isinstance(leaf, plain) for leaf in leaves)
+
+
+def _autodiff_form(
+    call: DerivativeCall, skipped: int, mode: Any, function: Any, args: Sequence[Any]
+):
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
@@ -122,7 +160,7 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
 def counted_tape_bytes(typing_context, mode, function, *args):
     """`autodiff` of annotated arguments that returns only the size of the tape in bytes."""
     args = tuple(map(types.unliteral, args))
-    call, skipped = _read_call(function, args)
+    call, skipped = _read_call(dispatcher_in(function), args)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])[skipped:]
@@ -144,17 +182,21 @@ def gradient_of(typing_context, spec, function, *args):
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
-    if current_target() == AD_TARGET:
-        plain = tuple(argument.numba_type for argument in arguments)
-        asked = NestedCall(dispatcher, plain, gradient=request)
+    plain = tuple(argument.numba_type for argument in arguments)
+    nested = current_target() == AD_TARGET
+    asked = NestedCall(dispatcher, plain, gradient=request)
+    if nested and not _has_plain_leaves(plain):
         return nested_form(typing_context, asked, (spec, function), args)
     gradient = compiled(
         dispatcher,
         arguments,
         "active",
-        deferred=request.deferred,
+        deferred=request.deferred and not nested,
         needs_primal=request.with_value,
+        again=nested,
     )
+    if nested and not gradient.ordinary:
+        return nested_form(typing_context, asked, (spec, function), args)
     call = DerivativeCall(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -203,15 +245,15 @@ def _joined(
 
 
 def _read_call(
-    function: Any,
+    dispatcher: Any,
     args: Sequence[Any],
     mode: Mode = Reverse,
     deferred: bool = False,
+    again: bool = False,
 ) -> tuple[DerivativeCall, int]:
     """The typed call, and how many of `args` (0 or 1) are the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
-    dispatcher = dispatcher_in(function)
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args) - skipped)
         checks.require_marked(dispatcher, mode, names, args[skipped:])
@@ -228,6 +270,7 @@ def _read_call(
         returned,
         options=mode.options,
         deferred=deferred,
+        again=again,
         needs_primal=mode.returns_primal,
     )
     return DerivativeCall(arguments, gradient, holomorphic=holomorphic), skipped
@@ -282,6 +325,7 @@ def compiled(
     width: int = 1,
     deferred: bool = False,
     needs_primal: bool = True,
+    again: bool = False,
 ) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it."""
     spec = DerivativeSpec(
@@ -292,6 +336,7 @@ def compiled(
         options=options,
         width=width,
         deferred=deferred,
+        again=again,
         needs_primal=needs_primal,
     )
     with checks.asking(dispatcher, arguments, return_activity, forward=False):

@@ -64,6 +64,7 @@ class CompiledDerivative:
                          differentiated again, they become marked calls again.
     returns_of_rule      whether the function returns the result of calls with rules, or sums of
                          them: those rules are told whether the result is read.
+    ordinary             whether `text` can be differentiated again: see `pipeline.ordinary`.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type of what the primal returns.
     return_activity      whether its cotangent (one) is stored in the shadow of the return memory.
@@ -94,6 +95,7 @@ class CompiledDerivative:
     sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
     called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
     returns_of_rule: bool = False
+    ordinary: bool = False
 
 
 @dataclass(frozen=True)
