@@ -253,7 +253,8 @@ def nested_parts() -> dict[str, str]:
 def clean(texts: Sequence[str], *starts: str) -> str:
     """The written functions that begin so, one of each, with Python's usual indentation."""
     found = [next(t for t in texts if t.startswith(start)) for start in starts]
-    return "\n\n\n".join(t.replace("\n ", "\n    ").replace(", )", ",)") for t in found)
+    spaced = (t.replace("\n ", "\n    ").replace(", )", ",)") for t in found)
+    return "\n\n\n".join(re.sub(r"return \((.+, .+),\)", r"return (\1)", t) for t in spaced)
 
 
 def parts() -> dict[str, str]:
