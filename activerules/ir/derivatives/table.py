@@ -32,6 +32,7 @@ from activerules.ir.derivatives.rows import Partial, Row, RowOperands, Times
 from activerules.ir.derivatives.special import digamma
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import BINARY_INT, CASTS, Instruction, Value
+from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import DOUBLE, FLOAT, I1, I64, FloatType
 
 
@@ -52,6 +53,17 @@ def row_for(instruction: Instruction) -> Row | None:
         return _KEPT
     row = FUNCTIONS.get(function or "")
     return row if row is not None and len(row.partials) == len(instruction.operands) else None
+
+
+def require_row(i: Instruction) -> None:
+    """Refuse an instruction with an active result if no derivative is known."""
+    if row_for(i) is None:
+        raise refusal(
+            i,
+            f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
+            "an active value is computed by it",
+            ["put the computation into a function and give it a rule"],
+        )
 
 
 def _is_root(value: Value) -> bool:

@@ -25,7 +25,7 @@ from activerules.ir.derivatives.rulecall import (
     ForwardRuleRequest,
 )
 from activerules.ir.derivatives.slopes import absorbing
-from activerules.ir.derivatives.table import row_for
+from activerules.ir.derivatives.table import require_row
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
@@ -207,13 +207,7 @@ def _check(i: Instruction, facts: Facts) -> None:
         return
     if i.opcode == "call" and effect_of(i.callee_name) is not None:
         return
-    if row_for(i) is None:
-        raise refusal(
-            i,
-            f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
-            "an active value is computed by it",
-            ["put the computation into a function and give it a rule"],
-        )
+    require_row(i)
 
 
 def _check_copy(i: Instruction, facts: Facts) -> None:

@@ -35,7 +35,7 @@ from activerules.ir.analysis.variation import Keeping, Variation
 from activerules.ir.analysis.windows import windows_of
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.slopes import absorbing, is_finite
-from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
+from activerules.ir.derivatives.table import chooses, cost, is_pure_call, require_row
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import size_of
@@ -268,13 +268,7 @@ class _Planner:
         wanted = self.facts.wanted(i)
         if not any(wanted):
             return None
-        if row_for(i) is None:
-            raise refusal(
-                i,
-                f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
-                "an active value is computed by it",
-                ["put the computation into a function and give it a rule"],
-            )
+        require_row(i)
         return self.facts.calls.needs(i, wanted)
 
     def _needs_of_marked(self, call: Instruction, info: CallInfo) -> set[Node] | None:
