@@ -2,7 +2,7 @@
 dictionaries.
 
 Needs       the Numba type of a value, and the value
-Gives       `field_values`: the fields of an instance; `parts_of`: the items of tuples
+Gives       `struct_of`: the memory of an instance; `parts_of`: the items of tuples
             `entries_of`: the items of lists, the entries of dictionaries; `each_address`: a loop
             over their addresses; `array_of_record`: a record as the only element of an array
 """
@@ -24,7 +24,6 @@ from activerules.values.memory_layout import (
     DICT_KEYS,
     LIST_ITEMS,
     LIST_SIZE,
-    fields_of,
     items_array,
     items_in,
     struct_type,
@@ -36,12 +35,6 @@ def parts_of(builder: Builder, ty: Any, *values: Any) -> Iterator[tuple[Any, tup
     items = items_of(ty)
     unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
     return zip(items, zip(*unpacked, strict=True), strict=True)
-
-
-def field_values(context: Context, builder: Builder, ty: Any, value: Any) -> list[Any]:
-    """The values of the fields of an instance, as borrowed references."""
-    struct = struct_of(context, builder, ty, value)
-    return [struct[k] for k in range(len(fields_of(ty)))]
 
 
 def struct_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:

@@ -23,9 +23,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
-from activerules.numba_ext.replaced.local_objects import arrays_in_value
+from activerules.numba_ext.replaced.local_objects import ArrayMemory, arrays_in_value, copy_floats
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
 from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
@@ -69,20 +68,11 @@ def store_floats(typing_context, target, source, index):
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         item = context.get_data_type(target.item_type).as_pointer()
-        to, at = (
+        items = (
             builder.gep(builder.bitcast(_items(context, builder, target, one), item), [args[2]])
             for one in args[:2]
         )
-        for offset, kind in declared.floats:
-            llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
-            addresses = (
-                builder.bitcast(
-                    cgutils.pointer_add(builder, builder.bitcast(one, _BYTES), _I64(offset)), llvm
-                )
-                for one in (to, at)
-            )
-            address, origin = addresses
-            builder.store(builder.load(origin), address)
+        copy_floats(builder, declared, *items)
         return context.get_dummy_value()
 
     return types.none(target, source, types.intp), codegen
@@ -201,13 +191,8 @@ def is_another(typing_context, first, last):
     """Whether two arrays differ in their memory, shape or strides."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        one, other = (context.make_array(first)(context, builder, value) for value in args)
-        result = builder.icmp_unsigned("!=", one.data, other.data)
-        for packed in ("shape", "strides"):
-            sides = (cgutils.unpack_tuple(builder, getattr(a, packed)) for a in (one, other))
-            for own, its in zip(*sides, strict=True):
-                result = builder.or_(result, builder.icmp_unsigned("!=", own, its))
-        return result
+        one, other = (ArrayMemory(context, builder, first, value) for value in args)
+        return one.differs(other)
 
     return types.boolean(first, last), codegen
 

@@ -11,6 +11,7 @@ Invariants  C1  a copy holds what the object holds, with copies of the objects i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
@@ -18,16 +19,17 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.substitutes import object_runtime
-from activerules.values.contents import field_values, memory_of, parts_of
-from activerules.values.extents import extent_of
+from activerules.values.contents import memory_of, parts_of
+from activerules.values.extents import Extent, extent_of
 from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of
-from activerules.values.layout import layout_of
+from activerules.values.layout import Node, layout_of
 from activerules.values.memory_layout import declared_of, fields_of, struct_type
-from activerules.values.walk import new_object
+from activerules.values.walk import Depth, Emit, new_object, walk
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -239,17 +241,15 @@ def _raise_if(
 def _objects_set_or_not(
     context: Context, builder: Builder, numba_type: Any, value: Value
 ) -> Iterator[tuple[Any, Any]]:
-    if isinstance(numba_type, types.BaseTuple):
-        for item, (part,) in parts_of(builder, numba_type, value):
-            yield from _objects_set_or_not(context, builder, item, part)
-    elif is_instance(numba_type):
-        yield numba_type, value
-        inner = [field.numba_type for field in fields_of(numba_type)]
-        if any(True for ty in inner for _ in objects_of(ty)):
-            for ty, part in zip(
-                inner, field_values(context, builder, numba_type, value), strict=True
-            ):
-                yield from _objects_set_or_not(context, builder, ty, part)
+    """Like `_objects`; a field without an object is visited, too."""
+    em = Emit(context, builder)
+    for visit in walk(em, layout_of(numba_type), (value,), depth=Depth.FIELDS, where=_has_objects):
+        if is_instance(visit.node.numba_type):
+            yield visit.node.numba_type, visit.values[0]
+
+
+def _has_objects(node: Node) -> bool:
+    return next(objects_of(node.numba_type), None) is not None
 
 
 # --- the call, and its end ---
@@ -315,7 +315,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         first, last, rest = (
             [
-                _ArrayMemory(context, builder, *one)
+                ArrayMemory(context, builder, *one)
                 for one in arrays_in_value(context, builder, ty, value)
             ]
             for ty, value in zip((before, after, others), args[1:4], strict=True)
@@ -338,20 +338,24 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
     return types.none(lost, before, after, others, objects, result), codegen
 
 
-class _ArrayMemory:
-    """An array, its struct and its extent."""
+class ArrayMemory:
+    """An array: the address of its data, its shape and strides; its extent."""
 
     def __init__(self, context: Context, builder: Builder, ty: Any, value: Value) -> None:
-        self.builder = builder
+        self.builder, self.ty = builder, ty
         self.array = context.make_array(ty)(context, builder, value)
-        self.extent = extent_of(builder, ty, self.array)
         self.sides = [
             side
             for packed in (self.array.shape, self.array.strides)
             for side in cgutils.unpack_tuple(builder, packed, ty.ndim)
         ]
 
-    def differs(self, other: _ArrayMemory) -> Any:
+    @cached_property
+    def extent(self) -> Extent:
+        """The bytes that it may touch."""
+        return extent_of(self.builder, self.ty, self.array)
+
+    def differs(self, other: ArrayMemory) -> Any:
         """Whether another array of the same type differs in its memory, shape or strides."""
         different = _differ(self.builder, self.array.data, other.array.data)
         for own, its in zip(self.sides, other.sides, strict=True):
@@ -390,17 +394,21 @@ def _store_floats(
     for ty, original, copy in _pairs(context, builder, numba_type, originals, objects):
         declared = declared_of(ty)
         assert declared is not None
-        target, source = (
-            builder.bitcast(_address(context, builder, ty, one), _BYTES) for one in (original, copy)
+        copy_floats(
+            builder, declared, *(_address(context, builder, ty, x) for x in (original, copy))
         )
-        for offset, kind in declared.floats:
-            llvm = ir.DoubleType() if kind == DOUBLE else ir.FloatType()
-            addresses = (
-                builder.bitcast(cgutils.pointer_add(builder, one, _I64(offset)), llvm.as_pointer())
-                for one in (target, source)
-            )
-            to, at = addresses
-            builder.store(builder.load(at), to)
+
+
+def copy_floats(builder: Builder, declared: Declared, target: Any, source: Any) -> None:
+    """Copy the floats of memory of this layout, so that the engine sees that they are floats."""
+    target, source = (builder.bitcast(one, _BYTES) for one in (target, source))
+    for offset, kind in declared.floats:
+        llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
+        to, at = (
+            builder.bitcast(cgutils.pointer_add(builder, one, _I64(offset)), llvm)
+            for one in (target, source)
+        )
+        builder.store(builder.load(at), to)
 
 
 def _finish_objects(
