@@ -1,6 +1,6 @@
 """Textual LLVM IR to the engine's classes.
 
-Needs       the text LLVM prints for a module (LLVM 22), or text written in the same manner by hand
+Needs       the text LLVM 20 to 22 prints for a module, or text written in the same manner by hand
 Gives       a `Module`; see `activerules.ir.llvm.model` for the operands of each opcode
 Invariants  P1  the printer's text of the result parses to an equal module
             P2  nothing is lost but comments, debug records (`#dbg_value`) and use-list orders
