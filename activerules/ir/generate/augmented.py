@@ -22,11 +22,11 @@ from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null
-from activerules.ir.llvm.builder import Builder, add_incoming, at_offset
+from activerules.ir.llvm.builder import Builder, add_incoming
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I8, I32, I64, PTR, align_up
+from activerules.ir.llvm.types import I8, I64, PTR, align_up
 from activerules.ir.plan.layout import ALIGNMENT, Layout, stack_size, taken_type
 from activerules.ir.plan.plan import Plan
 
@@ -269,15 +269,8 @@ class _Augmenter(AugmentedCode):
         if self.plan.request.returns == "status":
             self._clone(end)
         else:
-            self.later.append(partial(self._hand_back, end, self.current))
+            self.later.append(partial(self._hand_back_in, self.current, end))
 
-    def _hand_back(self, end: Instruction, block: Block) -> None:
-        """In a callee, store the primal's result through the result parameters."""
+    def _hand_back_in(self, block: Block, end: Instruction) -> None:
         self.b.target = block
-        if self.results:
-            self.b.store(self._value(end.operands[0]), self.results[0])
-        for start in self.results[1:]:
-            for k in range(self.width):
-                address = at_offset(self.b, start, 8 * k)
-                self.b.store(self._shadow(end.operands[0], k), address)
-        self.b.ret(self.b.const(I32, 0))
+        self._hand_back(end)

@@ -309,7 +309,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self.values[call] = self.b.load(call.type, outputs[0])
         if use.result_shadow:
             self.shadows[call] = per_lane(
-                self.width, lambda k: self.b.load(PTR, at_offset(self.b, outputs[1], 8 * k))
+                self.width, lambda k: self.b.load(PTR, self._lane_address(outputs[1], PTR, k))
             )
 
     def _slot(self, node: RuleTape | SavedStruct | None) -> Value:

@@ -156,18 +156,6 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             result = self.b.insertvalue(result, self.b.lane(tangent, k), k)
         self.b.ret(result)
 
-    def _hand_back(self, end: Instruction) -> None:
-        """In a callee, store the primal's result through the result parameters."""
-        if self.results:
-            self.b.store(self._value(end.operands[0]), self.results[0])
-        for start in self.results[1:]:
-            for k, lane in enumerate(self._lanes(end.operands[0])):
-                self.b.store(lane, self._lane_address(start, lane.type, k))
-        self.b.ret(self.b.const(I32, 0))
-
-    def _lane_address(self, start: Value, t: Type, lane: int) -> Value:
-        return self.b.gep(t, start, [self.b.const(I64, lane)])
-
     # --- values and tangents ---
 
     def _tangent(self, value: Value) -> Value:

@@ -20,7 +20,7 @@ from activerules.ir.generate.mirror import ValueOf, derived_shadow
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clone, null
 from activerules.ir.llvm.builder import Builder, add_incoming
-from activerules.ir.llvm.model import Block, GlobalRef, Instruction, Value
+from activerules.ir.llvm.model import Argument, Block, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I8, I32, I64, PTR, Type
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.facts import Facts
@@ -36,7 +36,10 @@ class PrimalCopy(Generic[P, B]):
     values, shadows   by value of the primal; a shadow is a pointer per lane
     heads, tails      the first and last block of the code for a block of the primal
     ends              by status, the block where memory or the stack is exhausted
+    results           the parameters to which a callee stores its result, and the shadow or tangent
     """
+
+    results: list[Argument]
 
     def __init__(
         self,
@@ -150,6 +153,20 @@ class PrimalCopy(Generic[P, B]):
             for tail, operand, _ in edges:
                 add_incoming(shadow, self._shadow(operand, lane), tail)
         return [(tail, operand) for tail, operand, _ in edges]
+
+    def _hand_back(self, end: Instruction) -> None:
+        """In a callee, store the primal's result, and its shadow or tangent, through the
+        result parameters.
+        """
+        if self.results:
+            self.b.store(self._value(end.operands[0]), self.results[0])
+        for start in self.results[1:]:
+            for k, lane in enumerate(self._lanes(end.operands[0])):
+                self.b.store(lane, self._lane_address(start, lane.type, k))
+        self.b.ret(self.b.const(I32, 0))
+
+    def _lane_address(self, start: Value, t: Type, lane: int) -> Value:
+        return self.b.gep(t, start, [self.b.const(I64, lane)])
 
     def _addresses(self, start: Value, offsets: Sequence[int]) -> list[Value]:
         return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
