@@ -330,10 +330,10 @@ class _Spread:
             return [v for v, b in zip(i.operands, i.blocks, strict=True) if b in live]
         if i.opcode == "freeze":
             return i.operands
-        all_float_bits = self.calls.smooth_operands(i)
-        if all_float_bits is None:
+        smooth = self.calls.smooth_operands(i)
+        if smooth is None:
             return [o for o in i.operands if holds_float(o.type)]
-        return [i.operands[k] for k in all_float_bits]
+        return [i.operands[k] for k in smooth]
 
     def _touches(
         self, call: Instruction, info: CallInfo, values: set[Value], objects: set[MemoryObject]

@@ -222,20 +222,20 @@ class _Summariser:
         pointers = self._pointers()
         bits, returns_bits = self._bits()
         return Summary(
-            frozenset(reads),
-            frozenset(writes),
-            frozenset(pointers),
-            frozenset(self._callee_memories(self._returned_objects())),
-            frozenset(accesses),
-            frozenset(bits),
-            releases,
-            returns_bits,
-            self.everything,
-            frozenset(self._takes_bits()),
-            frozenset(self._keeps_bits()),
-            frozenset(self._copies()),
-            any(map(self._makes_bits, self.body)),
-            any(map(self._passes_data, self.body)),
+            reads=frozenset(reads),
+            writes=frozenset(writes),
+            stores=frozenset(pointers),
+            returns=frozenset(self._callee_memories(self._returned_objects())),
+            accesses=frozenset(accesses),
+            bits=frozenset(bits),
+            releases=releases,
+            returns_bits=returns_bits,
+            everything=self.everything,
+            takes_bits=frozenset(self._takes_bits()),
+            keeps_bits=frozenset(self._keeps_bits()),
+            copies=frozenset(self._copies()),
+            makes_bits=any(map(self._makes_bits, self.body)),
+            passes_data=any(map(self._passes_data, self.body)),
         )
 
     def _callee_memory(self, o: MemoryObject) -> CalleeMemory | None:

@@ -12,7 +12,7 @@ a global, or memory that the call allocated; `deep`: what is reachable from ther
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 from activerules.ir.llvm.model import Instruction
@@ -82,22 +82,9 @@ class Summary:
     passes_data: bool = False
 
     def __or__(self, other: Summary) -> Summary:
-        return Summary(
-            self.reads | other.reads,
-            self.writes | other.writes,
-            self.stores | other.stores,
-            self.returns | other.returns,
-            self.accesses | other.accesses,
-            self.bits | other.bits,
-            self.releases or other.releases,
-            self.returns_bits or other.returns_bits,
-            self.everything or other.everything,
-            self.takes_bits | other.takes_bits,
-            self.keeps_bits | other.keeps_bits,
-            self.copies | other.copies,
-            self.makes_bits or other.makes_bits,
-            self.passes_data or other.passes_data,
-        )
+        """What either may do: sets are united, and so are flags."""
+        names = (one.name for one in fields(self))
+        return Summary(*(getattr(self, name) | getattr(other, name) for name in names))
 
 
 class Summaries(Protocol):
