@@ -8,13 +8,14 @@ JOBS   ?= 2
 ARGS   ?=
 NUMBA  ?=
 
-.PHONY: help demo test test-numba fuzz nightly lint format bench peers docs generate coverage values clean
+.PHONY: help demo test test-numba bridges pymc bridged fuzz nightly lint format bench peers docs pages generate coverage values clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     fit the Lotka-Volterra model to the hare and lynx counts, write a plot"
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
 	@echo "make test-numba NUMBA=0.62.1   a selection of them, with another release of Numba"
+	@echo "make bridges  the tests and pages of JAX, PyTorch, numba-stats, rocket-fft, quantecon; make pymc of PyMC"
 	@echo "make fuzz     compare the gradients of 2,000 random programs with finite differences (FUZZ=n)"
 	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
 	@echo "make lint     ruff (rules and format) and pyright"
@@ -22,6 +23,7 @@ help:
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and docs/performance.md"
 	@echo "make peers    time programs of GradBench beside JAX and PyTorch, write their table and figure in docs/"
 	@echo "make docs     run the examples, build the documentation into build/docs; warnings are errors"
+	@echo "make pages    read the documentation as that does, without running or writing it: seconds"
 	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
 	@echo "make values   run a program per kind of value and operation, write docs/values.md (ARGS='list')"
@@ -45,6 +47,20 @@ test: $(VENV)/.installed-tests
 test-numba:
 	$(MAKE) test NUMBA=$(or $(NUMBA),0.62.*) VENV=.venv-numba-$(subst *,x,$(or $(NUMBA),0.62.*)) \
 	  ARGS="$(or $(ARGS),tests/numba_ext/codegen tests/numba_ext/substitutes tests/programs/test_library.py tests/numba_ext/rules/test_stored.py)"
+
+# Each in an environment of its own, as PyTensor allows older releases of Numba only. A package that
+# cannot be imported is an error here; in `make test` its tests are skipped.
+bridges:
+	$(MAKE) bridged VENV=.venv-bridges EXTRA=bridges \
+	  IMPORTED="jax, torch, numba_stats._special, rocket_fft, quantecon.optimize, interpolation.splines" \
+	  TESTED="interop or jax or torch or numba_packages"
+
+pymc:
+	$(MAKE) bridged VENV=.venv-pymc EXTRA=pymc IMPORTED="pytensor, pymc" TESTED="pytensor or pymc"
+
+bridged: $(VENV)/.installed-$(EXTRA)
+	$(BIN)/python -c "import $(IMPORTED)"
+	$(BIN)/python -m pytest tests/interop tests/test_docs.py tests/test_docstrings.py -k "$(TESTED)" $(ARGS)
 
 fuzz: $(VENV)/.installed-tests
 	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
@@ -76,6 +92,10 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_docstrings.py -k 'blocks or docstrings'
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 	@echo "The documentation is at file://$(CURDIR)/build/docs/index.html"
+
+# The pages and the reference without running anything: links, references, tables of contents. It takes seconds.
+pages: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b dummy -D plot_gallery=0 docs build/pages
 
 generate: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_errors.py

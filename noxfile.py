@@ -10,7 +10,7 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 NUMBAS = ["0.62", "0.63", "0.64", "0.65", "0.66", "0.67"]  # `test` installs the newest
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["test", "numba", "lint", "docs"]
+nox.options.sessions = ["test", "numba", "bridges", "lint", "docs"]
 
 
 def make(session: nox.Session, target: str, *given: str) -> None:
@@ -30,6 +30,13 @@ def test(session: nox.Session) -> None:
 def numba(session: nox.Session, numba: str) -> None:
     """Run the tests with the last patch of a release of Numba."""
     make(session, "test", f"NUMBA={numba}.*")
+
+
+@nox.session(python=PYTHONS[0], venv_backend="none")
+@nox.parametrize("target", ["bridges", "pymc"])
+def bridges(session: nox.Session, target: str) -> None:
+    """Run the tests and pages of the packages that are optional, in environments of their own."""
+    session.run("make", target, f"ARGS={' '.join(session.posargs)}", external=True)
 
 
 @nox.session(python=PYTHONS[0])

@@ -142,9 +142,9 @@ class FloatBitsInInteger(ActiverulesError):
     operation in floating point (`abs(x)`, `math.copysign`), give the function a rule, or stop the
     gradient with `ignore_derivatives`.
 
-    The same error is raised where it is not known which parts of a list, dictionary or object are
-    floats and which are integers or pointers, as in an argument that is passed on to a recursive
-    function. Pass that function arrays of numbers.
+    The same error is raised for a list, dictionary or object of which it is not known where its
+    floats are, and where its integers and pointers: for example an argument that is passed on to a
+    recursive function. Pass arrays of numbers to that function.
     """
 
 
@@ -152,17 +152,17 @@ class ActiveMemoryInConst(ActiverulesError):
     """Active data is stored into memory that was passed as Const, and read back.
 
     The memory has no shadow, so the derivative would be lost. Pass the array as `Duplicated(x,
-    make_zero(x))`. (Const arrays of floats are given such a shadow automatically; the error is
-    about other memory.)
+    make_zero(x))`. The error is about memory other than arrays of floats, which get such a shadow
+    automatically.
     """
 
 
 class MixedActivity(ActiverulesError):
     """A pointer may point to active or to Const memory, and which one is only known at run time.
 
-    Mark both arrays Duplicated, or copy the Const one before the program chooses between them.
-    (Const arrays of floats are given a shadow for the duration of the call automatically; the error
-    is about other memory: constant global arrays, containers.)
+    Mark both arrays Duplicated, or copy the Const one before the program chooses between them. The
+    error is about constant global arrays and containers; a Const array of floats gets a shadow for
+    the duration of the call automatically.
     """
 
 
@@ -240,10 +240,10 @@ class UnsupportedVersion(ActiverulesError, ImportError):
 class CommandError(ActiverulesError):
     """What is written after `python -m activerules` cannot be used.
 
-    The module cannot be imported or has no function of that name, an argument is neither a type nor
-    a value, the function raises an exception at the point it is checked at, or a file cannot be
-    written. The text says which. Nothing is half done: a report is written as a whole or not at
-    all. The exit status is 2, as for every error.
+    The text says why: the module cannot be imported or has no function of that name; an argument
+    is neither a type nor a value; the function raises an exception at the point where it is
+    checked; or a file cannot be written. A report is written as a whole or not at all. The exit
+    status is 2, as for every error.
     """
 
 
@@ -334,9 +334,9 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
 
     They may be any basis of the space they span, so neither they nor a function computed from them
     can be differentiated. The values themselves, `eigvalsh(a)` or `svd(a)[1]`, can, and so can the
-    vectors of other values. A function that is smooth in the matrix all the same, such as its
-    exponential or its square root, has to be computed without the vectors, or be given a rule;
-    docs/maths.md has the rule of the orthogonal factor U Vᵀ as an example. Values count as equal if
+    vectors of other values. Some functions are smooth in the matrix all the same, such as its
+    exponential or its square root. Compute them without the vectors, or give them a rule: that of
+    the orthogonal factor U Vᵀ, in docs/maths.md, is an example. Values count as equal if
     they differ by no more than the rounding error of the decomposition.
     """
 
