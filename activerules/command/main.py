@@ -37,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = commands.add_parser(name, help=does, description=does)
         if given[:1] == [name]:
             import_module(module).add_arguments(command)
+    if not given:
+        parser.print_help(sys.stderr)
+        return 2
     options = parser.parse_args(given)
     try:
         return import_module(COMMANDS[options.command][0]).run(options)

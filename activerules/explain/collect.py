@@ -282,9 +282,9 @@ class _Collector(_Reader):
     def _overlap(self) -> str:
         gradient = self.derivation.gradient
         if gradient.conservative_symbol is None:
-            return "cannot change the derivative: one version"
+            return "does not matter here, so there is one version"
         if gradient.conservative_symbol == gradient.symbol:
-            return "needs nothing more to be kept: one version"
+            return "makes no difference to what is kept, so there is one version"
         return "is checked at every call: a second version, which keeps more, runs if they overlap"
 
 

@@ -266,16 +266,16 @@ class ArrayFunction:
         return self._derivatives[key]
 
     def require_shapes(self, results: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
-        """Raise `ShadowMismatch` if a result does not have the shape that was announced."""
+        """Raise `ShadowMismatch` if a result does not have the shape that the caller gave."""
         found = tuple(np.shape(one) for one in results)
         if found != tuple(shapes):
             raise self.wrong_shapes(tuple(shapes), f"they have the shapes {found}")
 
-    def wrong_shapes(self, shapes: tuple[tuple[int, ...], ...], fault: str = "") -> ShadowMismatch:
-        """The error for announced shapes that are not those of the results."""
+    def wrong_shapes(self, shapes: Sequence[Any], fault: str = "") -> ShadowMismatch:
+        """The error for given shapes that are not those of the results."""
         counts = ", ".join(str(ndim) for _, ndim in self.results)
         return ShadowMismatch(
-            f"the results of {self.name} are announced with the shapes {shapes}",
+            f"`shape` gives the results of {self.name} the shapes {tuple(shapes)}",
             where=[("in the function", self.name, self.location)],
             why=fault or f"they have {counts} dimensions",
             instead=["a `shape` that is right: a tuple, or a function of the arguments' shapes"],

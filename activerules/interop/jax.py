@@ -48,7 +48,7 @@ def wrap(function: Callable[..., Any], shape: Any = None) -> Callable[..., Any]:
 
     Raises
         ForeignArrayError if JAX is not set to double precision, or an array is of another
-        precision or lies on a GPU; ShadowMismatch if a result does not have the shape announced;
+        precision or lies on a GPU; ShadowMismatch if a result does not have the shape of `shape`;
         NotAFloatReturn if the result is something else; ArityError, NotCompilable; at the
         derivative what `vjp` and `jvp` raise.
 
@@ -117,11 +117,19 @@ def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> t
     elif function.single:
         found = [asked]
     else:
-        found = list(asked)
-    shapes = tuple(tuple(map(int, np.atleast_1d(one))) if one != () else () for one in found)
+        found = list(asked) if isinstance(asked, tuple | list) else [asked]
+    if not all(map(_is_shape, found)):
+        raise function.wrong_shapes(found, "a shape is a tuple of lengths")
+    shapes = tuple(tuple(map(int, np.atleast_1d(one))) for one in found)
     if tuple(map(len, shapes)) != tuple(ndim for _, ndim in function.results):
         raise function.wrong_shapes(shapes)
     return shapes
+
+
+def _is_shape(given: Any) -> bool:
+    """Whether it is a tuple of lengths, or one length."""
+    lengths = given if isinstance(given, tuple | list) else (given,)
+    return all(isinstance(n, int | np.integer) and n >= 0 for n in lengths)
 
 
 # --- the primitive ---

@@ -63,6 +63,8 @@ def test_prints_the_page_that_an_error_names(capsys):
     text = capsys.readouterr().out
     assert text.startswith("ShadowMismatch: a subclass of ActiverulesError, ValueError\n")
     assert inspect.getdoc(ShadowMismatch) in text
+    assert main([]) == 2
+    assert "compare a gradient" in capsys.readouterr().err
     assert main(["help", "ShadowMissmatch"]) == 2
     assert "Either  python -m activerules help ShadowMismatch" in capsys.readouterr().err
 

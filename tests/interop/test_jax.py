@@ -180,6 +180,9 @@ def test_integers_are_constant():
 def test_shapes_have_to_be_announced_and_right():
     with pytest.raises(ar.ShadowMismatch, match="1, 0, 0 dimensions"):
         bridge.wrap(filtered)(X, A)
+    for shape in ("abc", 1.5, ((-3,), (), ()), (((3,), 2), (), ())):
+        with pytest.raises(ar.ShadowMismatch, match="a shape is a tuple of lengths"):
+            bridge.wrap(filtered, shape)(X, A)
     wrong = bridge.wrap(filtered, ((3,), (), ()))
     with pytest.raises(ar.ShadowMismatch, match=r"shapes \(\(4,\), \(\), \(\)\)"):
         wrong(X, A)
