@@ -24,7 +24,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     return [
         ("loops", "none", _counted([_loop(loop, here) for loop in report.loops])),
         (
-            f"kept on the tape; {bytes_of(report.frame_bytes)} of it per call, local memory included",
+            f"kept on the tape; {bytes_of(report.frame_bytes)} of it per call, local memory too",
             "nothing",
             _counted(
                 [
