@@ -24,7 +24,7 @@ from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
-from activerules.numba_ext.target.capture import Captured
+from activerules.numba_ext.target.capture import Captured, LoweredArgument
 from activerules.numba_ext.target.derivative import ArgumentActivity
 from activerules.pipeline.stages import STEM
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
@@ -73,7 +73,7 @@ def make_request(
     objects change after the function has read them.
     """
     function: Function = module.functions[captured.symbol]
-    retptr, excinfo, *rest = function.arguments
+    retptr, excinfo, *_ = function.arguments
     seeded = seeded_return(captured, return_activity) != "const"
     parameters = [
         Parameter(
@@ -85,24 +85,12 @@ def make_request(
         len(captured.arguments) - len(activities)
     )
     pointees: dict[object, Pointee] = {}
-    for number, (argument, activity) in enumerate(
-        zip(captured.arguments, activities + left_out, strict=True)
-    ):
-        slots = _grouped_slots(number, argument.numba_type)
-        for (group, leaf, slot), index in zip(slots, argument.parameters, strict=True):
-            how = _slot_activity(slot.role, leaf, activity, forward)
-            parameter = Parameter(
-                rest[index - 2],
-                how,
-                group,
-                private=_private(leaf),
-                declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
-                length=slot.role == "shape",
-                multiple=_multiple(slot.role, leaf, activity),
-            )
+    for number, activity in enumerate(activities + left_out):
+        argument = captured.arguments[number]
+        for leaf, parameter in _parameters(number, argument, activity, function, forward):
             parameters.append(parameter)
-            if parameter.declared is not None and how == "duplicated":
-                pointees |= _pointees(leaf, parameter.memory, how)
+            if parameter.declared is not None and parameter.activity == "duplicated":
+                pointees |= _pointees(leaf, parameter.memory, parameter.activity)
     changed = frozenset(
         p.memory
         for p in (*parameters, *pointees.values())
@@ -127,6 +115,30 @@ def make_request(
         display_name=captured.name,
         location=captured.location,
     )
+
+
+def _parameters(
+    number: int,
+    argument: LoweredArgument,
+    activity: ArgumentActivity,
+    function: Function,
+    forward: bool,
+) -> Iterator[tuple[types.Type, Parameter]]:
+    """The LLVM parameters of an argument, each with the type of its leaf."""
+    slots = _grouped_slots(number, argument.numba_type)
+    for (group, leaf, slot), index in zip(slots, argument.parameters, strict=True):
+        yield (
+            leaf,
+            Parameter(
+                function.arguments[index],
+                _slot_activity(slot.role, leaf, activity, forward),
+                group,
+                private=_private(leaf),
+                declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
+                length=slot.role == "shape",
+                multiple=_multiple(slot.role, leaf, activity),
+            ),
+        )
 
 
 def _pointees(
