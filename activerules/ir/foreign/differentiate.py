@@ -110,42 +110,48 @@ def differentiate(
     """
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
-    given = canonical(llvm_ir)
-    escaped = Escaped.of(given)
-    source, function = escaped.plain(given), escaped.plain_name(function)
-    named = own_name(source, function)
 
-    def attempt(own: str) -> str:
-        module, symbol = read(own, named)
-        stem = printed(name) if name else symbol if named == function else printed(function)
+    def derived(text: str, module: Module, symbol: str, stem: str) -> str:
+        stem = printed(name) if name else stem
         request = read_request(
             module, symbol, activities, return_activity, stem, mode=mode, width=width
         )
-        return escaped.restored(_derivative(source, module, request, mode))
+        return _derivative(text, module, request, mode)
+
+    return of_module(llvm_ir, function, derived)
+
+
+def of_module(llvm_ir: str, function: str, make: Callable[[str, Module, str, str], str]) -> str:
+    """What `make(text, module, symbol, stem)` returns, with the names that the module has.
+
+    Arguments
+        text     the text of the module, with plain names
+        module   what the analyses start from; all functions are inlined if `make` refuses it so
+        symbol   the function's name in it
+        stem     the stem of the names of its derivatives
+
+    Raises what `make` raises for the module as it is.
+    """
+    given = canonical(llvm_ir)
+    escaped = Escaped.of(given)
+    source, function = escaped.plain(given), escaped.plain_name(function)
+    target = own_names(source).get(printed(function))
+    named = function if target is None else target.strip('"')
+
+    def attempt(text: str) -> str:
+        module, symbol = read(text, named)
+        stem = symbol if named == function else printed(function)
+        return escaped.restored(make(source, module, symbol, stem))
 
     with escaped.in_errors():
-        return inlined_if_needed(source, attempt)
-
-
-def inlined_if_needed(source: str, attempt: Callable[[str], str]) -> str:
-    """What `attempt` makes of a module; if it is refused, of the same with all functions inlined.
-
-    Raises what the first attempt raised.
-    """
-    try:
-        return attempt(source)
-    except _MAY_BE_INLINED as error:
-        inlined = inline_all(source)
-        if inlined != source:
-            with suppress(ActiverulesError):
-                return attempt(inlined)
-        raise error
-
-
-def own_name(source: str, function: str) -> str:
-    """The name that `function` stands for, if it is an alias."""
-    target = own_names(source).get(printed(function))
-    return function if target is None else target.strip('"')
+        try:
+            return attempt(source)
+        except _MAY_BE_INLINED as error:
+            inlined = inline_all(source)
+            if inlined != source:
+                with suppress(ActiverulesError):
+                    return attempt(inlined)
+            raise error
 
 
 def _derivative(source: str, module: Module, request: Request, mode: str) -> str:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activerules.ir.foreign.differentiate import inlined_if_needed, own_name, read, read_request
-from activerules.ir.foreign.escaped_names import Escaped
+from activerules.ir.foreign.differentiate import of_module, read_request
+from activerules.ir.llvm.model import Module
 from activerules.ir.plan.layout import make_layout
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.rendering import render_plan
-from activerules.ir.text.normalise import canonical
 
 
 def explain(
@@ -33,15 +32,9 @@ def explain(
     Raises
         what `differentiate` raises.
     """
-    given = canonical(llvm_ir)
-    escaped = Escaped.of(given)
-    source, function = escaped.plain(given), escaped.plain_name(function)
-    named = own_name(source, function)
 
-    def attempt(own: str) -> str:
-        module, symbol = read(own, named)
-        plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
-        return escaped.restored(render_plan(plan, make_layout(plan)))
+    def explained(_text: str, module: Module, symbol: str, stem: str) -> str:
+        plan = make_plan(read_request(module, symbol, activities, return_activity, stem))
+        return render_plan(plan, make_layout(plan))
 
-    with escaped.in_errors():
-        return inlined_if_needed(source, attempt)
+    return of_module(llvm_ir, function, explained)
