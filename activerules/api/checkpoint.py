@@ -40,7 +40,7 @@ from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, replacement_of
 from activerules.values.layout import layout_of
 from activerules.values.overwriting import overwrite
 
@@ -77,14 +77,9 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     target = with_flags(target, options)
     names = _positional(target)
     plain = target.py_func
-    checkpointed = function_from(
-        f"def f({', '.join(names)}):  return _call({', '.join(names)})",
-        "f",
-        {"_call": Stub(target) if options.get("cache") else target},
-        module=plain.__module__,
-        file=plain.__code__.co_filename,
-        line=plain.__code__.co_firstlineno,
-    )
+    source = f"def f({', '.join(names)}): return _call({', '.join(names)})"
+    scope = {"_call": Stub(target) if options.get("cache") else target}
+    checkpointed = replacement_of(plain, source, scope, name="f")
     checkpointed.__defaults__ = plain.__defaults__
     checkpointed.__name__ = checkpointed.__qualname__ = plain.__name__
     checkpointed.__doc__ = plain.__doc__

@@ -36,7 +36,7 @@ from activerules.numba_ext.target.dispatchers import (
 )
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
-from activerules.rules.written import function_from
+from activerules.rules.written import replacement_of
 
 ArgNums = int | str | tuple[int | str, ...]
 P = ParamSpec("P")  # the parameters of the function, which a derivative keeps
@@ -171,15 +171,10 @@ class DerivedFunction(Generic[P, R]):
         accepted = self._parameters(inspect.signature(plain))
         parameters = accepted.parameters.values()
         names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in parameters)
-        stub = function_from(
-            f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n",
-            "stub",
-            # without data: an address in the stub would keep Numba from caching its callers
-            {"_form": type(self).form, "_spec": spec, "_target": Stub(self._target)},
-            module=plain.__module__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
-        )
+        source = f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n"
+        # without data: an address in the stub would keep Numba from caching its callers
+        scope = {"_form": type(self).form, "_spec": spec, "_target": Stub(self._target)}
+        stub = replacement_of(plain, source, scope, name="stub")
         positional = [p.default for p in parameters if p.kind is not p.KEYWORD_ONLY]
         stub.__defaults__ = tuple(x for x in positional if x is not inspect.Parameter.empty) or None
         stub.__kwdefaults__ = plain.__kwdefaults__

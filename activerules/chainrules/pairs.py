@@ -77,7 +77,7 @@ def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy:
     annotated = _annotated(pair, x)
     dret = _result(pair.result, made.primal, dy)
     returned = _python_function(pair.reverse)(config, dret, made.tape, *annotated)
-    entries = _entry_per_argument(returned, annotated)
+    entries = entry_per_argument(returned, annotated)
     return [
         _cotangent(annotation, entry, value)
         for annotation, entry, value in zip(annotated, entries, x, strict=True)
@@ -105,11 +105,11 @@ def filled(bar: Any, dy: Any) -> Any:
     return type(bar)(dy)
 
 
-def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
+def entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
     """The returned entries, one per argument; a reverse with one derivative may return it alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
-    return [returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated]
+    return tuple(returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated)
 
 
 def _cotangent(annotation: Annotation, entry: Any, value: Any) -> Any:

@@ -6,7 +6,6 @@ import inspect
 import linecache
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from activerules.annotations.activity import Annotation
@@ -25,7 +24,7 @@ from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
 from activerules.ir.derivatives.table import cost
 from activerules.ir.llvm.cfg import Loop
-from activerules.ir.llvm.location import Locator
+from activerules.ir.llvm.location import Locator, readable_path
 from activerules.ir.llvm.model import Block, Instruction
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
@@ -86,7 +85,7 @@ class _Reader:
         self.derivation: Any = derivation
         self.locator = Locator(derivation.module)
         self.code = question.dispatcher.py_func.__code__
-        self.file = _shown(self.code.co_filename)
+        self.file = readable_path(self.code.co_filename)
 
     # --- lines of source ---
 
@@ -101,7 +100,7 @@ class _Reader:
         return self._location_at(self.code.co_filename, self.code.co_firstlineno)
 
     def _location_at(self, file: str, line: int) -> SourceLine:
-        shown = _shown(file)
+        shown = readable_path(file)
         source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
         return SourceLine(shown, line, source.rstrip("\n"))
 
@@ -320,12 +319,6 @@ class _ForwardCollector(_Reader):
     def _reason(self, call: Instruction) -> str:
         info = self.plan.calls.marked(call)
         return "" if info is None or call in self.plan.rules else why_needless(info)
-
-
-def _shown(file: str) -> str:
-    """The path of a file, relative to the working directory if it is inside."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 # a call of a function such as exp, and what memory costs, next to an addition

@@ -16,9 +16,7 @@ from activerules.numba_ext.target.dispatchers import dispatcher_of
 
 
 def tape_bytes(
-    function: Callable[..., Any],
-    *annotated: Any,
-    return_activity: type[Annotation] | None = None,
+    function: Callable[..., Any], *annotated: Any, return_activity: type[Annotation] | None = None
 ) -> int:
     """Run one gradient and return the bytes of its tape and frame.
 

@@ -220,10 +220,7 @@ _ad.primitive_jvps[_call] = _jvp
 
 
 def _transpose(
-    cotangents: Sequence[Any],
-    *args: Any,
-    function: ArrayFunction,
-    shapes: tuple[Shape, ...],
+    cotangents: Sequence[Any], *args: Any, function: ArrayFunction, shapes: tuple[Shape, ...]
 ) -> list[Any]:
     """The cotangents of the last arguments, in which the function is linear."""
     first = len(args) - function.linear
@@ -239,11 +236,7 @@ _ad.primitive_transposes[_call] = _transpose
 
 
 def _batch(
-    args: Sequence[Any],
-    axes: Sequence[Any],
-    *,
-    function: ArrayFunction,
-    shapes: tuple[Shape, ...],
+    args: Sequence[Any], axes: Sequence[Any], *, function: ArrayFunction, shapes: tuple[Shape, ...]
 ) -> tuple[list[Any], list[int]]:
     """The function along the first axis of all arguments."""
     numpy = _jax.numpy

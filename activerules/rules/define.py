@@ -108,9 +108,7 @@ def forward(
 
 
 def inactive(
-    *functions: Any,
-    args: Iterable[str | int] | str | int | None = None,
-    replace: bool = False,
+    *functions: Any, args: Iterable[str | int] | str | int | None = None, replace: bool = False
 ) -> Any:
     """Declare that the result of a function has no derivative or, with `args`, none with respect to
     these arguments.
@@ -266,11 +264,7 @@ def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bo
 
 
 def _decorator(
-    function: Any,
-    which: Half,
-    replace: bool,
-    saves: Names = (),
-    options: Mapping[str, Any] = {},
+    function: Any, which: Half, replace: bool, saves: Names = (), options: Mapping[str, Any] = {}
 ) -> Callable[[F], F]:
     require_function(function, f"@{which}")
     library_first()
@@ -307,11 +301,7 @@ def _module_of_caller() -> str:
 
 
 def define_on(
-    function: Any,
-    which: Half,
-    written: Any,
-    saves: tuple[str, ...] = (),
-    keeps_shadow: bool = True,
+    function: Any, which: Half, written: Any, saves: tuple[str, ...] = (), keeps_shadow: bool = True
 ) -> tuple[Rule, RuleHalf]:
     """Read a rule function without registering it."""
     rule, half = _read_rule(function, which, written, {})

@@ -44,17 +44,12 @@ class View:
         return self._registry.carries_rule(function)
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call with arguments of these names and types is differentiated; `returned` is the
         type of its result, or None.
         """
-        return self._registry.treatment(function, names, argtypes, returned=returned)
+        return self._registry.treatment(function, names, types, returned=returned)
 
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether the type was declared inactive."""
@@ -79,18 +74,13 @@ class ForwardView(View):
         return registry.carries_forward_rule(function) or lacking
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How forward mode differentiates a call: by its rule, or by its body and why."""
         registry = self._registry
-        if registry.lacks_forward(function) and registry.treatment(function, names, argtypes).kept:
+        if registry.lacks_forward(function) and registry.treatment(function, names, types).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
-        return registry.treatment(function, names, argtypes, "forward", returned)
+        return registry.treatment(function, names, types, "forward", returned)
 
 
 class SecondView(ForwardView):
@@ -104,16 +94,11 @@ class SecondView(ForwardView):
         return registry.carries_forward_rule(function) or registry.lacks_forward(function)
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is differentiated: by its forward rule, or by its pair if it has none."""
         mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
-        return self._registry.treatment(function, names, argtypes, mode, returned)
+        return self._registry.treatment(function, names, types, mode, returned)
 
 
 class ForwardReportView(ForwardView):
@@ -124,16 +109,11 @@ class ForwardReportView(ForwardView):
         return super().carries_rule(function) or self._registry.carries_rule(function)
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
-            return super().treatment(function, names, argtypes, returned=returned)
+            return super().treatment(function, names, types, returned=returned)
         return Treatment(False, reason=WITHOUT_FORWARD)
 
 
@@ -147,16 +127,11 @@ class ReverseReportView(View):
         return super().carries_rule(function) or self._registry.carries_forward_rule(function)
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
-            return super().treatment(function, names, argtypes, returned=returned)
+            return super().treatment(function, names, types, returned=returned)
         return Treatment(False, reason=WITHOUT_REVERSE)
 
 
@@ -173,19 +148,14 @@ class ReverseView(View):
         return super().carries_rule(function) or lacking
 
     def treatment(
-        self,
-        function: object,
-        names: Sequence[str],
-        argtypes: Sequence[Any],
-        *,
-        returned: Any = None,
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is treated: by a rule, or by its body and why."""
-        treatment = super().treatment(function, names, argtypes, returned=returned)
+        treatment = super().treatment(function, names, types, returned=returned)
         registry = self._registry
         if treatment.kept or not registry.lacks_reverse(function):
             return treatment
-        is_meant = registry.is_opted_out(function, argtypes)
+        is_meant = registry.is_opted_out(function, types)
         return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)
 
 

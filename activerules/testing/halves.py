@@ -35,7 +35,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent
-from activerules.chainrules.pairs import filled
+from activerules.chainrules.pairs import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
@@ -66,11 +66,7 @@ class PairOutcome:
 
 
 def run_pair(
-    pair: RulePair,
-    config: RuleConfig,
-    lanes: Sequence[Lane],
-    *,
-    compiled: bool,
+    pair: RulePair, config: RuleConfig, lanes: Sequence[Lane], *, compiled: bool
 ) -> PairOutcome:
     """Run the first half once, the second for every lane (H3)."""
     augmented, reverse = _halves(pair, compiled)
@@ -101,7 +97,7 @@ def run_pair(
         ]
         shared = _shared(tape, passed)
         before = [array.copy() for array in shared]
-        entries.append(_entry_per_argument(second(dret, tape, *passed), passed))
+        entries.append(entry_per_argument(second(dret, tape, *passed), passed))
         if not all(map(_same, shared, before)):
             raise RuleCheckError(
                 f"{pair.name}: `reverse` writes into an array of its tape that shares memory with "
@@ -257,13 +253,6 @@ def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
             f"the shadow of a {kind.__name__} result is not made of arrays of zeros"
         )
     return annotate(kind, made.primal, filled(made.shadow, bar))
-
-
-def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
-    """The returned entries, one per argument; a reverse with one derivative may return it alone."""
-    if isinstance(returned, tuple) and len(returned) == len(annotated):
-        return returned
-    return tuple(returned if isinstance(x, Active | MixedDuplicated) else None for x in annotated)
 
 
 def is_like(found: Any, wanted: Any) -> bool:

@@ -22,6 +22,7 @@ from numba.extending import register_jitable
 
 from activerules.annotations.activity import Annotation, Duplicated
 from activerules.errors import ShadowMismatch
+from activerules.numba_ext.replaced.local_lists import is_another
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
@@ -61,16 +62,6 @@ def _keep_alive_augmented(config, ret: Annotation, arrays: Duplicated, others: A
 @reverse(keep_alive)
 def _keep_alive_reverse(config, dret: Annotation, tape, arrays: Duplicated, others: Annotation):
     return None, None
-
-
-@register_jitable
-def is_another(first, last):
-    """Whether two arrays differ in their memory, shape or strides."""
-    return (
-        first.ctypes.data != last.ctypes.data
-        or first.shape != last.shape
-        or first.strides != last.strides
-    )
 
 
 @register_jitable

@@ -285,10 +285,7 @@ class RuleCaller:
         self.call(unchanged, [now, before, cgutils.intp_t(which)])
 
     def check_apart(
-        self,
-        check: Any,
-        result: tuple[Any, types.Type],
-        others: Sequence[tuple[Any, types.Type]],
+        self, check: Any, result: tuple[Any, types.Type], others: Sequence[tuple[Any, types.Type]]
     ) -> None:
         """Return an error if an array of a result shares memory with another array of it, or with
         one of `others`; without a `check` that is known not to be.

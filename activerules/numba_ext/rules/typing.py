@@ -251,10 +251,7 @@ def cpu_typing_context() -> Any:
 
 
 def rule_arguments(
-    marked: MarkedCall,
-    rule: Chosen,
-    request: RuleRequest | ForwardRuleRequest,
-    width: int = 1,
+    marked: MarkedCall, rule: Chosen, request: RuleRequest | ForwardRuleRequest, width: int = 1
 ) -> tuple[RuleArgument, ...]:
     """The arguments of a call as the engine sees them, with tuples with arrays split into parts.
 

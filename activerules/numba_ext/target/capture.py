@@ -58,7 +58,7 @@ from activerules.numba_ext.target.marked_calls import (
 from activerules.numba_ext.target.target import Session
 from activerules.rules.rule import location_of
 from activerules.rules.views import RuleView
-from activerules.rules.written import function_from
+from activerules.rules.written import replacement_of
 from activerules.values.abi import AbiParameter, flatten
 
 _UNRESOLVED = ".numba.unresolved$"
@@ -169,14 +169,8 @@ def _function_to_capture(
 
     def make() -> Any:
         names = ", ".join(p.name for p in parameters)
-        call = function_from(
-            f"def call({names}): return _function({names})",
-            "call",
-            {"_function": dispatcher},
-            module=plain.__module__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
-        )
+        source = f"def call({names}): return _function({names})"
+        call = replacement_of(plain, source, {"_function": dispatcher}, name="call")
         call.__defaults__ = tuple(p.default for p in parameters if p.default is not p.empty) or None
         return numba.njit(call)
 
