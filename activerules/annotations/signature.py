@@ -1,33 +1,15 @@
-"""Activity signatures, and the modes of differentiation with their options.
+"""The modes of differentiation with their options, and what is asked for besides.
 
 A mode is an immutable object; each of its options returns another mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from activerules.annotations.activity import BY_NAME, Annotation
+from activerules.annotations.activity import Annotation
 from activerules.errors import ActivityError, NotYetSupported, UnknownOption
-
-
-@dataclass(frozen=True)
-class ActivitySignature:
-    """The activity of each argument, in order, and of the return value."""
-
-    arguments: tuple[type[Annotation], ...]
-    result: type[Annotation]
-
-    @classmethod
-    def from_names(cls, arguments: Sequence[str], result: str) -> ActivitySignature:
-        """Build a signature from the names the analyses use: "const", "active", "duplicated"."""
-        return cls(tuple(BY_NAME[name] for name in arguments), BY_NAME[result])
-
-    def __str__(self) -> str:
-        """Return `(Const, Active) -> Active`."""
-        return f"({', '.join(a.__name__ for a in self.arguments)}) -> {self.result.__name__}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from activerules.annotations.activity import (
     alternatives,
 )
 from activerules.annotations.signature import (
-    ActivitySignature,
     Forward,
     Reverse,
     ReverseSplitNoPrimal,
@@ -58,11 +57,6 @@ def test_annotation_stands_for_every_kind():
 def test_what_is_not_an_annotation_is_refused(written):
     with pytest.raises(TypeError, match="is not an annotation"):
         list(alternatives(written))
-
-
-def test_signature_shows_the_classes():
-    signature = ActivitySignature.from_names(("const", "duplicated"), "active")
-    assert str(signature) == "(Const, Duplicated) -> Active"
 
 
 def test_with_primal_is_another_mode():

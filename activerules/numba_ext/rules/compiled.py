@@ -142,7 +142,6 @@ class CompiledRule:
 
     marked: MarkedCall
     config: types.Type
-    return_marker: types.Type
     arguments: tuple[RuleArgument, ...]
     parameters: tuple[RuleParameter, ...]
     result: AnnotationType

@@ -121,7 +121,6 @@ def compile_rule(
         return CompiledRule(
             marked=marked,
             config=config,
-            return_marker=marker,
             arguments=arguments,
             parameters=parameters,
             result=result,
