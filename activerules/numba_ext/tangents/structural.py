@@ -289,8 +289,8 @@ def _tuple(tangent):
 
 def _types_of_items(tangent: StructuralTangentType) -> list[types.Type]:
     """The types of the items that a loop over a tangent yields."""
-    found: dict[Any, Any] = tangent.fields
-    return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
+    fields: dict[Any, Any] = tangent.fields
+    return [fields.get(key, _ZERO) for key in names_of(tangent.primal) or fields]
 
 
 @infer
@@ -302,18 +302,19 @@ class _Iterator(AbstractTemplate):
         (tangent,) = args
         if not isinstance(tangent, StructuralTangentType):
             return None
-        found = _types_of_items(tangent)
-        if len(set(found)) != 1:
+        items = _types_of_items(tangent)
+        if len(set(items)) != 1:
             raise TypingError(
                 f"a loop over {tangent}, whose entries are of different types: "
                 "literal_unroll(tuple(t)) has a body for each"
             )
-        return signature(types.UniTuple(found[0], len(found)).iterator_type, tangent)
+        return signature(types.UniTuple(items[0], len(items)).iterator_type, tangent)
 
 
 @lower_builtin("getiter", StructuralTangentType)
 def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
-    ty = types.UniTuple(_types_of_items(sig.args[0])[0], len(_types_of_items(sig.args[0])))
+    items = _types_of_items(sig.args[0])
+    ty = types.UniTuple(items[0], len(items))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}
     keys = names_of(sig.args[0].primal) or positions
