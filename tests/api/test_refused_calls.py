@@ -1,0 +1,41 @@
+"""Calls that are refused before anything is compiled, or by a pullback that was made."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numba import TypingError, njit
+
+import activerules as ar
+
+
+@njit
+def square(x):
+    return x * x
+
+
+@pytest.mark.parametrize("make", [ar.grad, ar.value_and_grad, ar.jacobian, ar.hessian])
+@pytest.mark.parametrize("value", [2.0, 1j, np.ones(3), (1.0, 2.0)], ids=str)
+def test_values_in_place_of_argnums(make, value):
+    name = make.__name__
+    with pytest.raises(ar.ArityError, match=rf"(?s)is passed the arguments.*{name}\(square\)\(x\)"):
+        make(square, value)
+
+
+def test_a_pullback_is_neither_pickled_nor_called_by_keyword():
+    _, pullback = ar.vjp(square, 3.0)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(pullback)
+
+    @njit
+    def by_keyword(pull):
+        return pull(cotangent=1.0)
+
+    with pytest.raises((TypeError, TypingError), match="takes the cotangent, and no keyword"):
+        by_keyword(pullback)
+
+
+def test_a_holomorphic_jacobian_of_real_numbers():
+    for make in (ar.jacfwd, ar.jacrev):
+        with pytest.raises(ar.ActivityError, match="`x` is float64, and a holomorphic derivative"):
+            make(square, holomorphic=True)(3.0)
