@@ -154,13 +154,13 @@ class Registry:
         return self._carries(function, "reverse")
 
     def carries_forward_rule(self, function: object) -> bool:
-        """Like `carries_rule`, for forward mode, which differentiates the body of a function with
-        only a reverse pair.
-        """
+        """Like `carries_rule`, for forward mode: a reverse pair does not count."""
         return self._carries(function, "forward")
 
     def _carries(self, function: object, mode: Half) -> bool:
-        entry = self._entry(function) or _Entry(function)
+        entry = self._entry(function)
+        if entry is None:
+            return False
         declared = (entry.is_inactive, entry.inactive_arguments, entry.refusal)
         return any(declared) or bool(entry.rules.get(mode))
 
