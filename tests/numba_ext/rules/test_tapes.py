@@ -128,7 +128,7 @@ def test_reads_of_a_tape_are_known_for_reads():
         return (matrix.T @ vector)[n] + np.dot(vector, vector) + vector.sum()
 
     def written(tape):
-        np.ascontiguousarray(tape[1][0])[0] = 1.0
+        tape[1][0].flat[0] = 1.0
 
     matrix = types.Array(types.float64, 2, "C", readonly=True)
     vector = types.Array(types.float64, 1, "C", readonly=True)
