@@ -116,6 +116,36 @@ ret double %y{LENGTH // 5}
 declare double @llvm.sin.f64(double)
 """
 
+JOIN = """
+    %c{k} = fcmp olt double %y{p}, 2.0
+    br i1 %c{k}, label %low{k}, label %join{k}
+    low{k}:
+    %s{k} = call double @llvm.sin.f64(double %y{p})
+    br label %join{k}
+    join{k}:
+    %z{k} = phi double [ %s{k}, %low{k} ], [ %x, %join{p} ]
+    %q{k} = fmul double %z{k}, %z{k}
+    %y{k} = fadd double %y{p}, %q{k}
+"""
+
+
+def joins(length: int) -> str:
+    """Branches around each of which a sum is needed that can be computed again."""
+    first = """
+    br label %join0
+    join0:
+    %y0 = fmul double %x, %x
+    """
+    body = chain(JOIN, first, length)
+    return f"""
+define double @f(double %x) {{
+{body}
+ret double %y{length}
+}}
+declare double @llvm.sin.f64(double)
+"""
+
+
 MEMORY = f"""
 define double @f(ptr %x) {{
 {
@@ -141,6 +171,7 @@ PROGRAMS = {
     "pointers": (POINTERS, [Duplicated, Const], [np.array([0.7, 1.3]), 0]),
     "choices": (CHOICES, [Active], [0.7]),
     "branches": (BRANCHES, [Active], [0.7]),
+    "joins": (joins(LENGTH // 5), [Active], [0.01]),
     "memory": (MEMORY, [Duplicated], [np.array([0.7])]),
 }
 
@@ -192,3 +223,12 @@ def test_the_sweeps_of_a_long_function_stay_functions(monkeypatch):
     arguments = [np.linspace(0.3, 1.2, 300), 300]  # more than the tape's first chunk holds
     text = reverse.check_gradient(LOOPS, "f", [Duplicated, Const], arguments)
     assert re.findall(r"@f\.(\w+)\(.*\) noinline", text) == ["augmented", "reverse"]
+
+
+def test_the_sweep_does_not_compute_in_each_block_what_the_last_one_computed():
+    """Otherwise the code grew with the square of the number of branches."""
+    short, long = (
+        len(reverse.check_gradient(joins(length), "f", [Active], [0.01], opt=0).splitlines())
+        for length in (20, 80)
+    )
+    assert long < 5 * short

@@ -15,7 +15,7 @@ from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
 from activerules.ir.generate.sweep import Parameters, Slots, leaving_iteration, null
 from activerules.ir.llvm.builder import Builder, at_offset
-from activerules.ir.llvm.model import Constant, Instruction, Value
+from activerules.ir.llvm.model import Block, Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
 from activerules.ir.normal.effects import counted_memory
 from activerules.ir.normal.short_axes import SHORT_AXIS
@@ -26,7 +26,8 @@ from activerules.ir.plan.plan import Plan
 class AtHand:
     """The values that the reverse sweep can use in the current block.
 
-    memo    nodes that were read or computed in this block; the sweep clears it for each block
+    memo    nodes that were read or computed in this block, or in blocks that precede it
+    block   of the primal, whose reverse it is; None on an edge that has entered a loop
     """
 
     def __init__(
@@ -35,6 +36,23 @@ class AtHand:
         self.plan, self.layout = plan, layout
         self.parameters, self.slots, self.b = parameters, slots, b
         self.memo: dict[tuple[Node, int], Value] = {}
+        self.block: Block | None = None
+        self._made: dict[tuple[Node, int], list[tuple[Block, Value]]] = {}
+
+    def begin_block(self, block: Block | None = None) -> None:
+        """Begin a block of the sweep, the reverse of `block` if it is given."""
+        self.memo, self.block = {}, block
+
+    def end_block(self) -> None:
+        """Keep what was read or computed in the block for those that it precedes.
+
+        If each block did that anew, the code would be as long as the square of the program.
+        """
+        assert self.block is not None
+        for item, value in self.memo.items():
+            made = self._made.setdefault(item, [])
+            if all(known is not value for _, known in made):
+                made.append((self.block, value))
 
     def primal(self, value: Value) -> Value:
         """A value of the primal in the current block."""
@@ -57,10 +75,22 @@ class AtHand:
 
         Only shadows differ between lanes.
         """
-        if (node, lane) not in self.memo:
+        if not self._is_known((node, lane)):
             for each in self._missing(node, lane):
                 self.memo[each] = self._found(*each)
         return self.memo[node, lane]
+
+    def _is_known(self, item: tuple[Node, int]) -> bool:
+        """Whether a node is in the memo, or was made in a block that precedes this one."""
+        if item in self.memo:
+            return True
+        if self.block is not None:
+            precedes = self.plan.reversal.order.precedes
+            for block, value in reversed(self._made.get(item, ())):
+                if precedes(block, self.block):
+                    self.memo[item] = value
+                    return True
+        return False
 
     def _missing(self, node: Node, lane: int) -> list[tuple[Node, int]]:
         """The nodes that are needed to compute a node and are not in the memo, operands first.
@@ -74,7 +104,7 @@ class AtHand:
             item, has_operands = work.pop()
             if has_operands:
                 order.append(item)
-            elif item not in seen and item not in self.memo:
+            elif item not in seen and not self._is_known(item):
                 seen.add(item)
                 operands = self.plan.cache.computed.get(item[0], ())
                 work.append((item, True))

@@ -116,7 +116,6 @@ class _Reverser:
         start = Block(self.namer("start"))
         self._make_loop_state()
         self._open(start)
-        self.values.memo = {}
         if self.plan.request.callee:
             self._return_if_too_deep()
         if self.seeds:
@@ -153,13 +152,14 @@ class _Reverser:
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
-        self.values.memo = {}
+        self.values.begin_block(block)
         self.bars.begin_block()
         self._read_loop_state(block)
         for i in reversed(block.instructions):
             if i.opcode != "phi" and i in self.plan.needs:
                 self._undo(i)
         self._go_back(block)
+        self.values.end_block()
 
     def _read_loop_state(self, block: Block) -> None:
         """Load the current iteration, and the address of the rows, of every loop around a block."""
@@ -223,7 +223,8 @@ class _Reverser:
         for loop in reversed(entered):
             self._enter_loop(loop)
         self.b.br(self.heads[target])
-        self.b.target, self.values.memo, self.slots.state = here, memo, states
+        self.b.target, self.slots.state = here, states
+        self.values.memo, self.values.block = memo, block
         return edge
 
     def _pass_over_if_zero(self, loop: Loop) -> None:
@@ -248,7 +249,7 @@ class _Reverser:
             if loop in self.counts:
                 self.b.store(self.b.binary("add", leaving, self.b.const(I64, 1)), self.counts[loop])
         self._read_one(loop)
-        self.values.memo = {}
+        self.values.begin_block()
 
     def _previous_iteration(
         self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Lanes]
@@ -297,9 +298,8 @@ class _Reverser:
                 arms.append(edges[branch])
             else:
                 arm = Block(self.namer("decide"))
-                memo = self.values.memo
                 self._open(arm)
-                self.values.memo = dict(memo)
+                memo, self.values.memo = self.values.memo, dict(self.values.memo)
                 self._decide(branch, edges)
                 self.values.memo = memo
                 arms.append(arm)

@@ -7,6 +7,8 @@ Invariants  V1  the reverse sweep visits the blocks that hold work in exactly th
                 the primal
             V2  a region (a loop, the arms of an `if`) without work is skipped as a whole, and costs
                 neither tape nor time
+            V3  a block that precedes another was passed in the same iteration of all loops around
+                the two, whichever way the sweep came
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.llvm.cfg import ControlFlow, Loop
+from activerules.ir.llvm.cfg import ControlFlow, Loop, immediate_dominators, postorder
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
 
 
@@ -59,6 +61,24 @@ class Reversal:
     steps: dict[Block, Step]
     loops: frozenset[Loop]
     reached: tuple[Block, ...]
+    order: Precedence
+
+
+@dataclass(frozen=True, eq=False)
+class Precedence:
+    """Which blocks the sweep has always passed before it comes to a block (V3), by the tree of
+    dominators of the sweep: `last` numbers the blocks from the leaves, `first` is the least number
+    of those that a block dominates.
+    """
+
+    flow: ControlFlow
+    first: dict[Block, int]
+    last: dict[Block, int]
+
+    def precedes(self, a: Block, b: Block) -> bool:
+        """Whether the sweep passed `a` before it comes to `b`, both in the same innermost loop."""
+        inside = self.first[a] <= self.last[b] < self.last[a]
+        return inside and self.flow.loop_of(a) is self.flow.loop_of(b)
 
 
 def plan_reversal(
@@ -78,7 +98,44 @@ def plan_reversal(
             steps[block] = planner.step(block)
             todo.extend(steps[block].targets)
     reached = tuple(block for block in flow.order if block in steps)
-    return Reversal(frozenset(work), steps, loops, reached)
+    return Reversal(frozenset(work), steps, loops, reached, _precedence(flow, returns.exit, steps))
+
+
+def _precedence(flow: ControlFlow, start: Block, steps: dict[Block, Step]) -> Precedence:
+    """The dominators of the sweep, without edges from one iteration to another."""
+    targets = {block: _targets_in_iteration(flow, block, step) for block, step in steps.items()}
+    order = postorder(start, targets.__getitem__)[::-1]
+    sources: dict[Block, list[Block]] = {block: [] for block in order}
+    for block in order:
+        for target in dict.fromkeys(targets[block]):
+            sources[target].append(block)
+    idom = immediate_dominators(order, {block: k for k, block in enumerate(order)}, sources)
+    children: dict[Block, list[Block]] = {block: [] for block in order}
+    for block, dominator in idom.items():
+        if dominator is not None:
+            children[dominator].append(block)
+    last = {block: k for k, block in enumerate(postorder(start, children.__getitem__))}
+    first: dict[Block, int] = {}
+    for block, number in last.items():
+        first[block] = min([number, *(first[child] for child in children[block])])
+    return Precedence(flow, first, last)
+
+
+def _targets_in_iteration(flow: ControlFlow, block: Block, step: Step) -> list[Block]:
+    """The targets of a step; from where a loop is entered its latch, too, in place of the step to
+    the previous iteration: what an iteration passes is not passed yet in the next one.
+
+    An edge around a loop from where it is entered (`Plan.passed_over`) would change no dominators.
+    """
+    loop = flow.loop_of(block)
+    if loop is not None and block is loop.header:
+        return [step.targets[0]]
+    found = list(step.targets)
+    for target in step.targets:
+        inner = flow.loop_of(target)
+        around = inner.ancestors() if inner is not None else ()
+        found += [one.latch for one in around if one.latch and block not in one.blocks]
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The reverse sweep: what it writes, and the cotangents it leaves behind."""
 
 import numpy as np
+import pytest
 
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.foreign.differentiate import differentiate
@@ -59,3 +60,39 @@ def test_r2_r3_cotangents_of_values_and_memory_are_complete_where_they_are_used(
         args = [rng.normal(size=6), rng.normal(size=6), 0.8, n]
         for opt in (0, 2):
             check_gradient(WINDOW, "f", ACTIVITIES, args, opt=opt)
+
+
+LEFT_IN_THE_MIDDLE = """
+define double @f(double %x, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %y = phi double [ %x, %entry ], [ %next, %latch ]
+  %k = phi i64 [ 0, %entry ], [ %more, %latch ]
+  %u = fadd double %y, %x
+  %large = fcmp ogt double %y, 1.0
+  br i1 %large, label %may.leave, label %stay
+may.leave:
+  %square = fmul double %u, %u
+  %tenth = fmul double %square, 0.1
+  %stop = icmp sge i64 %k, %n
+  br i1 %stop, label %end, label %latch
+stay:
+  %t = call double @llvm.cos.f64(double %u)
+  %above = fadd double %t, 1.0
+  br label %latch
+latch:
+  %next = phi double [ %tenth, %may.leave ], [ %above, %stay ]
+  %more = add i64 %k, 1
+  br label %loop
+end:
+  ret double %square
+}
+declare double @llvm.cos.f64(double)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 2, 5])
+def test_what_an_iteration_computed_is_not_that_of_the_one_before(n):
+    """The sweep enters the loop in `may.leave`, and comes to `stay` in an iteration before."""
+    check_gradient(LEFT_IN_THE_MIDDLE, "f", [Active, Const], [0.6, n])

@@ -68,3 +68,26 @@ def test_v2_loops_without_work_are_passed_over():
                 assert not loop.blocks & came_by
                 idle += 1
     assert idle
+
+
+def test_v3_what_precedes_a_block_was_passed_in_the_same_iteration():
+    compared = 0
+    for plan, trace in traces():
+        visited = [trace[k] for k in reverse_path(plan, trace)[0]]
+        order, loop_of = plan.reversal.order, plan.flow.loop_of
+        passed = {}  # by the loops around it, what was passed in their present iterations
+        before = None
+        for block in visited:
+            around = list(loop_of(block).ancestors()) if loop_of(block) else []
+            for loop in around:
+                if before not in loop.blocks or (before is loop.header and block is loop.latch):
+                    for inner in plan.flow.loops:
+                        if loop in inner.ancestors():
+                            passed[inner] = set()
+            here = passed.setdefault(loop_of(block), set())
+            preceding = {one for one in plan.reversal.reached if order.precedes(one, block)}
+            assert preceding <= here
+            compared += len(preceding)
+            here.add(block)
+            before = block
+    assert compared > 50
