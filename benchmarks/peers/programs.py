@@ -363,26 +363,26 @@ ht = ar.jacfwd(hand_errors)
 # --- saddle and particle: gradients within a function whose gradient is taken ---
 
 
-def minimiser(function):
-    """Gradient descent with a step size that adapts, for a function of an array and constants."""
-    slope = ar.grad(function)
+def minimiser(function, slope, moved, norm):
+    """Gradient descent with a step size that adapts, for a function of a point and of constants.
+
+    `slope` is its gradient, `moved(x, rate, gradient)` a step down from x, `norm` the length of a
+    gradient.
+    """
 
     @njit
     def minimise(start, given):
-        x, new, value = start.copy(), np.empty_like(start), function(start, given)
+        x, value = start, function(start, given)
         gradient, rate, successes = slope(x, given), 1e-5, 0
         while norm(gradient) > 1e-5:
             if successes == 10:
                 rate, successes = 2.0 * rate, 0
             if rate * norm(gradient) <= 1e-5:
                 break
-            for i in range(len(x)):
-                new[i] = x[i] - rate * gradient[i]
+            new = moved(x, rate, gradient)
             at_new = function(new, given)
             if at_new < value:
-                for i in range(len(x)):
-                    x[i] = new[i]
-                value, gradient = at_new, slope(x, given)
+                x, value, gradient = new, at_new, slope(new, given)
                 successes += 1
             else:
                 rate, successes = 0.5 * rate, 0
@@ -392,24 +392,24 @@ def minimiser(function):
 
 
 @njit
+def moved(x, rate, gradient):
+    """A step in the plane."""
+    return x[0] - rate * gradient[0], x[1] - rate * gradient[1]
+
+
+@njit
 def norm(x):
-    """The square root of the sum of squares."""
-    total = 0.0
-    for i in range(len(x)):
-        total += x[i] * x[i]
-    return math.sqrt(total)
+    """The length of a pair."""
+    return math.sqrt(x[0] * x[0] + x[1] * x[1])
 
 
 @njit
 def descent(q, p):
     """Less what is minimal in p and maximal in q."""
-    total = 0.0
-    for i in range(len(q)):
-        total += q[i] * q[i] - p[i] * p[i]
-    return total
+    return q[0] * q[0] + q[1] * q[1] - (p[0] * p[0] + p[1] * p[1])
 
 
-maximise = minimiser(descent)
+maximise = minimiser(descent, ar.grad(descent), moved, norm)
 
 
 @njit
@@ -418,14 +418,15 @@ def summit(p, start):
     return -descent(maximise(start, p), p)
 
 
-minimise_summit = minimiser(summit)
+minimise_summit = minimiser(summit, ar.grad(summit), moved, norm)
 
 
 @njit
 def saddle(start):
     """The saddle point; each gradient of the outer descent is that of a whole inner one."""
-    p = minimise_summit(start, start.copy())  # arrays of which one has a derivative are apart
-    return p, maximise(start, p)
+    corner = start[0], start[1]
+    p = minimise_summit(corner, corner)
+    return np.array(p), np.array(maximise(corner, p))
 
 
 @njit
@@ -441,13 +442,26 @@ def landing(control, step):
     """The square of the distance from the target where a particle lands, by Euler's method."""
     x, y, u, v = 0.0, 8.0, 0.75, 0.0
     while y + step * v > 0.0:
-        slope_x, slope_y = ar.grad(potential, argnums=(0, 1))(x, y, control[0])
+        slope_x, slope_y = ar.grad(potential, argnums=(0, 1))(x, y, control)
         x, y = x + step * u, y + step * v
         u, v = u - step * slope_x, v - step * slope_y
     return (x - y / v * u) ** 2
 
 
-particle = minimiser(landing)
+@njit
+def moved_control(w, rate, gradient):
+    """A step of a single number."""
+    return w - rate * gradient
+
+
+# of one number: forward mode, which keeps nothing
+steer = minimiser(landing, ar.jacfwd(landing), moved_control, abs)
+
+
+@njit
+def particle(start, step):
+    """The control by which the particle lands on the target."""
+    return np.array([steer(start[0], step)])
 
 
 # --- their arguments ---

@@ -34,7 +34,7 @@ from activerules.numba_ext.target.derivative import (
 )
 from activerules.values import dict_runtime
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import derivative_type
+from activerules.values.kinds import derivative_type, is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Emit, rebuild
@@ -176,7 +176,7 @@ class Emitter:
             self._release(fields, everything=self.owns_shadows)
 
         overlap = cgutils.false_bit
-        if not (self.owns_shadows and self.gradient.ordinary):  # which overlap nothing (O3)
+        if not self._is_apart():
             overlap = memory.check_memory(
                 self.context, self.builder, self.arguments, fields, self.gradient, release
             )
@@ -199,6 +199,20 @@ class Emitter:
             self.builder, self.gradient.result_type, self.builder.load(returned[0])
         )
         return self.derivatives(derivatives), primal
+
+    def _is_apart(self) -> bool:
+        """Whether the checks of memory hold: shadows are new and contiguous, and it makes no
+        difference whether primals overlap.
+        """
+        given = [
+            argument.numba_type for argument in self.arguments if argument.activity in BY_SHADOW
+        ]
+        contiguous = all(
+            is_number(ty) or (is_number_array(ty) and ty.layout in "CF")
+            for one in given
+            for ty in leaves_of(one)
+        )
+        return self.owns_shadows and self.gradient.conservative_symbol is None and contiguous
 
     def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
         """Release the scratch shadows, or all shadows if the emitter owns them."""
