@@ -22,16 +22,25 @@ import activerules as ar
 @njit
 def log_sum_exp(x):
     """Stable: the largest entry is taken out of the sum."""
-    largest = x[0]
+    place = 0
     for i in range(1, len(x)):
-        largest = max(largest, x[i])
-    total = 0.0
+        if x[i] > x[place]:
+            place = i
+    largest, total = x[place], 0.0
     for i in range(len(x)):
         total += math.exp(x[i] - largest)
     return largest + math.log(total)
 
 
-lse = ar.value_and_grad(log_sum_exp)
+VECTOR_MATH = ar.ReverseWithPrimal.vector_math()
+
+
+@njit
+def lse(x):
+    """Value and gradient, with several exponentials at once, as JAX and PyTorch evaluate them."""
+    x_bar = np.zeros_like(x)
+    _, value = ar.autodiff(VECTOR_MATH, log_sum_exp, ar.Active, ar.Duplicated(x, x_bar))
+    return value, x_bar
 
 
 # --- gmm: log likelihood of a mixture of Gaussians, with a Wishart prior ---
@@ -261,27 +270,48 @@ def perplexity(layers, outer, state, sequence):
 lstm = ar.value_and_grad(perplexity, argnums=(0, 1))
 
 
-# --- det: a determinant by its minors, recursively ---
+# --- det: a determinant by its minors, all minors of one size at once ---
 
 
 @njit
-def minor(matrix, row, free):
-    """The determinant of the rows from `row` on, and the columns whose bit is set in `free`."""
-    n = matrix.shape[0]
-    if row == n:
-        return 1.0
-    total, sign = 0.0, 1.0
-    for j in range(n):
-        if free >> j & 1:
-            total += sign * matrix[row, j] * minor(matrix, row + 1, free - (1 << j))
-            sign = -sign
-    return total
+def free_columns(n):
+    """For each row the columns of every minor of the rows from there on, one minor after the other,
+    and where those of each row begin.
+    """
+    starts, size = np.zeros(n + 1, np.int64), 1
+    for row in range(n):
+        size *= n - row
+        starts[row + 1] = starts[row] + size
+    columns = np.empty(starts[n], np.int64)
+    columns[:n] = np.arange(n)
+    for row in range(n - 1):
+        width, place = n - row, starts[row + 1]
+        for first in range(starts[row], starts[row + 1], width):
+            for left_out in range(first, first + width):
+                for k in range(first, first + width):
+                    if k != left_out:
+                        columns[place] = columns[k]
+                        place += 1
+    return columns, starts
 
 
 @njit
 def determinant(matrix):
-    """By n! products, which is no way to compute one, but a test of recursion."""
-    return minor(matrix, 0, (1 << matrix.shape[0]) - 1)
+    """By n! products, which is no way to compute one, but is what the others do."""
+    n = matrix.shape[0]
+    columns, starts = free_columns(n)
+    minors = np.ones(starts[n] - starts[n - 1])
+    for row in range(n - 1, -1, -1):
+        width = n - row
+        larger = np.empty(len(minors) // width)
+        for i in range(len(larger)):
+            total, sign = 0.0, 1.0
+            for k in range(i * width, (i + 1) * width):
+                total += sign * matrix[row, columns[starts[row] + k]] * minors[k]
+                sign = -sign
+            larger[i] = total
+        minors = larger
+    return minors[0]
 
 
 det = ar.value_and_grad(determinant)
