@@ -204,14 +204,14 @@ class Emitter:
         """Whether the checks of memory hold: shadows are new and contiguous, and it makes no
         difference whether primals overlap.
         """
-        given = [
-            argument.numba_type for argument in self.arguments if argument.activity in BY_SHADOW
+        given: list[Any] = [
+            ty for a in self.arguments if a.activity in BY_SHADOW for ty in leaves_of(a.numba_type)
         ]
         contiguous = all(
-            is_number(ty) or (is_number_array(ty) and ty.layout in "CF")
-            for one in given
-            for ty in leaves_of(one)
+            is_number(ty) or (is_number_array(ty) and ty.layout in "CF") for ty in given
         )
+        if any(self.gradient.scratch):
+            return False
         return self.owns_shadows and self.gradient.conservative_symbol is None and contiguous
 
     def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
