@@ -2,7 +2,8 @@
 
 Needs       the text of a module as LLVM prints it; the names are the caller's
 Gives       the functions called and defined: `called`, `globals_named`, `names_in`, `is_loaded`
-            declarations changed: `with_definitions`, `with_parameters`, `with_results`
+            declarations changed: `with_definitions`, `with_parameters`, `with_results`; definitions
+            changed: `with_promises`, `with_statuses`
             pointers that Numba or a program resolves by name: `resolved`
 Cost        one search of the text each, which begins with a word that is rare in it
 """
@@ -101,6 +102,20 @@ def with_statuses(text: str, result: str, *, parameter: str, unless: str) -> str
         return text
     pattern = rf"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%{parameter}\b)"
     return re.sub(pattern, rf"\1{result} i32 ", text, flags=re.MULTILINE)
+
+
+def with_promises(text: str, function: str, promises: Mapping[int, str]) -> str:
+    """`text` with attributes for the parameters, by number, of the definition of `function`; their
+    types have no commas.
+    """
+    pattern = rf'^define [^@\n]*@"?{re.escape(function)}"?\((.*)\)[^)\n]*$'
+    header = re.search(pattern, text, re.MULTILINE)
+    assert header is not None
+    parameters = header[1].split(", ")
+    for k, promise in promises.items():
+        found = parameters[k].split(" ", 1)
+        parameters[k] = f"{found[0]} {promise} {found[1]}"
+    return text[: header.start(1)] + ", ".join(parameters) + text[header.end(1) :]
 
 
 def resolved(text: str, prefix: str) -> str:

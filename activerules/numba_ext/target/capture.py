@@ -15,7 +15,7 @@ Capture may be called from several threads, and from inside a compile of Numba.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from activerules.ir.text.symbols import (
     globals_named,
     resolved,
     with_definitions,
+    with_promises,
     with_results,
     with_statuses,
 )
@@ -200,13 +201,14 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     marked = {name: session.calls.get(name, callers) for name in called(text, SYMBOL_PREFIX)}
     text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)
     text = with_statuses(text, _STATUS, parameter="retptr", unless="-[23]")
+    symbol, arguments = result.fndesc.llvm_func_name, _arguments(names, result.signature.args)
     return Captured(
-        text=text,
-        symbol=result.fndesc.llvm_func_name,
+        text=with_promises(text, symbol, _lengths(arguments)),
+        symbol=symbol,
         name=display_name(function),
         signature=result.signature,
         fndesc=result.fndesc,
-        arguments=_arguments(names, result.signature.args),
+        arguments=arguments,
         marked=marked,
         environments=_environments(text),
         location=location_of(function),
@@ -226,6 +228,17 @@ def _arguments(
         arguments.append(LoweredArgument(name, numba_type, slots, parameters))
         start += len(slots)
     return tuple(arguments)
+
+
+def _lengths(arguments: Sequence[LoweredArgument]) -> dict[int, str]:
+    """The lengths of the axes of arrays, as LLVM parameters, with what LLVM cannot know: they are
+    not negative.
+
+    Numba clamps the ends of a slice to the length of the axis, a negative one too. Without these
+    branches `a[i, :j]` begins where row `i` does, whatever `j` is.
+    """
+    slots = [each for a in arguments for each in zip(a.parameters, a.slots, strict=True)]
+    return {k: f"range({s.llvm} 0, {-(2**63)})" for k, s in slots if s.role == "shape"}
 
 
 def _environments(text: str) -> dict[str, Any]:

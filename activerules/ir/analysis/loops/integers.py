@@ -30,6 +30,13 @@ _LARGEST = (1 << 63) - 1
 _MOST_FACTS = 40
 _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
             "ult": "uge", "uge": "ult", "ugt": "ule", "ule": "ugt"}  # fmt: skip
+_CHOICES = {
+    f"llvm.{kind}{which}.i64": (sign, kind == "u")
+    for kind in "su"
+    for which, sign in (("max", 1), ("min", -1))
+}
+"""Functions that choose one of two integers: 1 for the larger one, -1 for the smaller; whether they
+take them as unsigned."""
 _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
 
@@ -260,6 +267,7 @@ class Integers:
             return [], [x - y]
         if predicate == "ne":
             # a difference that is neither zero nor negative is positive
+            known = known + self._choices([x, y], known)
             for difference in (x - y, y - x):
                 if infeasible([*known, difference * -1 - 1]):
                     return [difference - 1], []
@@ -275,17 +283,23 @@ class Integers:
         return all(infeasible([*facts, p * -1 - 1]) for p in (x, y))
 
     def _choices(self, new: list[Poly], known: list[Poly]) -> list[Poly]:
-        """What is known of each maximum of two numbers that occurs in `new`."""
+        """What is known of each maximum or minimum of two numbers that occurs in `new`."""
         found: list[Poly] = []
         for atom in {a for p in new for a in p.atoms}:
-            if isinstance(atom, Instruction) and atom.callee_name == "llvm.smax.i64":
-                largest = Poly.atom(atom)
-                x, y = map(self.exact, atom.operands)
-                found += [largest - x, largest - y]
-                if infeasible([*known, *found, y - x - 1]):
-                    found.append(x - largest)
-                elif infeasible([*known, *found, x - y - 1]):
-                    found.append(y - largest)
+            if not isinstance(atom, Instruction) or atom.callee_name not in _CHOICES:
+                continue
+            chosen, (x, y) = Poly.atom(atom), map(self.exact, atom.operands)
+            sign, unsigned = _CHOICES[atom.callee_name]
+            negative = [p for p in (x, y) if not infeasible([*known, p * -1 - 1])]
+            if unsigned and negative:
+                continue
+            if not negative:
+                found.append(chosen)
+            found += [(chosen - x) * sign, (chosen - y) * sign]
+            if infeasible([*known, *found, (y - x) * sign - 1]):
+                found.append((x - chosen) * sign)
+            elif infeasible([*known, *found, (x - y) * sign - 1]):
+                found.append((y - chosen) * sign)
         return found
 
     def _bound(self, loop: Loop) -> None:

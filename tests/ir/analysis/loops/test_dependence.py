@@ -198,3 +198,66 @@ def test_rows_of_a_square_matrix_are_final_if_they_fit(may_assume: bool) -> None
     assert dependence.met_later(x, [store]) is store
     assert (dependence.met_later(pivot, [store]) is None) is may_assume
     assert [a.text for a in dependence.assumptions] == ["+1*%m -1*%n >= 0"] * may_assume
+
+
+CLAMPED = """
+declare i64 @llvm.{minimum}.i64(i64, i64)
+define void @f(ptr %a, i64 %n, i64 %m) {{
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %rows, label %end
+rows:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %row.latch ]
+  %row = mul i64 %i, %m
+  %none = icmp eq i64 %i, 0
+  br i1 %none, label %row.latch, label %columns
+columns:
+  %j = phi i64 [ 0, %rows ], [ %j.next, %column.latch ]
+  %other = mul i64 %j, %m
+  %length = call i64 @llvm.{minimum}.i64(i64 %j, i64 %m)
+  %empty = icmp eq i64 %length, 0
+  br i1 %empty, label %column.latch, label %entries
+entries:
+  %k = phi i64 [ 0, %columns ], [ %k.next, %entries ]
+  %here = add i64 %row, %k
+  %p = getelementptr double, ptr %a, i64 %here
+  %x = load double, ptr %p
+  %there = add i64 %other, %k
+  %q = getelementptr double, ptr %a, i64 %there
+  %y = load double, ptr %q
+  %z = fmul double %x, %y
+  %k.next = add nuw nsw i64 %k, 1
+  %last = icmp eq i64 %k.next, %length
+  br i1 %last, label %column.latch, label %entries
+column.latch:
+  %sum = phi double [ 0.0, %columns ], [ %z, %entries ]
+  %at = add i64 %row, %j
+  %r = getelementptr double, ptr %a, i64 %at
+  store double %sum, ptr %r
+  %j.next = add nuw nsw i64 %j, 1
+  %end.of.row = icmp eq i64 %j.next, %i
+  br i1 %end.of.row, label %row.latch, label %columns
+row.latch:
+  %i.next = add nuw nsw i64 %i, 1
+  %all = icmp eq i64 %i.next, %n
+  br i1 %all, label %end, label %rows
+end:
+  ret void
+}}
+"""
+"""`a[i, j] = (a[i, :j] * a[j, :j])[-1]`: the slices end at `min(j, m)`."""
+
+
+@pytest.mark.parametrize("minimum", ["smin", "umin"])
+def test_the_end_of_a_slice_is_a_minimum_of_two_numbers(minimum: str) -> None:
+    function = parsed(CLAMPED.format(minimum=minimum))
+    integers = Integers(control_flow(function), {}, function.arguments[1:])
+    for sizes in SIZES:
+        Watch(function, sizes, integers)
+    dependence = Dependence(integers, may_assume=True)
+    loads = [i for i in function.instructions() if i.opcode == "load"]
+    (store,) = (i for i in function.instructions() if i.opcode == "store")
+    assert len(loads) == 2
+    assert all(dependence.met_later(load, [store]) is None for load in loads)
+    # the last column is n - 2, as j < i < n
+    assert [a.text for a in dependence.assumptions] == ["+1 +1*%m -1*%n >= 0"]
