@@ -159,6 +159,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
+    known = [p.name for p in programs()]
+    if unknown := set(options.names) - set(known):
+        parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [p for p in programs() if not options.names or p.name in options.names]
     rows = measure(chosen, options.rounds)
     print(show(rows))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.activity import Annotation
-from activerules.annotations.containers import is_dict, is_list, is_tuple, like_tuple
+from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
 from activerules.errors import ActivityError
 
 NUMBERS = frozenset({int, float, complex, bool, np.float64, np.float32, np.int64, type(None), str})
@@ -32,6 +32,8 @@ code takes them, and looked at first: a call of a gradient takes less than a mic
 """
 LEAVES = NUMBERS | {np.ndarray}
 """These and the type of arrays."""
+NATIVE = "x.astype(x.dtype.newbyteorder('='))"
+"""An array whose bytes are in the other order, converted."""
 
 
 def are_flat(values: Collection[Any]) -> bool:
@@ -43,7 +45,14 @@ def are_flat(values: Collection[Any]) -> bool:
 
 def _is_flat(x: object) -> bool:
     kind = type(x)
-    return (kind is tuple or _is_flat_class(kind)) and (not is_tuple(x) or are_flat(x))
+    if kind in NUMBERS:
+        return True
+    if is_tuple(x):
+        return (kind is tuple or _is_flat_class(kind)) and all(map(_is_flat, x))
+    if is_list(x):
+        # a compiled function takes one class of items
+        return not (x and isinstance(x[0], np.ndarray | tuple)) or all(map(_is_flat, x))
+    return _is_flat_class(kind) and (not is_array(x) or x.dtype.isnative)
 
 
 @cache
@@ -58,8 +67,9 @@ _NEVER_FLAT: Any = (dict, np.ma.MaskedArray)
 def flattened(x: Any) -> Any:
     """The value with each dictionary and object of a dataclass replaced by a named tuple.
 
-    Raises `ActivityError` for keys that are not strings, for lists in such a value, and for masked
-    arrays. An empty dictionary is left as it is.
+    Raises `ActivityError` for keys that are not strings, for lists in such a value, for masked
+    arrays, and for arrays of another byte order in a tuple or list. An empty dictionary is left as
+    it is.
     """
     if _is_flat(x):
         return x
@@ -68,11 +78,20 @@ def flattened(x: Any) -> Any:
         return _named(kind, [x[name] for name in getattr(kind, _ORIGIN)])
     if is_dataclass(x) and not isinstance(x, type | Annotation):
         return _named(_class_of_dataclass(type(x)), [getattr(x, name) for name in _names(type(x))])
+    if is_list(x):
+        for item in x:
+            flattened(item)
     if is_tuple(x):
         made = [flattened(item) for item in x]
         return x if _same(made, x) else like_tuple(type(x), made)
+    # Numba refuses these two at the first call only, and later takes them for other arrays
+    if is_array(x) and not x.dtype.isnative:
+        raise ActivityError(
+            f"an argument holds an array of dtype {x.dtype}, for which Numba has no type",
+            why="its bytes are in the other order",
+            instead=[NATIVE],
+        )
     if isinstance(x, np.ma.MaskedArray):
-        # Numba refuses it at the first call only, and later takes it for an array
         raise ActivityError(
             "an argument is a masked array, for which Numba has no type",
             instead=["x.filled(0.0), and the mask as an argument of its own"],

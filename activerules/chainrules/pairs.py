@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
+from numba.core.errors import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
@@ -31,6 +32,9 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
         return None
     try:
         types = [numba.typeof(value) for value in x]
+    except (ValueError, NumbaError):
+        return None
+    try:
         returned = _result_type(function, x, types)
         kinds = list(map(kind_of, x))
         pair = RULES.find(function, types, returned, kinds, layout_of(returned).activity)

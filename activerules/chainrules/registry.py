@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed
@@ -126,7 +127,7 @@ def type_of(value: Any) -> Any:
     """The Numba type of a value; its Python class if Numba has none."""
     try:
         return numba.typeof(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, NumbaError):
         return type(value)
 
 

@@ -26,7 +26,8 @@ def tape_bytes(
         return_activity  Active or Const; by default Active for a function that returns a float.
 
     The gradient does run: derivatives are added to the shadows, and the function writes into its
-    arguments. Arrays that the function makes itself, and their shadows, are not counted as tape.
+    arguments. Arrays that the function makes itself, and their shadows, are not counted as tape;
+    nor are those that the tape of a rule holds, of which it has the addresses and shapes.
 
     Raises
         what `autodiff` raises.

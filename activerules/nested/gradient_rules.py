@@ -51,6 +51,7 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
+from activerules.values.overwriting import overwrite
 
 _OVERLAP = (
     "arguments of a gradient inside a differentiated function share memory that the function writes"
@@ -475,7 +476,7 @@ def _copy_like(x, form):
 
     def impl(x, form):
         result = make_zero(form)
-        result[...] = x
+        overwrite(result, x)
         return result
 
     return impl

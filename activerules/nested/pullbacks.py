@@ -45,6 +45,7 @@ from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
+from activerules.values.overwriting import overwrite
 
 _IS_VIEW = (
     "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
@@ -234,7 +235,7 @@ def copy_arrays(x):
 
     def impl(x):
         copy = make_zero(x)
-        copy[...] = x
+        overwrite(copy, x)
         return copy
 
     return impl

@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from activerules.chainrules import scalar_rule
+from activerules.chainrules import rrule, scalar_rule
 
 
 @njit
@@ -108,6 +108,33 @@ def test_bad_arguments_after_good_ones(called, args, error):
     with pytest.raises(error):
         called(*args)
     np.testing.assert_array_equal(called(X, 3.0), [18.0, 12.0])
+
+
+def test_byte_order_inside_of_tuples():
+    """Numba refuses it at the first call, and later reads the bytes as the machine's."""
+    swapped = X.astype(">f8")
+    of_tuple = njit(lambda pair: pair[0][0] * pair[0][1])
+    gradient, zeros = ar.grad(of_tuple), (np.zeros(2),)
+    _, pullback = ar.vjp(njit(lambda x: (x, 2.0 * x)), X)
+    thunk, _ = ar.autodiff_thunk(ar.ReverseSplitWithPrimal, of_tuple, ar.Active, ar.Duplicated)
+    calls = [
+        lambda x: gradient((x,)),
+        lambda x: ar.vjp(of_tuple, (x,)),
+        lambda x: ar.jvp(of_tuple, ((X,),), ((x,),)),
+        lambda x: ar.autodiff(ar.Reverse, of_tuple, ar.Duplicated((x,), zeros)),
+        lambda x: ar.autodiff(ar.Forward, of_tuple, ar.Duplicated((X,), (x,))),
+        lambda x: thunk(ar.Duplicated((x,), zeros)),
+        lambda x: pullback((X, x)),
+    ]
+    for call in calls:
+        call(X)
+        with pytest.raises(ar.ActivityError, match="array of dtype >f8"):
+            call(swapped)
+    np.testing.assert_array_equal(gradient((X,))[0], [3.0, 2.0])
+    by_list = njit(lambda x, rows: x * rows[0][0])
+    with pytest.raises(ar.ActivityError, match="array of dtype >f8"):
+        ar.vjp(by_list, 2.0, [X, swapped])
+    assert rrule(np.sin, swapped) is None
 
 
 def test_keywords_after_positions():

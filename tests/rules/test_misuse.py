@@ -12,6 +12,7 @@ import pytest
 from numba import float64, int64
 
 import activerules as ar
+from activerules.chainrules import NoTangent, rrule
 from activerules.errors import (
     AmbiguousRule,
     IncompleteRule,
@@ -255,6 +256,18 @@ def complex_derivative(config, dret: Active, tape, x: Active):
     return 2.0 * tape * dret.val + 0j
 
 
+def truth_as_primal(config, ret: Active, x: Active):
+    return Result(x.val > 0.0, None, x.val)
+
+
+def truth_as_derivative(config, dret: Active, tape, x: Active):
+    return tape > 0.0
+
+
+def zero_as_shadow(config, ret: Active, x: Active):
+    return Result(x.val * x.val, 0.0, x.val)
+
+
 def list_of_derivatives(config, dret: Active, tape, x: Active):
     return [2.0 * tape * dret.val]
 
@@ -267,6 +280,14 @@ FLOATS = [
     (unknown_fact, pulled, NotCompilable, "cannot compile the rule of f"),
     (fact_of_no_argument, pulled, NotCompilable, "cannot compile the rule of f"),
     (complex_primal, pulled, RuleReturnError, "returns complex128, expected float64 as primal"),
+    (truth_as_primal, pulled, RuleReturnError, "returns bool, expected float64 as primal"),
+    (
+        square,
+        truth_as_derivative,
+        RuleReturnError,
+        r"returns bool, expected \(float64,\) or float64",
+    ),
+    (zero_as_shadow, pulled, RuleReturnError, "returns float64, expected None as shadow"),
     (square, complex_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, list_of_derivatives, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, one_tuple_in_a_tuple, RuleReturnError, r"expected \(float64,\) or float64"),
@@ -308,6 +329,26 @@ def test_refused_where_it_is_compiled(augmented, reverse, error, message):
     with pytest.raises(error, match=message) as caught:
         ar.value_and_grad(program)(3.0)
     assert "test_misuse.py" in str(caught.value)
+
+
+def test_a_comparison_is_no_tangent():
+    f, by_chainrules = fresh(), fresh()
+
+    @ar.forward(f)
+    def _(config, ret: Duplicated, x: Duplicated):
+        return x.val * x.val, x.val > 0.0
+
+    @rrule.register(by_chainrules)
+    def _(f, x):
+        def pullback(dy):
+            return NoTangent(), dy > 0.0
+
+        return x * x, pullback
+
+    with pytest.raises(RuleReturnError, match=r"returns \(float64, bool\)"):
+        ar.jvp(numba.njit(lambda x: f(x)), (3.0,), (1.0,))
+    with pytest.raises(RuleReturnError, match="gives bool as the tangent or cotangent of float64"):
+        ar.grad(numba.njit(lambda x: by_chainrules(x)))(3.0)
 
 
 # --- where the rule is compiled: an array ---

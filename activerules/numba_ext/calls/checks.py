@@ -26,6 +26,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.signature import Mode
+from activerules.annotations.trees import NATIVE
 from activerules.errors import (
     ActiverulesError,
     ActivityError,
@@ -181,6 +182,8 @@ def _converted(value: Any) -> list[str]:
     """The expression that converts a value to NumPy numbers that Numba supports."""
     if isinstance(value, np.ma.MaskedArray):
         return ["x.filled(0.0), and the mask as an argument of its own"]
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return [NATIVE]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
         return [f"x.astype(np.{'float64' if value.dtype.kind == 'f' else 'complex128'})"]
     return ["np.asarray(x)"] if hasattr(value, "__array__") else []

@@ -26,6 +26,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
+from activerules.annotations.trees import are_flat, flattened
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import AnnotationType, StaticType, register_static
 
@@ -43,7 +44,10 @@ Kinds = tuple[type[Annotation] | None, ...]
 
 
 def spread(arguments: Sequence[Any]) -> tuple[Kinds, list[Any]]:
-    """The annotation class of each argument (None for a bare value), and all fields in order."""
+    """The annotation class of each argument (None for a bare value), and all fields in order.
+
+    Raises `ActivityError` for arrays that Numba would take for others, see `flattened`.
+    """
     kinds: list[type[Annotation] | None] = []
     fields: list[Any] = []
     for argument in arguments:
@@ -56,6 +60,8 @@ def spread(arguments: Sequence[Any]) -> tuple[Kinds, list[Any]]:
             kind = None
             fields.append(argument)
         kinds.append(kind)
+    if not are_flat(fields):
+        flattened(tuple(fields))
     return tuple(kinds), fields
 
 

@@ -28,6 +28,7 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half
 from activerules.rules.written import function_from, over_elements
+from activerules.values.overwriting import overwrite
 
 _FIELD = "an array in a Duplicated object is replaced by one of another shape"
 _COTANGENT = "its shadow is not zero, and has the cotangent of the final array in the field"
@@ -134,12 +135,13 @@ _TAKE_TANGENT = """
 """
 _GIVE_TANGENT = """
     if moves{k}:
-        before.dval[{k}][...] = tangent{k}
+        overwrite(before.dval[{k}], tangent{k})
 """
 _NAMES = {
     "active": active,
     "is_another": is_another,
     "has_no_target": has_no_target,
+    "overwrite": overwrite,
     "require_target": require_target,
     "require_tangent_target": require_tangent_target,
 }
@@ -240,12 +242,12 @@ _TAKE_TANGENT_LIST = """
     for k in range(n{j}):
         tangents{j}[k][...] = 0
         if active(after{j}):
-            tangents{j}[k][...] = after{j}.dval[k]
+            overwrite(tangents{j}[k], after{j}.dval[k])
 """
 _GIVE_TANGENT_LIST = """
     for k in range(n{j}):
         if moves(before{j}.val[k], after{j}.val[k]):
-            before{j}.dval[k][...] = tangents{j}[k]
+            overwrite(before{j}.dval[k], tangents{j}[k])
 """
 _IN_LISTS = """
 def transfer({arguments}):

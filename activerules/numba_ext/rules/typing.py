@@ -373,6 +373,8 @@ def _check_augmented(
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
+    if pair.result in (Active, Const) and shadow != types.none:
+        raise wrong_return(pair.augmented, pair, shadow, "None as shadow: the result is no array")
     if not tape.is_precise() or isinstance(tape, types.Optional):
         raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
     return tape
@@ -440,9 +442,17 @@ def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
 
 
 def converts(ty: types.Type, expected: types.Type) -> bool:
-    """Whether type `ty` converts to `expected` without loss."""
+    """Whether type `ty` converts to `expected` without loss. A truth value is no number: as a
+    derivative it is a comparison that was meant to be a factor.
+    """
     if isinstance(ty, types.Optional):
         return False
+    if isinstance(ty, types.Boolean) != isinstance(expected, types.Boolean):
+        return False
+    if isinstance(ty, types.BaseTuple) and isinstance(expected, types.BaseTuple):
+        items = zip(types_of(ty), types_of(expected), strict=False)
+        if not all(converts(*pair) for pair in items):
+            return False
     if ty == expected:
         return True
     if (ty == types.none) != (expected == types.none):

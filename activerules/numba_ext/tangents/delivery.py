@@ -107,7 +107,7 @@ def _projected(ty: Any, tangent: Any) -> Any:
     if isinstance(tangent, TangentType) and isinstance(tangent.value, One):
         one = convert(1)
         return register_jitable(lambda x, tangent: one)
-    if not isinstance(tangent, types.Number | types.Boolean):
+    if not isinstance(tangent, types.Number):
         raise RuleReturnError(
             f"a rule gives {tangent} as the tangent or cotangent of {ty}",
             why="that of a number is a number",
