@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
-from numba.core.errors import NumbaError
+from numba import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated

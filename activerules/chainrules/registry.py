@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
+from numba import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed

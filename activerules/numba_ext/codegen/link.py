@@ -243,9 +243,13 @@ def _check_symbols(name: str, missing: Sequence[str]) -> None:
 
 
 def _defined_in(library: Any) -> frozenset[str]:
-    """The functions a finalised library defines; asked of LLVM once."""
+    """The functions a finalised library defines; asked of LLVM once.
+
+    A library that Numba loaded from its cache has machine code, and IR only to be linked.
+    """
     if library not in _functions:
-        _functions[library] = frozenset(f.name for f in library.get_defined_functions())
+        own = [*library.get_defined_functions()] or library._get_module_for_linking().functions
+        _functions[library] = frozenset(f.name for f in own if not f.is_declaration)
     return _functions[library]
 
 

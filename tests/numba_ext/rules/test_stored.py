@@ -38,7 +38,8 @@ ruletyping.compile_function = counted
 
 @njit
 def f(A, x):
-    return np.linalg.det(A) + rules.cube(x) + rules.forgotten(x)
+    of_constant = rules.on_disk(1.0) - 1.0
+    return np.linalg.det(A) + rules.cube(x) + rules.forgotten(x) + x * of_constant
 
 A = np.array([[2.0, 1.0], [1.0, 3.0]])
 g_A, g_x = ar.grad(f, argnums=(0, 1))(A, 2.0)
@@ -94,6 +95,13 @@ def forgotten_augmented(config, ret: ar.Active, x: ar.Active):
 @ar.reverse(forgotten)
 def forgotten_reverse(config, dret: ar.Active, tape, x: ar.Active):
     return 2.0 * tape * dret.val
+
+# Called with a constant, the function itself is linked: a later process has no IR of it.
+@njit(cache=True)
+def on_disk(x):
+    return x * x
+
+ar.chainrules.scalar_rule(on_disk, lambda out, x: 2.0 * x)
 """
 
 
