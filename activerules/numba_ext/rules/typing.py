@@ -373,7 +373,7 @@ def _check_augmented(
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
-    if pair.result in (Active, Const) and shadow != types.none:
+    if pair.result is Active and shadow != types.none:
         raise wrong_return(pair.augmented, pair, shadow, "None as shadow: the result is no array")
     if not tape.is_precise() or isinstance(tape, types.Optional):
         raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
