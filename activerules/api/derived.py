@@ -290,15 +290,19 @@ def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
     plain = dispatcher.py_func
     bare = _bare(inspect.signature(plain))
     names = list(bare.parameters)
-    takes, numbers = f"has {len(names)} arguments", f"a number from 0 to {len(names) - 1}"
-    if len(names) == 1:
-        takes, numbers = "has one argument", "0"
-    if takes_any_number(plain):
-        takes, numbers = "takes any number of arguments", "a number from 0"
+    instead = f"a number from 0 to {len(names) - 1}, a name, or a tuple of different ones"
+    takes = f"has {len(names)} arguments"
+    if not names:
+        takes, instead = "has no arguments", "pass what to differentiate with respect to: f(x)"
+    elif takes_any_number(plain):
+        takes = "takes any number of arguments"
+        instead = "a number from 0, a name, or a tuple of different ones"
+    elif len(names) == 1:
+        takes, instead = "has one argument", "0, a name, or a tuple of different ones"
     return ArityError(
         f"argnums {fault}, and {plain.__name__} {takes}",
         where=[("in the derivative of", f"{plain.__name__}{bare}", location_of(plain))],
-        instead=[f"{numbers}, a name, or a tuple of different ones"],
+        instead=[instead],
     )
 
 

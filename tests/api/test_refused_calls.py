@@ -22,6 +22,30 @@ def test_values_in_place_of_argnums(make, value):
         make(square, value)
 
 
+def test_a_function_without_arguments():
+    @njit
+    def one():
+        return 1.0
+
+    with pytest.raises(ar.ArityError, match=r"(?s)one has no arguments.*f\(x\)"):
+        ar.grad(one)()
+
+
+def test_fields_that_cannot_be_told_apart_belong_into_arrays_of_their_own():
+    mixed = np.dtype([("a", "f8"), ("n", "i4")], align=True)
+
+    @njit
+    def of_records(v):
+        records = np.zeros(3, mixed)
+        for i in range(3):
+            records[i].a, records[i].n = v[i], i
+        records["a"][1:] *= 2  # of a copy of the field or of the records themselves
+        return records["a"].sum() * records["n"].sum()
+
+    with pytest.raises(ar.FloatBitsInInteger, match="floats of records in arrays of their own"):
+        ar.grad(of_records)(np.ones(3))
+
+
 def test_a_pullback_is_neither_pickled_nor_called_by_keyword():
     _, pullback = ar.vjp(square, 3.0)
     with pytest.raises(TypeError, match="cannot be pickled"):

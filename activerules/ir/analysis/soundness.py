@@ -307,9 +307,13 @@ class _Check:
             )
         raise refusal(
             i,
-            "the bits of an active float pass through integer arithmetic",
-            "the derivative of such arithmetic is not known, and zero would be wrong",
-            ["compute with floats, or stop the gradient with ignore_derivatives(x)"],
+            "the bits of an active float may pass through integer arithmetic",
+            "the derivative of such arithmetic is not known, and zero would be wrong; an integer "
+            "counts as such bits if nothing tells the fields of a record with both kinds apart",
+            [
+                "compute with floats, or stop the gradient with ignore_derivatives(x)",
+                "keep integers and floats of records in arrays of their own",
+            ],
             FloatBitsInInteger,
         )
 
