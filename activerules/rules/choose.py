@@ -178,12 +178,15 @@ def prefers_body(
 
 
 def waits_for_activities(
-    opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
+    function: Any, opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
 ) -> bool:
-    """Whether activities decide, too: every `opt_out` that fits the types admits only some.
+    """Whether activities decide, too: every `opt_out` that fits the types admits only some, and the
+    body can be made a rule: the function is an `@njit` function.
 
     If only one argument can carry a derivative, it does in every call that matters.
     """
+    if not hasattr(function, "py_func"):
+        return False
     fitting = [s for s in opted_out if s is None or _narrowest(s, argtypes) is not None]
     return bool(fitting) and all(s is not None and _is_selective(s, argtypes) for s in fitting)
 

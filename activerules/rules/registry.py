@@ -191,7 +191,7 @@ class Registry:
             return Treatment(False, reason="its rule for numbers", elementwise=True)
         missed = ""
         if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, argtypes):
-            if _can_wait(function) and waits_for_activities(entry.opted_out, argtypes):
+            if waits_for_activities(function, entry.opted_out, argtypes):
                 return Treatment(kept=True)
             reason = "opt_out"
         elif entry.refusal:
@@ -212,9 +212,7 @@ class Registry:
     ) -> bool:
         """Whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
-        if entry is None:
-            return False
-        if _can_wait(function) and waits_for_activities(entry.opted_out, argtypes):
+        if entry is None or waits_for_activities(function, entry.opted_out, argtypes):
             return False
         return prefers_body(entry.opted_out, entry.rules.get(mode, []), argtypes)
 
@@ -252,8 +250,12 @@ class Registry:
 
     def is_of_user(self, function: object) -> bool:
         """Whether a function has a rule that is not the library's."""
-        halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
-        return any(not is_of_library(half.module) for half in halves)
+        rules = self.rules_for(function)
+        return any(not is_of_library(h.module) for rule in rules for h in rule.halves.values())
+
+    def is_declared(self, function: object) -> bool:
+        """Whether anything but the library declares anything about a function."""
+        return _identity(function) in self._of_users
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """The rules of a function in the order of their definition."""
@@ -484,10 +486,8 @@ class Registry:
         rules = entry.rules.get(which, [])
         if not rules:
             return self._recomputed(entry) if entry.inactive_arguments else []
-        if (
-            _can_wait(function)
-            and waits_for_activities(entry.opted_out, call.types[:-1])
-            and chooses_body(entry.opted_out, rules, call)
+        if waits_for_activities(function, entry.opted_out, call.types[:-1]) and chooses_body(
+            entry.opted_out, rules, call
         ):
             return self._recomputed(entry)
         return rules
@@ -526,11 +526,6 @@ RULES = Registry()
 def _identity(function: Any) -> int:
     """The key of a function; a dispatcher and its Python function are the same function."""
     return id(getattr(function, "py_func", function))
-
-
-def _can_wait(function: Any) -> bool:
-    """Whether the body of a function can be made a rule: an `@njit` function's."""
-    return hasattr(function, "py_func")
 
 
 def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:

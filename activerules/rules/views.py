@@ -51,6 +51,10 @@ class View:
         """
         return self._registry.treatment(function, names, types, returned=returned)
 
+    def is_declared(self, function: object) -> bool:
+        """Whether anything but the library declares anything about a function."""
+        return self._registry.is_declared(function)
+
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether the type was declared inactive."""
         return self._registry.is_inactive_type(ty)

@@ -88,6 +88,19 @@ def dot_of_vectors(x, y):
     return np.dot(x, y) ** 2
 
 
+@example(lambda rng: (rng.normal(size=(5, 5)) + 6.0 * np.eye(5),))
+@njit
+def triangular_factors(a):
+    """LU in place, by products of a row and a column, both read again after later writes."""
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(i):
+            a[i, j] = (a[i, j] - a[i, :j] @ a[:j, j]) / a[j, j]
+        for j in range(i, n):
+            a[i, j] -= np.dot(a[i, :i], a[:i, j])
+    return np.sum(a * a)
+
+
 @example(lambda rng: (rng.normal(size=(3, 4)), rng.normal(size=4)))
 @njit
 def matrix_times_vector(a, x):

@@ -7,23 +7,29 @@ Invariants  I1  values are those of Numba's own implementation, bit for bit; err
 
 A rule returns one array, but these functions return several. Each calls a library function that
 returns all results in one vector (see `rules.library.decompositions`), and returns views of it.
-`np.dot(a, b, out)` is the product that has a rule, copied into `out`.
+`np.dot(a, b, out)` is the product that has a rule, copied into `out`. The product of two real
+vectors has the value of BLAS and the derivative of a loop: its rule copies vectors that may be
+overwritten, which costs several times the product of short rows; in a loop the engine sees which
+numbers are.
 """
 
 from __future__ import annotations
 
+import operator
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import (
     generator_draws,  # noqa: F401  (what has no derivative)
     slice_errors,  # noqa: F401  (what it raises)
 )
+from activerules.numba_ext.substitutes.single_points import with_value
+from activerules.numba_ext.target.marked_calls import is_loop
 from activerules.numba_ext.target.target import Session
 from activerules.rules.library import triangular
 from activerules.rules.library.decompositions import (
@@ -38,6 +44,7 @@ from activerules.rules.library.leastsquares import (
     lstsq_parts,
     pseudo_inverse,
 )
+from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
 from activerules.rules.written import function_from
 
@@ -180,6 +187,28 @@ def _dot(a, b, out):
         return out
 
     return written
+
+
+@register_jitable(fastmath={"reassoc"})
+def _sum_of_products(a, b):
+    # only its derivative is used
+    total = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+def _product_of_vectors(a, b):
+    value = dot_value(a, b)
+    return with_value(_sum_of_products(a, b), value)  # pyright: ignore[reportCallIssue]
+
+
+def _vectors(a, b):
+    return _product_of_vectors if is_loop(np.dot, (a, b)) else None
+
+
+for _function in (np.dot, operator.matmul):
+    overload(_function, target=AD_TARGET)(_vectors)
 
 
 # --- helpers of library rules, for rules that are differentiated ---

@@ -24,12 +24,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import cgutils, errors, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel import models
@@ -164,14 +166,22 @@ class CallTable:
 
     def treatment(self, call: MarkedCall) -> Treatment:
         """How to treat a call that could be marked."""
-        argtypes = tuple(map(plain_type, call.signature.args))
-        names, returned = call.argument_names, call.result_type
-        return self._rules.treatment(call.function, names, argtypes, returned=returned)
+        return self._treatment(
+            call.function, call.argument_names, call.signature.args, returned=call.result_type
+        )
 
     def keeps(self, function: Any, names: Sequence[str], argtypes: Sequence[types.Type]) -> bool:
         """Whether calls of `function` with arguments of these types are marked."""
-        treatment = self._rules.treatment(function, names, tuple(map(plain_type, argtypes)))
-        return self.carries_rule(function) and treatment.kept
+        return self.carries_rule(function) and self._treatment(function, names, argtypes).kept
+
+    def _treatment(
+        self, function: Any, names: Sequence[str], argtypes: Sequence[types.Type], **returned: Any
+    ) -> Treatment:
+        argtypes = tuple(map(plain_type, argtypes))
+        treatment = self._rules.treatment(function, names, argtypes, **returned)
+        if treatment.kept and is_loop(function, argtypes) and not self._rules.is_declared(function):
+            return Treatment(kept=False, reason="a loop costs less than its rule")
+        return treatment
 
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
         """The type of the callable `value`; without its rule that would be `ordinary`."""
@@ -430,6 +440,14 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
             instead=[f"put the call of {call.name} into an @njit function of its own"],
         )
     return True
+
+
+def is_loop(function: Any, argtypes: Sequence[Any]) -> bool:
+    """Whether `implementations` has a loop for a call: for the product of two real vectors."""
+    return any(function is product for product in (np.dot, operator.matmul)) and all(
+        isinstance(x, types.Array) and x.ndim == 1 and x.dtype in (types.float32, types.float64)
+        for x in argtypes
+    )
 
 
 def _is_reflected(ty: Any) -> bool:

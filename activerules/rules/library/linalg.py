@@ -12,11 +12,11 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import complex64, complex128, float32, float64, int64
+from numba import complex64, complex128, float32, float64, int64, njit
 from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.rules.define import augmented_primal, reverse
+from activerules.rules.define import augmented_primal, inactive, reverse
 from activerules.rules.library.matrices import (
     adjoint,
     conj,
@@ -134,6 +134,15 @@ for _product in (np.dot, operator.matmul):
     reverse(_product)(_product_vector_matrix_reverse)
     augmented_primal(_product, keeps_shadow=False)(_product_matrix_matrix)
     reverse(_product)(_product_matrix_matrix_reverse)
+
+
+@njit
+def dot_value(x, y):
+    """Return `np.dot(x, y)`, without derivative."""
+    return np.dot(x, y)
+
+
+inactive(dot_value)
 
 
 @augmented_primal(np.vdot, keeps_shadow=False)

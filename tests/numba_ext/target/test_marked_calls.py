@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
-from numba import float32, float64, int64, types
+from numba import complex128, float32, float64, int64, types
 
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.target.capture import capture
@@ -18,6 +18,7 @@ from numba_ext.target.rule_views import NOTHING, Keeping
 
 VECTOR = float64[::1]
 MATRIX = float64[:, ::1]
+COMPLEX = complex128[::1]
 
 libm = ctypes.CDLL(ctypes.util.find_library("m"))
 c_cosh = libm.cosh
@@ -160,7 +161,7 @@ KEPT = [
     (in_vectorized, (VECTOR,), elementwise),
     (calls_inlined, (float64,), inlined),
     (solves, (MATRIX, VECTOR), np.linalg.solve),
-    (dots, (VECTOR, VECTOR), np.dot),
+    (dots, (COMPLEX, COMPLEX), np.dot),
     (matmul, (MATRIX, VECTOR), operator.matmul),
     (sums_axis, (MATRIX,), np.sum),
     (gamma, (float64,), math.gamma),

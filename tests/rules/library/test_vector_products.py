@@ -1,0 +1,96 @@
+"""The product of two real vectors: the value of BLAS, the derivative of a loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.rules.library.linalg import dot_value
+
+
+@njit
+def factorised(a):
+    for i in range(a.shape[0]):
+        for j in range(i):
+            a[i, j] = (a[i, j] - np.dot(a[i, :j], a[j, :j])) / a[j, j]
+        a[i, i] = np.sqrt(a[i, i] - np.dot(a[i, :i], a[i, :i]))
+    return a[-1, -1]
+
+
+def test_rows_that_stay_as_they_are_are_not_kept():
+    """Bytes by the square of the size, not by its cube."""
+
+    def used(n):
+        a = np.eye(n) * n + 1.0
+        return ar.tape_bytes(factorised, ar.Duplicated(a, np.zeros_like(a)))
+
+    small, large = used(16), used(32)
+    assert 0 < small < 20 * 16**2
+    assert large < 5 * small
+
+
+@njit
+def product(x, y):
+    return np.dot(x, y)
+
+
+def test_the_value_is_that_of_blas_bit_by_bit():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=1001), rng.normal(size=1001)
+    value, (x_bar, y_bar) = ar.value_and_grad(product, argnums=(0, 1))(x, y)
+    assert value == product(x, y)
+    assert np.array_equal(x_bar, y)
+    assert np.array_equal(y_bar, x)
+
+
+@pytest.mark.filterwarnings("ignore::numba.NumbaPerformanceWarning")  # as of the function itself
+def test_columns():
+    a = np.random.default_rng(2).normal(size=(3, 2))
+    own = njit(lambda a: a[:, 0] @ a[:, 1])
+    assert np.array_equal(ar.grad(own)(a), a[:, ::-1])
+
+
+def test_single_precision_and_forward_mode():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 7)).astype(np.float32)
+    assert np.array_equal(ar.grad(product)(x, y), y)
+    value, tangent = ar.jvp(product, (x, y), (y, x))
+    assert value == product(x, y)
+    assert tangent == pytest.approx(float(x @ x + y @ y), rel=1e-6)
+
+
+def test_lengths_that_differ_are_numbas_error():
+    with pytest.raises(ValueError, match=r"incompatible array sizes for np.dot"):
+        ar.grad(product)(np.ones(3), np.ones(4))
+
+
+def test_no_length_at_all():
+    value, gradient = ar.value_and_grad(product)(np.ones(0), np.ones(0))
+    assert value == 0.0
+    assert gradient.shape == (0,)
+
+
+def test_a_rule_of_the_user_wins(rules_of_this_test):
+    @ar.augmented_primal(np.dot)
+    def _dot(config, ret: ar.Active, x: ar.Duplicated, y: ar.Duplicated | ar.Const):
+        return ar.AugmentedReturn(np.dot(x.val, y.val), None, None)
+
+    @ar.reverse(np.dot)
+    def _dot_reverse(config, dret: ar.Active, tape, x: ar.Duplicated, y: ar.Duplicated | ar.Const):
+        ar.accumulate(x, 2.0 * dret.val * np.ones_like(x.val))
+
+    own = njit(lambda x: np.dot(x, np.ones(3)))
+    assert np.array_equal(ar.grad(own)(np.arange(3.0)), np.full(3, 2.0))
+
+
+def test_a_product_that_is_declared_inactive_is_a_constant(rules_of_this_test):
+    ar.inactive(np.dot, replace=True)
+    own = njit(lambda x: np.dot(x, x) + x[0])
+    assert np.array_equal(ar.grad(own)(np.arange(3.0)), [1.0, 0.0, 0.0])
+
+
+def test_its_value_alone_has_no_derivative():
+    own = njit(lambda x: dot_value(x, x) + x[0])
+    assert np.array_equal(ar.grad(own)(np.arange(3.0)), [1.0, 0.0, 0.0])
