@@ -70,8 +70,9 @@ from activerules.numba_ext.rules.typing import compile_rule, parameters_of
 from activerules.numba_ext.rules.wrap import build
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
+from activerules.rules.library.linalg import dot_value
 from activerules.rules.registry import Registry
-from activerules.rules.rule import ForwardRule, RulePair, is_of_library
+from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import float_elements
 from activerules.values.layout import layout_of
@@ -442,7 +443,7 @@ def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequ
     if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):
         return isinstance(function, np.ufunc) or name.startswith("i")
     if module.split(".")[0] != "numpy" or name in _NUMPY_WRITERS:
-        return not is_of_library(module)  # those of the library write into their results alone
+        return function is not dot_value
     return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
 
 

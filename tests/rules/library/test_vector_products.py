@@ -94,3 +94,14 @@ def test_a_product_that_is_declared_inactive_is_a_constant(rules_of_this_test):
 def test_its_value_alone_has_no_derivative():
     own = njit(lambda x: dot_value(x, x) + x[0])
     assert np.array_equal(ar.grad(own)(np.arange(3.0)), [1.0, 0.0, 0.0])
+
+
+def test_derivatives_of_second_order():
+    """Of x.x squared: 8 x x' + 4 (x.x), by a gradient in a differentiated function and directly."""
+    square = njit(lambda x: np.dot(x, x) ** 2)
+    row = njit(lambda x: ar.grad(square)(x)[0])
+    x = np.array([1.0, 2.0, 3.0])
+    expected = 8.0 * np.outer(x, x) + 4.0 * (x @ x) * np.eye(3)
+    assert np.allclose(ar.grad(row)(x), expected[0], rtol=1e-14)
+    assert np.allclose(ar.hvp(square)(x, np.eye(3)[1]), expected[1], rtol=1e-14)
+    assert np.allclose(ar.hessian(square)(x), expected, rtol=1e-14)
