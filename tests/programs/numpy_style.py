@@ -91,14 +91,15 @@ def dot_of_vectors(x, y):
 @example(lambda rng: (rng.normal(size=(5, 5)) + 6.0 * np.eye(5),))
 @njit
 def triangular_factors(a):
-    """LU in place, by products of a row and a column, both read again after later writes."""
+    """LU by products of rows, those of `a` read again after later writes; `u` is transposed."""
     n = a.shape[0]
+    u = np.zeros((n, n))
     for i in range(n):
         for j in range(i):
-            a[i, j] = (a[i, j] - a[i, :j] @ a[:j, j]) / a[j, j]
+            a[i, j] = (a[i, j] - a[i, :j] @ u[j, :j]) / u[j, j]
         for j in range(i, n):
-            a[i, j] -= np.dot(a[i, :i], a[:i, j])
-    return np.sum(a * a)
+            u[j, i] = a[i, j] - np.dot(a[i, :i], u[j, :i])
+    return np.sum(a * a) + np.sum(u * u)
 
 
 @example(lambda rng: (rng.normal(size=(3, 4)), rng.normal(size=4)))
