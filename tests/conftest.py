@@ -89,8 +89,9 @@ def rules_of_this_test() -> Iterator[None]:
         rules = {half: list(group) for half, group in entry.rules.items()}
         return replace(entry, rules=rules, **containers)
 
-    before = {key: copied(entry) for key, entry in RULES._entries.items()}
+    before, of_users = {k: copied(entry) for k, entry in RULES._entries.items()}, {*RULES._of_users}
     yield
     RULES._entries.clear()
     RULES._entries.update(before)
+    RULES._of_users = of_users
     RULES._begin_epoch()

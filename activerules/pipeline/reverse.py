@@ -108,7 +108,9 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         stage.apart("rules", "plan", rules.seconds)
         plan, conservative = _widened(plan, conservative, spec.width)
         ordinary = None
-        if spec.again and conservative is None and not options and not scratch:
+        # where this is differentiated again, forward rules serve functions that are followed here
+        alone = not captured.followed
+        if spec.again and alone and conservative is None and not options and not scratch:
             ordinary = stage("derive", generate_ordinary, plan)
         if ordinary is not None:
             (plan, functions, declarations, layout), memory = ordinary, 0
