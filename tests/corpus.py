@@ -7,7 +7,7 @@ from functools import cache
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.target.capture import Captured, capture
 from activerules.rules.library import decompositions, eigen, leastsquares
-from activerules.rules.registry import Treatment
+from activerules.rules.treatment import Treatment
 from corpus_functions import CORPUS, helper
 
 

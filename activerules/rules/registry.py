@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME, Const
@@ -26,11 +26,7 @@ from activerules.rules.choose import (
     choose,
     choose_forward,
     chooses_body,
-    element_count,
-    is_for_types,
     prefers_body,
-    serves_elements,
-    takes,
     waits_for_activities,
 )
 from activerules.rules.consistent import (
@@ -40,11 +36,11 @@ from activerules.rules.consistent import (
     refuse_other_parameters,
     refuse_silencing,
 )
-from activerules.rules.fingerprint import digest, engine, written_rule
-from activerules.rules.nearest import missed_by, near_miss
+from activerules.rules.declarations import Declarations
+from activerules.rules.fingerprint import digest, engine
+from activerules.rules.nearest import missed_by
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
-    RESULT,
     DataPaths,
     ForwardRule,
     Half,
@@ -53,69 +49,18 @@ from activerules.rules.rule import (
     RuleHalf,
     RulePair,
     display_name,
-    is_generic,
     is_of_library,
     parameters_of,
 )
 from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
-
-
-@dataclass
-class _Entry:
-    """All declarations about one function; it keeps the function alive, as its id is the key."""
-
-    function: Any
-    rules: dict[Half, list[Rule]] = field(default_factory=dict[Half, list[Rule]])
-    inactive: str | None = None  # the module that declares it
-    inactive_arguments: set[str | int] = field(default_factory=set[str | int])
-    noalias: bool = False
-    refusal: str = ""
-    opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
-    by_body: set[Half] = field(default_factory=set[Half])  # modes in which its body is right
-    recomputed: Rule | None = None
-
-    @property
-    def is_inactive(self) -> bool:
-        """Whether the whole function was declared to carry no derivative."""
-        return self.inactive is not None
-
-    def all_rules(self) -> tuple[Rule, ...]:
-        """Its rules in the order of their definition."""
-        return tuple(rule for group in self.rules.values() for rule in group)
-
-    def written(self) -> list[str]:
-        """All declarations as text, for the fingerprint."""
-        name = display_name(self.function)
-        stopped = sorted(map(str, self.inactive_arguments))
-        facts = (self.is_inactive, stopped, self.noalias, self.refusal, sorted(self.by_body))
-        out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
-        rules = [written_rule(rule) for rule in self.all_rules()]
-        return [f"{name} {facts} {out}", *rules]
-
-
-@dataclass(frozen=True)
-class Treatment:
-    """How a call of a registered function is differentiated.
-
-    kept         by a rule: the call is kept; otherwise its body is differentiated
-    inactive     positions of the arguments whose derivatives stop at the body
-    reason       why the body is differentiated
-    missed       the user's rule that comes nearest to the call, and why it does not serve it, or ""
-    elementwise  the body calls, for each element, a function served by a rule for numbers
-    """
-
-    kept: bool
-    inactive: frozenset[int] = frozenset()
-    reason: str = ""
-    elementwise: bool = False
-    missed: str = ""
+from activerules.rules.treatment import Treatment, treatment_of
 
 
 class Registry:
     """Rules by function: dispatchers, NumPy functions, operators, ctypes pointers. Thread safe."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, _Entry] = {}
+        self._entries: dict[int, Declarations] = {}
         self._lock = threading.RLock()
         self._epoch = 0
         self._asked: set[int] = set()
@@ -147,22 +92,11 @@ class Registry:
             parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
             return digest([*parts, *(part for entry in entries for part in entry.written())])
 
-    def carries_rule(self, function: object) -> bool:
-        """Whether calls of `function` may be kept: it has a reverse rule, or is declared inactive
-        in whole or in part.
+    def carries_rule(self, function: object, mode: Half = "reverse") -> bool:
+        """Whether calls of `function` may be kept in a mode: it has a rule for that mode, or is
+        declared inactive in whole or in part.
         """
-        return self._carries(function, "reverse")
-
-    def carries_forward_rule(self, function: object) -> bool:
-        """Like `carries_rule`, for forward mode: a reverse pair does not count."""
-        return self._carries(function, "forward")
-
-    def _carries(self, function: object, mode: Half) -> bool:
-        entry = self._entry(function)
-        if entry is None:
-            return False
-        declared = (entry.is_inactive, entry.inactive_arguments, entry.refusal)
-        return any(declared) or bool(entry.rules.get(mode))
+        return self._entry(function).carries(mode)
 
     def treatment(
         self,
@@ -175,62 +109,28 @@ class Registry:
         """How a call is differentiated, by the names and types of its arguments, and the type of
         its result as far as that is known.
         """
-        entry = self._entry(function)
-        if entry is None or entry.is_inactive:
-            return Treatment(kept=entry is not None)
-        every = entry.rules.get(mode, [])
-        parameters = parameters_of(function)
-        rules = [rule for rule in every if takes(rule, names, parameters)]
-        inactive = self.inactive_arguments(function, names)
-        forward = mode == "forward"
-        count = element_count(function)  # `out` comes after these
-        for_elements = [rule for rule in every if takes(rule, names[:count], parameters)]
-        if not inactive and serves_elements(
-            function, for_elements, entry.opted_out, argtypes, forward=forward
-        ):
-            return Treatment(False, reason="its rule for numbers", elementwise=True)
-        missed = ""
-        if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, argtypes):
-            if waits_for_activities(function, entry.opted_out, argtypes):
-                return Treatment(kept=True)
-            reason = "opt_out"
-        elif entry.refusal:
-            return Treatment(kept=True)
-        elif every and is_generic(function) and not is_for_types(rules, argtypes, forward=forward):
-            types = (*argtypes, returned)
-            call = RuleQuery("", types, (), forward, tuple(names), parameters)
-            missed = near_miss([rule for rule in every if not rule.of_library], call)
-            reason = missed or "no rule is for these types"
-        elif every:
-            return Treatment(kept=True)
-        else:
-            reason = "it has no rule"
-        return Treatment(False, inactive, reason, missed=missed)
+        return treatment_of(self._entry(function), function, names, argtypes, mode, returned)
 
     def is_opted_out(
         self, function: object, argtypes: Sequence[Any], mode: Half = "reverse"
     ) -> bool:
         """Whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
-        if entry is None or waits_for_activities(function, entry.opted_out, argtypes):
+        if waits_for_activities(function, entry.opted_out, argtypes):
             return False
-        return prefers_body(entry.opted_out, entry.rules.get(mode, []), argtypes)
+        return prefers_body(entry.opted_out, entry.in_mode(mode), argtypes)
 
     def is_inactive(self, function: object) -> bool:
         """Whether the whole function was declared inactive."""
-        entry = self._entry(function)
-        return entry is not None and entry.is_inactive
+        return self._entry(function).is_inactive
 
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
         """The positions of the arguments (called `names`) that were declared inactive."""
-        entry = self._entry(function)
-        declared = entry.inactive_arguments if entry is not None else ()
-        return frozenset(i for i, name in enumerate(names) if i in declared or name in declared)
+        return self._entry(function).inactive_positions(names)
 
     def is_noalias(self, function: object) -> bool:
         """Whether results of the function were promised never to share memory with arguments."""
-        entry = self._entry(function)
-        return entry is not None and entry.noalias
+        return self._entry(function).noalias
 
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of a Numba type were declared to carry no derivative."""
@@ -238,20 +138,11 @@ class Registry:
 
     def data_paths(self, function: object) -> DataPaths:
         """How data bypasses the arguments of a function, as declared by all of its rules."""
-        halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
-        sent = {h.argument_names.index(name) for h in halves for name in h.sends or ()}
-        received = [(h, name) for h in halves for name in h.receives or ()]
-        return DataPaths(
-            frozenset(sent),
-            frozenset(h.argument_names.index(name) for h, name in received if name != RESULT),
-            any(name == RESULT for _, name in received),
-            any(h.sends is not None or h.receives is not None for h in halves),
-        )
+        return self._entry(function).data_paths()
 
     def is_of_user(self, function: object) -> bool:
         """Whether a function has a rule that is not the library's."""
-        rules = self.rules_for(function)
-        return any(not is_of_library(h.module) for rule in rules for h in rule.halves.values())
+        return self._entry(function).is_of_user
 
     def is_declared(self, function: object) -> bool:
         """Whether anything but the library declares anything about a function."""
@@ -259,8 +150,7 @@ class Registry:
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """The rules of a function in the order of their definition."""
-        entry = self._entry(function)
-        return () if entry is None else entry.all_rules()
+        return self._entry(function).all_rules()
 
     def functions(self) -> list[Any]:
         """Every function that has rules or declarations."""
@@ -274,8 +164,8 @@ class Registry:
         `AmbiguousRule` (and no change) if it ties with another rule.
         """
         with self._lock:
-            entry = self._entries.get(_identity(function)) or _Entry(function)
-            group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
+            entry = self._entries.get(_identity(function)) or Declarations(function)
+            group = entry.group_of(which)
             equals = [r for r in group if r.of_library == is_of_library(half.module)]
             same = next((r for r in equals if key_of(r) == key_of(rule)), None)
             if same is None:
@@ -294,8 +184,8 @@ class Registry:
     def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
         """Add a rule of a new function, which no compiled code calls yet: the epoch stays."""
         with self._lock:
-            entry = self._entries.setdefault(_identity(function), _Entry(function))
-            group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
+            entry = self._entries.setdefault(_identity(function), Declarations(function))
+            group = entry.group_of(which)
             if not group:
                 group.append(rule)
             group[0].halves[which] = half
@@ -314,8 +204,7 @@ class Registry:
         `AmbiguousRule` if the declaration, in `module`, would disable another package's rules,
         unless `replace` is set.
         """
-        with self._lock:
-            entry = self._entries.setdefault(_identity(function), _Entry(function))
+        with self._declaring(function, module) as entry:
             if arguments is None:
                 for rule in () if replace else entry.all_rules():
                     if not all(may_replace(module, h.module) for h in rule.halves.values()):
@@ -323,7 +212,6 @@ class Registry:
                 entry.inactive = module
             else:
                 entry.inactive_arguments.update(arguments)
-            self._changed(function, module)
 
     def declare_inactive_type(self, declared: Any) -> None:
         """Declare a Numba type, or a class of them, to carry no derivative."""
@@ -335,22 +223,18 @@ class Registry:
         """Keep the calls of a function whose body must not be differentiated: those that no rule
         serves are refused, with the reason `why`. Only activerules itself declares this.
         """
-        with self._lock:
-            self._entries.setdefault(_identity(function), _Entry(function)).refusal = why
-            self._changed(function, __name__)
+        with self._declaring(function, __name__) as entry:
+            entry.refusal = why
 
     def promise_noalias(self, function: Any) -> None:
         """Assume, without a check, that results of a function are new memory."""
-        with self._lock:
-            self._entries.setdefault(_identity(function), _Entry(function)).noalias = True
-            self._changed(function)
+        with self._declaring(function) as entry:
+            entry.noalias = True
 
     def opt_out(self, function: Any, signature: tuple[Pattern, ...] | None) -> None:
         """Differentiate the body of a function in calls whose types fit the signature."""
-        with self._lock:
-            entry = self._entries.setdefault(_identity(function), _Entry(function))
+        with self._declaring(function) as entry:
             entry.opted_out.append(signature)
-            self._changed(function)
 
     def recompute_with(self, make_rule: Callable[[Any], Rule]) -> None:
         """Set the function that makes a rule for a function with inactive arguments and no rule."""
@@ -370,13 +254,12 @@ class Registry:
         Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` if activities can be
         lowered for two rules equally well.
         """
-        types = (*argument_types, return_type)
-        kinds, given = _kinds(*activities, result_activity), (tuple(names), parameters_of(function))
-        call = RuleQuery(display_name(function), types, kinds, False, *given)
+        types, kinds = (*argument_types, return_type), (*activities, result_activity)
+        call = _query(function, types, kinds, names, forward=False)
         with self._lock, self._with_reason(function):
             rules = self._rules_of(function, "reverse", call)
             chosen = choose(rules, call)
-        beside = self._of_other_mode(function, "reverse")
+        beside = self._entry(function).of_other_mode("reverse")
         return replace(chosen, beside=beside, missed=missed_by(rules, call, chosen))
 
     def find_forward(
@@ -394,34 +277,20 @@ class Registry:
 
         Activities are Const and Duplicated, also of floats. Raises as `find` does.
         """
-        types = (*argument_types, return_type)
-        kinds = _kinds(*activities, result_activity)
-        given = (tuple(names), parameters_of(function))
-        call = RuleQuery(display_name(function), types, kinds, True, *given)
+        types, kinds = (*argument_types, return_type), (*activities, result_activity)
+        call = _query(function, types, kinds, names, forward=True)
         with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
             chosen = choose_forward(rules, call, width) if rules or reason else None
         if chosen is None:
             return None
-        beside = self._of_other_mode(function, "forward")
+        beside = self._entry(function).of_other_mode("forward")
         return replace(chosen, beside=beside, missed=missed_by(rules, call, chosen))
-
-    def _of_other_mode(self, function: Any, which: Half) -> str:
-        """The location of a user's rule for the other mode, if there is none for this one."""
-        users = {
-            half: each.location
-            for rule in self.rules_for(function)
-            for half, each in rule.halves.items()
-            if not is_of_library(each.module)
-        }
-        other: Half = "forward" if which == "reverse" else "reverse"
-        return "" if which in users else users.get(other, "")
 
     @contextmanager
     def _with_reason(self, function: Any) -> Generator[str]:
         """Let a `NoRuleForActivity` say why the body is not differentiated instead."""
-        entry = self._entry(function)
-        reason = "" if entry is None else entry.refusal
+        reason = self._entry(function).refusal
         try:
             yield reason
         except NoRuleForActivity as error:
@@ -453,37 +322,21 @@ class Registry:
         with self._lock:
             return asked, choose(self._rules_of(function, "reverse", reverse), reverse)
 
-    def lacks_forward(self, function: object) -> bool:
-        """Whether a function has a user's reverse pair and no forward rule, and its body was not
-        declared right in forward mode.
+    def lacks(self, mode: Half, function: object) -> bool:
+        """Whether a function has a user's rule for the other mode and none for this one, and its
+        body was not declared right in this one.
         """
-        return self._lacks(function, "forward", "reverse")
-
-    def lacks_reverse(self, function: object) -> bool:
-        """Whether a function has a user's forward rule and no reverse pair, and its body was not
-        declared right in reverse mode.
-        """
-        return self._lacks(function, "reverse", "forward")
-
-    def _lacks(self, function: object, mode: Half, other: Half) -> bool:
-        entry = self._entry(function)
-        if entry is None or entry.inactive or entry.refusal or mode in entry.by_body:
-            return False
-        own = not entry.rules.get(mode) and self.is_of_user(function)
-        return own and bool(entry.rules.get(other))
+        return self._entry(function).lacks(mode)
 
     def follow_in(self, mode: Half, function: Any) -> None:
         """Declare that differentiating the body of a function is right in a mode."""
-        with self._lock:
-            self._entries.setdefault(_identity(function), _Entry(function)).by_body.add(mode)
-            self._changed(function)
+        with self._declaring(function) as entry:
+            entry.by_body.add(mode)
 
     def _rules_of(self, function: Any, which: Half, call: RuleQuery) -> list[Rule]:
         """The rules that may serve a call: those of the function, or its body as a rule."""
         entry = self._entry(function)
-        if entry is None:
-            return []
-        rules = entry.rules.get(which, [])
+        rules = entry.in_mode(which)
         if not rules:
             return self._recomputed(entry) if entry.inactive_arguments else []
         if waits_for_activities(function, entry.opted_out, call.types[:-1]) and chooses_body(
@@ -492,18 +345,25 @@ class Registry:
             return self._recomputed(entry)
         return rules
 
-    def _recomputed(self, entry: _Entry) -> list[Rule]:
+    def _recomputed(self, entry: Declarations) -> list[Rule]:
         if self._recomputation is None:
             return []
         if entry.recomputed is None:
             entry.recomputed = self._recomputation(entry.function)
         return [entry.recomputed]
 
-    def _entry(self, function: object) -> _Entry | None:
+    def _entry(self, function: object) -> Declarations:
         """The declarations about a function, for an answer that compiled code may depend on."""
         key = _identity(function)
         self._asked.add(key)  # first: see `_changed`
-        return self._entries.get(key)
+        return self._entries.get(key, _NOTHING)
+
+    @contextmanager
+    def _declaring(self, function: Any, module: str = "") -> Generator[Declarations]:
+        """The declarations about a function, to which a module adds."""
+        with self._lock:
+            yield self._entries.setdefault(_identity(function), Declarations(function))
+            self._changed(function, module)
 
     def _changed(self, function: object, module: str = "") -> None:
         """Begin an epoch if compiled code may depend on a function that a module has just declared
@@ -519,6 +379,9 @@ class Registry:
         self._epoch += 1
 
 
+_NOTHING = Declarations(None)
+"""What was declared about a function that nobody declared anything about."""
+
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
 
@@ -528,11 +391,26 @@ def _identity(function: Any) -> int:
     return id(getattr(function, "py_func", function))
 
 
+def _query(
+    function: Any,
+    types: tuple[Any, ...],
+    activities: Sequence[str | Kind],
+    names: Sequence[str],
+    *,
+    forward: bool,
+) -> RuleQuery:
+    """The call to find a rule for; the last type and activity are those of the result."""
+    known = (tuple(names), parameters_of(function))
+    return RuleQuery(display_name(function), types, _kinds(*activities), forward, *known)
+
+
 def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
     return tuple(BY_NAME[a] if isinstance(a, str) else a for a in activities)
 
 
-def _refuse_misfit(entry: _Entry, rule: Rule, which: Half, half: RuleHalf, replace: bool) -> None:
+def _refuse_misfit(
+    entry: Declarations, rule: Rule, which: Half, half: RuleHalf, replace: bool
+) -> None:
     """Refuse a half that contradicts earlier declarations; with `replace` they are dropped."""
     try:
         refuse_other_package(rule, which, half)

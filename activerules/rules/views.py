@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from activerules.rules.registry import RULES, Registry, Treatment
+from activerules.rules.registry import RULES, Registry
 from activerules.rules.rule import Half, is_generic
+from activerules.rules.treatment import Treatment
 
 WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"
 """Why forward mode differentiates the body of a function that has rules."""
@@ -74,15 +75,15 @@ class ForwardView(View):
         no body, are not noted.
         """
         registry = self._registry
-        lacking = _has_body(function) and registry.lacks_forward(function)
-        return registry.carries_forward_rule(function) or lacking
+        lacking = _has_body(function) and registry.lacks("forward", function)
+        return registry.carries_rule(function, "forward") or lacking
 
     def treatment(
         self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How forward mode differentiates a call: by its rule, or by its body and why."""
         registry = self._registry
-        if registry.lacks_forward(function) and registry.treatment(function, names, types).kept:
+        if registry.lacks("forward", function) and registry.treatment(function, names, types).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
         return registry.treatment(function, names, types, "forward", returned)
 
@@ -95,13 +96,13 @@ class SecondView(ForwardView):
     def carries_rule(self, function: object) -> bool:
         """Whether calls of `function` may have to be kept."""
         registry = self._registry
-        return registry.carries_forward_rule(function) or registry.lacks_forward(function)
+        return registry.carries_rule(function, "forward") or registry.lacks("forward", function)
 
     def treatment(
         self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is differentiated: by its forward rule, or by its pair if it has none."""
-        mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
+        mode: Half = "reverse" if self._registry.lacks("forward", function) else "forward"
         return self._registry.treatment(function, names, types, mode, returned)
 
 
@@ -128,7 +129,7 @@ class ReverseReportView(View):
 
     def carries_rule(self, function: object) -> bool:
         """Whether a report mentions calls of `function`."""
-        return super().carries_rule(function) or self._registry.carries_forward_rule(function)
+        return super().carries_rule(function) or self._registry.carries_rule(function, "forward")
 
     def treatment(
         self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
@@ -148,7 +149,7 @@ class ReverseView(View):
         """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
         no body, are not noted.
         """
-        lacking = _has_body(function) and self._registry.lacks_reverse(function)
+        lacking = _has_body(function) and self._registry.lacks("reverse", function)
         return super().carries_rule(function) or lacking
 
     def treatment(
@@ -157,7 +158,7 @@ class ReverseView(View):
         """How a call is treated: by a rule, or by its body and why."""
         treatment = super().treatment(function, names, types, returned=returned)
         registry = self._registry
-        if treatment.kept or not registry.lacks_reverse(function):
+        if treatment.kept or not registry.lacks("reverse", function):
             return treatment
         is_meant = registry.is_opted_out(function, types)
         return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)

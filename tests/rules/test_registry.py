@@ -75,7 +75,7 @@ def test_rules_need_no_function_of_python():
 
 QUESTIONS = {
     "carries_rule": lambda r, f: r.carries_rule(f),
-    "carries_forward_rule": lambda r, f: r.carries_forward_rule(njit(f)),
+    "carries_forward_rule": lambda r, f: r.carries_rule(njit(f), "forward"),
     "treatment": lambda r, f: r.treatment(f, ["x"], [float64]),
     "is_opted_out": lambda r, f: r.is_opted_out(f, [float64]),
     "is_inactive": lambda r, f: r.is_inactive(f),
@@ -84,8 +84,8 @@ QUESTIONS = {
     "data_paths": lambda r, f: r.data_paths(f),
     "is_of_user": lambda r, f: r.is_of_user(f),
     "rules_for": lambda r, f: r.rules_for(f),
-    "lacks_forward": lambda r, f: r.lacks_forward(f),
-    "lacks_reverse": lambda r, f: r.lacks_reverse(f),
+    "lacks_forward": lambda r, f: r.lacks("forward", f),
+    "lacks_reverse": lambda r, f: r.lacks("reverse", f),
     "find_forward": lambda r, f: r.find_forward(f, [float64], float64, [Duplicated], Duplicated),
 }
 CHANGES = {

@@ -264,7 +264,7 @@ class NumbaRuleCompiler:
         function, result = marked.function, marked.result_type
         argtypes = [plain_type(ty) for ty in marked.signature.args]
         kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
-        if not self._registry.lacks_forward(function):
+        if not self._registry.lacks("forward", function):
             return self._registry.find_forward(
                 function,
                 argtypes,

@@ -1,6 +1,6 @@
 """A stand-in for the rule registry: calls of the given functions are kept."""
 
-from activerules.rules.registry import Treatment
+from activerules.rules.treatment import Treatment
 
 
 class Keeping:
