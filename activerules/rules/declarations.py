@@ -73,10 +73,8 @@ class Declarations:
         return any(declared) or bool(self.in_mode(mode))
 
     def lacks(self, mode: Half) -> bool:
-        """Whether a user wrote rules for the other mode only, and its body was not declared right
-        in this one.
-        """
-        if self.is_inactive or self.refusal or mode in self.by_body:
+        """Whether a user wrote rules for the other mode only, so its body serves this one."""
+        if self.is_inactive or self.refusal:
             return False
         return not self.in_mode(mode) and self.is_of_user and bool(self.in_mode(_OTHER[mode]))
 

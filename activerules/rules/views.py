@@ -23,6 +23,9 @@ WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"
 WITHOUT_REVERSE = "it has a forward rule, and no reverse rule"
 """Why reverse mode does."""
 
+DECLARED_RIGHT = "it has a forward rule, and its body was declared right in reverse mode"
+"""Why reverse mode does so without a warning."""
+
 
 class View:
     """The registry; a subclass keeps other calls."""
@@ -142,26 +145,32 @@ class ReverseReportView(View):
 
 class ReverseView(View):
     """The registry in reverse mode: calls of users' functions with only a forward rule are noted,
-    for a warning, and their bodies differentiated.
+    and their bodies differentiated. There is a warning unless the body was declared right; it is
+    noted then as well, as differentiating the gradient again must go by the forward rule.
     """
 
     def carries_rule(self, function: object) -> bool:
         """Whether calls of `function` may have to be kept or noted; those of a pointer, which has
         no body, are not noted.
         """
-        lacking = _has_body(function) and self._registry.lacks("reverse", function)
-        return super().carries_rule(function) or lacking
+        by_body = _has_body(function) and self._why_body(function) is not None
+        return super().carries_rule(function) or by_body
 
     def treatment(
         self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is treated: by a rule, or by its body and why."""
         treatment = super().treatment(function, names, types, returned=returned)
-        registry = self._registry
-        if treatment.kept or not registry.lacks("reverse", function):
+        reason = self._why_body(function)
+        if treatment.kept or reason is None or self._registry.is_opted_out(function, types):
             return treatment
-        is_meant = registry.is_opted_out(function, types)
-        return treatment if is_meant else replace(treatment, reason=WITHOUT_REVERSE)
+        return replace(treatment, reason=reason)
+
+    def _why_body(self, function: object) -> str | None:
+        """Why the body of a function with only a forward rule is differentiated; else None."""
+        if self._registry.lacks("reverse", function):
+            return WITHOUT_REVERSE
+        return DECLARED_RIGHT if self._registry.follows_in("reverse", function) else None
 
 
 def _has_body(function: object) -> bool:

@@ -86,6 +86,7 @@ QUESTIONS = {
     "rules_for": lambda r, f: r.rules_for(f),
     "lacks_forward": lambda r, f: r.lacks("forward", f),
     "lacks_reverse": lambda r, f: r.lacks("reverse", f),
+    "follows_in": lambda r, f: r.follows_in("reverse", f),
     "find_forward": lambda r, f: r.find_forward(f, [float64], float64, [Duplicated], Duplicated),
 }
 CHANGES = {
