@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numba import TypingError, njit
+from numba import TypingError, cfunc, guvectorize, njit
 
 import activerules as ar
 
@@ -44,6 +44,29 @@ def test_fields_that_cannot_be_told_apart_belong_into_arrays_of_their_own():
 
     with pytest.raises(ar.FloatBitsInInteger, match="floats of records in arrays of their own"):
         ar.grad(of_records)(np.ones(3))
+
+
+@cfunc("float64(float64)")
+def callback(x):
+    return x * x
+
+
+@guvectorize(["(float64[:], float64[:])"], "(n)->(n)", nopython=True)
+def squares(x, out):
+    for i in range(len(x)):
+        out[i] = x[i] ** 2
+
+
+def test_a_call_by_address_is_not_shown_as_numbas_lookup():
+    with pytest.raises(ar.UnknownCall, match="by its address") as caught:
+        ar.grad(njit(lambda x: callback(x) * 2))(2.0)
+    assert "an @njit function in its place" in str(caught.value)
+    assert "PyImport" not in str(caught.value)
+
+
+def test_a_guvectorize_function_without_output():
+    with pytest.raises(ar.NotCompilable, match=r"the array that it writes: f\(x, out\)"):
+        ar.grad(njit(lambda x: squares(x).sum()))(np.ones(3))
 
 
 def test_a_pullback_is_neither_pickled_nor_called_by_keyword():

@@ -200,3 +200,22 @@ def test_a_shadow_may_lie_in_the_gaps_of_its_primal(primal, shadow):
     else:
         ar.autodiff(ar.Reverse, of_squares, ar.Active, ar.Duplicated(x, dx))
         np.testing.assert_array_equal(dx, expected)
+
+
+MIXED = np.dtype([("a", "f8"), ("n", "i4")], align=True)
+
+
+@njit
+def field_in_place(r):
+    r.a[1:] *= 2  # Numba copies from the field, or from a copy of it should the two overlap
+    return (r.a**2 * r.n).sum()
+
+
+def test_a_field_of_records_with_integers_is_changed_in_place():
+    r = np.array([(3.0, 1), (1.0, 2), (2.0, 3)], MIXED)
+    shadow = np.array([(0.5, 7), (-0.5, 8), (0.25, 9)], MIXED)
+    ar.autodiff(ar.Reverse, field_in_place, ar.Active, ar.Duplicated(r, shadow))
+    assert r["a"].tolist() == [3.0, 2.0, 4.0]
+    assert r["n"].tolist() == [1, 2, 3]
+    np.testing.assert_allclose(shadow["a"], [0.5 + 6, 2 * (-0.5 + 8), 2 * (0.25 + 24)])
+    assert shadow["n"].tolist() == [7, 8, 9]

@@ -304,6 +304,8 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
         why=str(error).strip(),
         instead=[
             *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
+            *["pass a guvectorize function the array that it writes: f(x, out)"]
+            * ("cannot call <numba._GUFunc" in str(error)),
             f"first make numba.njit({name}) run on its own with these arguments",
         ],
     )

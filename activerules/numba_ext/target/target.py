@@ -472,7 +472,8 @@ class Session:
                 why="the code of the block runs in the interpreter and cannot be differentiated",
                 instead=[
                     "put the block into a function of its own and give that a rule",
-                    "where it only prints or logs, declare that function inactive: ar.inactive(f)",
+                    "where it only prints or logs, or gives integers, declare that function "
+                    "inactive: ar.inactive(f)",
                 ],
             )
         options = explicit_options(original.targetoptions, checked=self._checked)

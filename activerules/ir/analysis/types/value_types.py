@@ -99,7 +99,7 @@ class ValueTypes:
             o
             for o, declared in self.declared.items()
             if all(
-                declared.admits(a.type, a.address)
+                declared.admits(a.type, a.address) or _reads_any(a, declared)
                 for a in self.accesses.get(o, ())
                 if a.type.is_float
             )
@@ -302,6 +302,13 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
         for access in called.summary.bits
         for o, read in accesses_of_callee(call, access, facts.memory)
     )
+
+
+def _reads_any(a: TypedAccess, declared: Declared) -> bool:
+    """Whether it is a load through a pointer that is merged with another, as of an array or its
+    copy: wherever it reads, the other fields hold no bits of floats.
+    """
+    return a.instruction.opcode == "load" and a.address is None and a.type in declared.float_types
 
 
 def _is_sign(shift: Instruction) -> bool:
