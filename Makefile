@@ -82,7 +82,9 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.rule_calls --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.long_function --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.compile_arrays --results benchmarks/results.json
-	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md
+	$(BIN)/python -m benchmarks.vector_functions --results benchmarks/results.json
+	$(BIN)/python -m benchmarks.small_jacobians --results benchmarks/results.json
+	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md docs/howto/fast_gradients.md
 
 peers: $(VENV)/.installed-peers
 	$(BIN)/python -m benchmarks.peers.measure $(ARGS)

@@ -1,13 +1,11 @@
-"""Write the speed table of the performance page from a results file.
+"""Write the tables of figures on pages from a results file.
 
-python -m benchmarks.speed_table benchmarks/results.json docs/performance.md
+python -m benchmarks.speed_table benchmarks/results.json docs/performance.md [further pages]
 """
 
 import json
 import sys
 from pathlib import Path
-
-BEGIN, END = "<!-- speed table: begin -->", "<!-- speed table: end -->"
 
 
 def table(results: dict) -> str:
@@ -28,7 +26,7 @@ def table(results: dict) -> str:
         "",
         f"Geometric mean {total['geometric_mean']:.2f}, largest {total['largest']:.2f}. "
         f"*compile*: first call of the gradient over Numba's own compile of the function. "
-        f"Measured with Numba {where['numba']}, Python {where['python']}, {where['processor']}.",
+        f"{_where(where)}",
     ]
     lines += _long_function(results.get("long_function", {}))
     lines += _arrays(results.get("arrays", {}))
@@ -83,9 +81,69 @@ def _rule_calls(rows: list[dict]) -> list[str]:
     return ["", f"Loops over calls of a function with a rule, / hand-written: {'; '.join(each)}."]
 
 
-def replace_table(page: str, results: dict) -> str:
-    """The page with its table renewed; `ValueError` if the page has no place for it."""
-    return replace_between(page, BEGIN, END, table(results))
+def vector_functions(results: dict) -> str:
+    """What vector functions bring, as a table, and how it was measured."""
+    found, where = results["vector_functions"], results["environment"]
+    return "\n".join(
+        [
+            f"Value and gradient with {found['numbers']:,} numbers, milliseconds of one thread, "
+            f"medians of {found['rounds']} rounds. {_where(where)}",
+            "",
+            "| sum over | primal | strict | `.vector_math()` | / strict | `.fast()` |",
+            "|---|---|---|---|---|---|",
+            *(
+                f"| {row['name']} | {row['primal']:.1f} | {row['strict']:.1f} | "
+                f"{row['vector_math']:.1f} | {row['ratio']:.2f} ± {row['noise']:.2f} | "
+                f"{row['fast']:.1f} |"
+                for row in found["programs"]
+            ),
+        ]
+    )
+
+
+def small_jacobians(results: dict) -> str:
+    """What ways to compute many small Jacobians take, as a table."""
+    found, where = results["small_jacobians"], results["environment"]
+    return "\n".join(
+        [
+            "| one Jacobian of 2 results of 15 numbers | ns | / function |",
+            "|---|---|---|",
+            *(
+                f"| {row['says']} | {row['nanoseconds']:.0f} | "
+                f"{row['ratio']:.1f} ± {row['noise']:.1f} |"
+                for row in found["ways"]
+            ),
+            "",
+            f"The reprojection error of bundle adjustment at {found['rows']:,} observations, "
+            f"medians of {found['rounds']} rounds. {_where(where)}",
+        ]
+    )
+
+
+def _where(environment: dict) -> str:
+    return (
+        f"Measured with Numba {environment['numba']}, Python {environment['python']}, "
+        f"{environment['processor']}."
+    )
+
+
+# what stands between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of a page
+TABLES = {
+    "speed table": table,
+    "vector functions": vector_functions,
+    "small Jacobians": small_jacobians,
+}
+
+
+def replace_tables(page: str, results: dict) -> str:
+    """The page with its tables renewed; `ValueError` if it has a place for none of them."""
+    named = [name for name in TABLES if f"<!-- {name}: " in page]
+    if not named:
+        raise ValueError(f"the page must have marks of one of the tables {', '.join(TABLES)}")
+    for name in named:
+        marks = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        page = replace_between(page, *marks, TABLES[name](results))
+    return page
 
 
 def replace_between(page: str, begin: str, end: str, text: str) -> str:
@@ -98,5 +156,7 @@ def replace_between(page: str, begin: str, end: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    results_file, page_file = map(Path, sys.argv[1:3])
-    page_file.write_text(replace_table(page_file.read_text(), json.loads(results_file.read_text())))
+    results_file, *pages = map(Path, sys.argv[1:])
+    for page_file in pages:
+        page = replace_tables(page_file.read_text(), json.loads(results_file.read_text()))
+        page_file.write_text(page)

@@ -1,16 +1,27 @@
 """The hand-written gradients are right, stages are timed, the tables of figures are written."""
 
 import inspect
+import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from activerules.testing import gradient_fd
-from benchmarks import compile_arrays, handwritten, speed_table
+from benchmarks import (
+    compile_arrays,
+    handwritten,
+    small_jacobians,
+    speed_table,
+    vector_functions,
+)
 from benchmarks.array_programs import Program, programs
 from benchmarks.stage_times import NAMES
 from programs import learning, reductions
 
+ROOT = Path(__file__).parents[1]
+RESULTS = json.loads((ROOT / "benchmarks/results.json").read_text())
 RNG = np.random.default_rng(0)
 COMPARED = [
     (reductions.log_sum_exp, handwritten.log_sum_exp, (RNG.normal(size=6),), ()),
@@ -85,8 +96,8 @@ def test_the_table_goes_between_its_marks():
             ],
         },
     }
-    page = f"before\n{speed_table.BEGIN}\nold\n{speed_table.END}\nafter\n"
-    new = speed_table.replace_table(page, results)
+    page = "before\n<!-- speed table: begin -->\nold\n<!-- speed table: end -->\nafter\n"
+    new = speed_table.replace_tables(page, results)
     assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
     assert "hand-written: a number 1.10 ± 0.05, +1.0 ns per call." in new
     assert "A function of 500 lines: its gradient compiles in 1.50 ± 0.05 times what" in new
@@ -95,11 +106,62 @@ def test_the_table_goes_between_its_marks():
     assert "Geometric mean 1.20, largest 2.00. Medians of 5 rounds" in new
     assert "noise at most 9 %; of all seconds: LLVM 60 %, rest 40 %." in new
     assert "old" not in new
-    assert speed_table.replace_table(new, results) == new
+    assert speed_table.replace_tables(new, results) == new
     assert new.startswith("before\n")
     assert new.endswith("\nafter\n")
+    with pytest.raises(ValueError, match="must have marks of one of the tables speed table"):
+        speed_table.replace_tables("nothing", results)
     with pytest.raises(ValueError, match="must hold the lines"):
-        speed_table.replace_table("nothing", results)
+        speed_table.replace_tables("<!-- speed table: begin -->", results)
+
+
+@pytest.mark.parametrize(
+    ("page", "tables"),
+    [
+        ("performance.md", ["speed table", "vector functions"]),
+        ("howto/fast_gradients.md", ["small Jacobians"]),
+    ],
+)
+def test_pages_show_what_was_measured(page, tables):
+    text = (ROOT / "docs" / page).read_text()
+    for name in tables:
+        assert f"<!-- {name}: begin -->" in text
+    assert speed_table.replace_tables(text, RESULTS) == text
+
+
+def test_what_pages_say_in_words_is_what_was_measured():
+    """Several pages say that value and gradient take about twice the time of the function, or two
+    or three times; that the option for vector functions makes them several times as fast.
+    """
+    said = [
+        page
+        for page in ("README.md", "docs/start.md", "docs/tutorial.md", "docs/performance.md")
+        if re.search(r"about \[?twice\s+the\s+time", (ROOT / page).read_text())
+    ]
+    assert len(said) == 4
+    summary = RESULTS["summary"]
+    assert 1.5 < summary["geometric_mean"] < 2.25
+    assert summary["largest"] < 3.0
+    ratios = {row["name"]: row["ratio"] for row in RESULTS["vector_functions"]["programs"]}
+    assert set(ratios) == set(vector_functions.PROGRAMS)
+    assert min(ratios.values()) < 0.25
+    assert max(ratios.values()) < 0.9
+
+
+@pytest.mark.parametrize("name", vector_functions.PROGRAMS)
+def test_options_for_vector_functions_give_the_same_gradients(name):
+    """`calls` compares them; the strict one is compared here."""
+    function, x = vector_functions.PROGRAMS[name], RNG.normal(size=9)
+    found = vector_functions.calls(function, x)["strict"]()
+    np.testing.assert_allclose(found, gradient_fd(function, (x,)), rtol=1e-7, atol=1e-9)
+
+
+def test_ways_to_small_jacobians_agree(monkeypatch):
+    """`calls` compares them with each other."""
+    monkeypatch.setattr(small_jacobians, "ROWS", 3)
+    rows = small_jacobians.measure(rounds=2)
+    assert [row["says"] for row in rows] == list(small_jacobians.calls())
+    assert all(row["nanoseconds"] > 0.0 for row in rows)
 
 
 def _scaled(x, factor):
