@@ -81,7 +81,8 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     scope = {"_call": Stub(target) if options.get("cache") else target}
     checkpointed = replacement_of(plain, source, scope, name="f")
     checkpointed.__defaults__ = plain.__defaults__
-    checkpointed.__name__ = checkpointed.__qualname__ = plain.__name__
+    checkpointed.__name__ = plain.__name__
+    checkpointed.__qualname__ = f"{plain.__qualname__}.checkpointed"  # for `repr`
     checkpointed.__doc__ = plain.__doc__
     result = compiled_stub(checkpointed, target, options)
     result.__wrapped__ = plain

@@ -273,11 +273,12 @@ class ArrayFunction:
 
     def wrong_shapes(self, shapes: Sequence[Any], fault: str = "") -> ShadowMismatch:
         """The error for given shapes that are not those of the results."""
-        counts = ", ".join(str(ndim) for _, ndim in self.results)
+        counts = [ndim for _, ndim in self.results]
+        fault = fault or f"their numbers of dimensions are {', '.join(map(str, counts))}"
         return ShadowMismatch(
             f"`shape` gives the results of {self.name} the shapes {tuple(shapes)}",
             where=[("in the function", self.name, self.location)],
-            why=fault or f"they have {counts} dimensions",
+            why=fault,
             instead=["a `shape` that is right: a tuple, or a function of the arguments' shapes"],
         )
 

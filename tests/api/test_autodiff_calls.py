@@ -134,6 +134,12 @@ def test_derivatives_have_the_signature_of_the_function(made, parameters):
     assert made.__name__.endswith("typed")
 
 
+def test_a_checkpointed_function_does_not_look_like_the_function():
+    made = ar.checkpoint(typed)
+    assert "typed.checkpointed at" in repr(made)
+    assert made.__name__ == "typed"
+
+
 def test_halves_say_what_they_are():
     halves = ar.autodiff_thunk(ar.ReverseSplitWithPrimal, typed, ar.Active, ar.Active, ar.Const)
     assert [str(inspect.signature(half)) for half in halves] == [
@@ -264,6 +270,7 @@ class Series:
         (Series(), "np.asarray(x)"),
         (np.ones(3, np.longdouble), "x.astype(np.float64)"),
         (np.longdouble(1.0), "x.astype(np.float64)"),
+        (np.array([1.0, 2], dtype=object), "x.astype(np.float64)"),
         (np.ma.array([1.0]), "x.filled(0.0)"),
     ],
 )

@@ -278,6 +278,8 @@ def test_a_function_that_refuses_nan_as_tangent_needs_a_pattern(rules_of_this_te
 def test_it_describes_itself_and_is_pickled(given):
     assert repr(given) == "jacobian(steps, sparsity=(9, 9)) with respect to argument 0"
     assert given.__name__ == "sparse_jacobian_steps"
+    assert given.__doc__.startswith("The sparse Jacobian of `steps` with respect to `")
+    assert given.__doc__.endswith(steps.py_func.__doc__ or "`.")
     x = RNG.normal(size=9)
     again = pickle.loads(pickle.dumps(given))
     np.testing.assert_array_equal(again(x, 0.3).toarray(), given(x, 0.3).toarray())

@@ -178,7 +178,7 @@ def test_integers_are_constant():
 
 
 def test_shapes_have_to_be_announced_and_right():
-    with pytest.raises(ar.ShadowMismatch, match="1, 0, 0 dimensions"):
+    with pytest.raises(ar.ShadowMismatch, match="numbers of dimensions are 1, 0, 0"):
         bridge.wrap(filtered)(X, A)
     for shape in ("abc", 1.5, ((-3,), (), ()), (((3,), 2), (), ())):
         with pytest.raises(ar.ShadowMismatch, match="a shape is a tuple of lengths"):

@@ -63,11 +63,16 @@ class SparseFunction:
             raise UnknownOption(
                 f"{kind} has no sparsity {sparsity!r}", instead=[f"a pattern, or {_DETECT!r}"]
             )
-        functools.update_wrapper(self, target.py_func)
-        self.__name__ = f"sparse_{kind}_{target.py_func.__name__}"
-        self.__signature__ = inspect.signature(target.py_func).replace(
+        plain = target.py_func
+        functools.update_wrapper(self, plain)
+        self.__name__ = f"sparse_{kind}_{plain.__name__}"
+        self.__signature__ = inspect.signature(plain).replace(
             return_annotation=inspect.Signature.empty
         )
+        parameters = list(inspect.signature(plain).parameters)
+        name = parameters[min(self._argnum, len(parameters) - 1)]  # `*args` is the last
+        what = f"The sparse {self._noun} of `{plain.__name__}` with respect to `{name}`."
+        self.__doc__ = "\n\n".join(filter(None, [what, plain.__doc__]))
 
     @property
     def _noun(self) -> str:

@@ -184,8 +184,8 @@ def _converted(value: Any) -> list[str]:
         return ["x.filled(0.0), and the mask as an argument of its own"]
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         return [NATIVE]
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
-        return [f"x.astype(np.{'float64' if value.dtype.kind == 'f' else 'complex128'})"]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fcO":
+        return [f"x.astype(np.{'complex128' if value.dtype.kind == 'c' else 'float64'})"]
     return ["np.asarray(x)"] if hasattr(value, "__array__") else []
 
 
