@@ -1,8 +1,7 @@
 """An LLVM function around a compiled rule function, while it is built.
 
 Needs       the arguments of a marked call, with the annotations that the rule takes
-Gives       `RuleCaller`: the function with its parameters, calls of compiled functions in it, and
-            checks of what a rule returns
+Gives       `RuleCaller`: the function with its parameters, and calls of compiled functions in it
 Invariants  W2 and W3 of `wrap`
 """
 
@@ -21,20 +20,14 @@ from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
 from activerules.numba_ext.rules.checks import make_zero_of
 from activerules.numba_ext.rules.compiled import (
-    ObjectCheck,
     RuleArgument,
     RuleParameter,
-    SharedCheck,
     one_shadow,
     types_of,
 )
 from activerules.numba_ext.rules.functions import compile_function
-from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
-from activerules.numba_ext.rules.parts import leaves_in, put_together
-from activerules.numba_ext.rules.results import arrays_in
+from activerules.numba_ext.rules.parts import put_together
 from activerules.numba_ext.target.marked_calls import MarkedCall
-from activerules.values.extents import extent_of
-from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Node, layout_of
 from activerules.values.walk import Emit, rebuild
 
@@ -212,7 +205,7 @@ class RuleCaller:
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
-            self._release_retained()
+            self.release_retained()
             self._release(*self.scratch, *self.pending)
             address = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
@@ -229,118 +222,13 @@ class RuleCaller:
         for called in self._called:
             library.add_linking_library(called)
 
-    def keep_shared(self, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
-        """Copies of the contents of arguments that share memory with others, with their types."""
-        kept: list[tuple[types.Type, Any]] = []
-        for check in checks:
-            keep = self.helper(check.keep, *(self.arguments[i].value_type for i in check.indices))
-            value = self.call(keep, [self.primals[i] for i in check.indices])
-            kept.append((keep.signature.return_type, value))
-            self.scratch.append(kept[-1])
-        return kept
-
-    def check_shared(
-        self, checks: Sequence[SharedCheck], kept: Sequence[tuple[types.Type, Any]]
-    ) -> None:
-        """Return an error if the rule wrote into memory that two arguments share."""
-        for check, (ty, before) in zip(checks, kept, strict=True):
-            index = check.indices[0]
-            compiled = self.helper(check.check, self.arguments[index].value_type, ty)
-            self.call(compiled, [self.primals[index], before])
-
-    def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
-        """The identities of each object and of its shadow."""
-        found: list[list[Any]] = []
-        for check in checks:
-            primal, *shadow = self._identified(check, fields)
-            of = self.arguments[check.index].value_type
-            known = [self.call(self.helper(identity_of, of), [primal])]
-            for one in shadow:
-                known.append(self.call(self.helper(retain_shadow, of), [one]))
-                release = self.helper(release_shadow, of, types.intp)
-                self.retained.append((release, [one, known[-1]]))
-            found.append(known)
-        return found
-
-    def _identified(self, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
-        """An object and its shadow; without the shadow if there are several."""
-        annotation = self.arguments[check.index].annotation
-        is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
-        return fields[check.index][:1] if is_batch else fields[check.index]
-
-    def check_objects(
-        self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
-    ) -> None:
-        """Return an error if a rule replaced parts of an object or of its shadow."""
-        self._release_retained()
-        self.retained.clear()
-        for check, known in zip(checks, before, strict=True):
-            for which, (value, then) in enumerate(zip(fields[check.index], known, strict=False)):
-                self.check_object(check, value, then, which)
-
-    def check_object(self, check: ObjectCheck, value: Value, before: Any, which: int) -> None:
-        """Return an error if parts of an object were replaced."""
-        now = self.call(self.helper(identity_of, self.arguments[check.index].value_type), [value])
-        unchanged = self.helper(check.unchanged, types.intp, types.intp, types.intp)
-        self.call(unchanged, [now, before, cgutils.intp_t(which)])
-
-    def check_apart(
-        self, check: Any, result: tuple[Any, types.Type], others: Sequence[tuple[Any, types.Type]]
-    ) -> None:
-        """Return an error if an array of a result shares memory with another array of it, or with
-        one of `others`; without a `check` that is known not to be.
-        """
-        if check is None or result[1] == types.none:
-            return
-        own = self._arrays_of(result)
-        for k, (ty, value) in enumerate(own):
-            behind = [(v, t) for t, v in own[k + 1 :]]
-            parts = [
-                (v, t) for each in others for t, v in leaves_in(self.builder, each[1], each[0])
-            ]
-            for other, other_type in (*behind, *parts):
-                if isinstance(other_type, types.Array) or is_object(other_type):
-                    may_meet = self.may_meet((ty, value), (other_type, other))
-                    with self.builder.if_then(may_meet, likely=False):
-                        self.call(self.helper(check, ty, other_type), [value, other])
-
-    def may_meet(self, one: tuple[types.Type, Value], other: tuple[types.Type, Value]) -> Value:
-        """Whether two values may share memory, by the extents of two arrays: most calls of a rule
-        then need no compiled check, which costs as much as the product of two short rows.
-        """
-        if not all(isinstance(ty, types.Array) for ty, _ in (one, other)):
-            return cgutils.true_bit
-        mine, its = (
-            extent_of(
-                self.builder,
-                ty,
-                self.context.make_array(ty)(self.context, self.builder, value),
-            )
-            for ty, value in (one, other)
-        )
-        return mine.meets(its, self.builder)
-
-    def _arrays_of(self, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
-        """The arrays of a result, or of its shadow, with the types of the result."""
-        value, ty = result
-        value = self.context.cast(self.builder, value, ty, self.return_type)
-        return list(arrays_in(self.builder, self.return_type, value))
-
-    def check_alike(
-        self, check: Any, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
-    ) -> None:
-        """Return an error if a shadow has another shape or other strides than its array."""
-        if check is None:
-            return
-        for (ty, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
-            self.call(self.helper(check, ty, ty), [primal, dual])
-
     def finish(self) -> None:
         """Release scratch memory and return the status 0."""
         self._release(*self.scratch)
         self.builder.ret(I32(0))
 
-    def _release_retained(self) -> None:
+    def release_retained(self) -> None:
+        """Release the shadows that were retained while a rule runs."""
         for compiled, args in self.retained:
             callee = self._declared(compiled)
             restype, argtypes = compiled.fndesc.restype, compiled.fndesc.argtypes

@@ -39,6 +39,14 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.functions import callable_rule, compile_function
 from activerules.numba_ext.rules.objects import object_checks
+from activerules.numba_ext.rules.returned import (
+    check_alike,
+    check_apart,
+    check_objects,
+    check_shared,
+    identities,
+    keep_shared,
+)
 from activerules.numba_ext.rules.typing import (
     alias_check,
     alike_check,
@@ -283,11 +291,11 @@ class _Forward(RuleCaller):
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         fields = self.fields()
         arguments = self.annotated(fields)
-        kept = self.keep_shared(self.rule.shared)
-        objects = self.identities(self.rule.objects, fields)
+        kept = keep_shared(self, self.rule.shared)
+        objects = identities(self, self.rule.objects, fields)
         returned = self.call(self.rule.compiled, [*dummies, *arguments])
-        self.check_shared(self.rule.shared, kept)
-        self.check_objects(self.rule.objects, fields, objects)
+        check_shared(self, self.rule.shared, kept)
+        check_objects(self, self.rule.objects, fields, objects)
         self.others = [
             each
             for values, argument in zip(fields, self.arguments, strict=True)
@@ -332,16 +340,16 @@ class _Forward(RuleCaller):
                 continue
             # Released if a check or a later lane fails (F3).
             self.pending.append((value_type, value))
-            self.check_apart(self.rule.apart, (value, value_type), self.others)
+            check_apart(self, self.rule.apart, (value, value_type), self.others)
             self.store_result(name, value, value_type)
         if kept and kept[0][0] == "ret":
             (_, primal_type, primal), *kept = kept
             self.result = [(primal, primal_type)]
         for result in self.result:
             tangents = [(tangent, ty) for _, ty, tangent in kept]
-            self.check_apart(self.rule.apart, result, tangents)
+            check_apart(self, self.rule.apart, result, tangents)
             for tangent in tangents:
-                self.check_alike(self.rule.alike, result, tangent)
+                check_alike(self, self.rule.alike, result, tangent)
 
 
 def _at(builder: Builder, value: Value, ty: types.Type, path: Sequence[int]) -> tuple[Any, Any]:

@@ -42,6 +42,16 @@ from activerules.numba_ext.rules.compiled import (
     types_of,
 )
 from activerules.numba_ext.rules.parts import leaves_in
+from activerules.numba_ext.rules.returned import (
+    check_alike,
+    check_apart,
+    check_object,
+    check_objects,
+    check_shared,
+    identities,
+    keep_shared,
+    may_meet,
+)
 from activerules.numba_ext.rules.tapes import of_result
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import anonymous, derivative_type
@@ -96,7 +106,7 @@ class _PrimalOnly(RuleCaller):
         result = self.call(self.marked, self.primals)
         self.pending.append((self.return_type, result))
         others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
-        self.check_apart(apart, (result, self.return_type), others)
+        check_apart(self, apart, (result, self.return_type), others)
         self.store_result("ret", result, self.return_type)
         self.finish()
 
@@ -154,18 +164,18 @@ class _Augmented(_Half):
         saved = [self._copied_argument(one) for one in rule.saved]
         fields = self.fields()
         arguments = self.annotated(fields)
-        kept = self.keep_shared(rule.shared)
-        objects = self.identities(rule.objects, fields)
+        kept = keep_shared(self, rule.shared)
+        objects = identities(self, rule.objects, fields)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
-        self.check_shared(rule.shared, kept)
-        self.check_objects(rule.objects, fields, objects)
+        check_shared(self, rule.shared, kept)
+        check_objects(self, rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
         if primal_type == types.none != self.return_type:  # a number that is not read
             primal, primal_type = context.get_constant_null(self.return_type), self.return_type
         self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
-        self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
+        check_alike(self, rule.alike, (primal, primal_type), (shadow, shadow_type))
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
         tape = self._own_tape(tape, tape_type, result, values)
@@ -203,7 +213,7 @@ class _Augmented(_Half):
         ]
         results = [primal, shadow] if shadowed else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
-            self.check_apart(self.rule.apart, result, more)
+            check_apart(self, self.rule.apart, result, more)
 
     def _own_tape(
         self, tape: Value, tape_type: types.Type, primal: Value, values: Sequence[Value]
@@ -216,7 +226,7 @@ class _Augmented(_Half):
         for k, leaf in enumerate(leaves_in(self.builder, self.return_type, primal)):
             others[of_result(k)] = leaf
         tested = [
-            self.may_meet((ty, value), others[position])
+            may_meet(self, (ty, value), others[position])
             for ty, value in leaves_in(self.builder, tape_type, tape)
             for array, position, _ in self.rule.detachers
             if array == ty
@@ -284,7 +294,7 @@ class _ReverseHalf(_Half):
         tape, dret, rest = self._tape_and_cotangent()
         saved, known = rest[: len(rule.saved)], rest[len(rule.saved) :]
         for check, then in zip(rule.objects, known, strict=True):
-            self.check_object(check, self.primals[check.index], then, 2)
+            check_object(self, check, self.primals[check.index], then, 2)
         for one, copy in zip(rule.saved, saved, strict=True):
             passed = self.arguments[one.index].value_type
             if one.given is None:
@@ -296,9 +306,9 @@ class _ReverseHalf(_Half):
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
-        objects = self.identities(rule.objects, fields)
+        objects = identities(self, rule.objects, fields)
         returned = self.call(rule.reverse, args)
-        self.check_objects(rule.objects, fields, objects)
+        check_objects(self, rule.objects, fields, objects)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
         context.nrt.decref(builder, return_type, returned)

@@ -1,0 +1,149 @@
+"""Checks of what the functions of a rule wrote and returned, compiled into their callers.
+
+Needs       a `RuleCaller` whose code is being emitted, and the checks that were chosen for its rule
+Gives       `keep_shared`, `identities`: what is noted before the call; `check_shared`,
+            `check_objects`, `check_apart`, `check_alike`: code that returns an error after it
+Invariants  W2 and W3 of `wrap`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from numba.core import cgutils, types
+
+from activerules.numba_ext.codegen.protocols import Value
+from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.compiled import ObjectCheck, SharedCheck, one_shadow
+from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
+from activerules.numba_ext.rules.parts import leaves_in
+from activerules.numba_ext.rules.results import arrays_in
+from activerules.values.extents import extent_of
+from activerules.values.kinds import is_object
+
+
+def keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
+    """Copies of the contents of arguments that share memory with others, with their types."""
+    kept: list[tuple[types.Type, Any]] = []
+    for check in checks:
+        keep = caller.helper(check.keep, *(caller.arguments[i].value_type for i in check.indices))
+        value = caller.call(keep, [caller.primals[i] for i in check.indices])
+        kept.append((keep.signature.return_type, value))
+        caller.scratch.append(kept[-1])
+    return kept
+
+
+def check_shared(
+    caller: RuleCaller, checks: Sequence[SharedCheck], kept: Sequence[tuple[types.Type, Any]]
+) -> None:
+    """Return an error if the rule wrote into memory that two arguments share."""
+    for check, (ty, before) in zip(checks, kept, strict=True):
+        index = check.indices[0]
+        compiled = caller.helper(check.check, caller.arguments[index].value_type, ty)
+        caller.call(compiled, [caller.primals[index], before])
+
+
+def identities(
+    caller: RuleCaller, checks: Sequence[ObjectCheck], fields: Sequence[Any]
+) -> list[list[Any]]:
+    """The identities of each object and of its shadow."""
+    noted: list[list[Any]] = []
+    for check in checks:
+        primal, *shadow = _identified(caller, check, fields)
+        of = caller.arguments[check.index].value_type
+        known = [caller.call(caller.helper(identity_of, of), [primal])]
+        for one in shadow:
+            known.append(caller.call(caller.helper(retain_shadow, of), [one]))
+            release = caller.helper(release_shadow, of, types.intp)
+            caller.retained.append((release, [one, known[-1]]))
+        noted.append(known)
+    return noted
+
+
+def _identified(caller: RuleCaller, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
+    """An object and its shadow; without the shadow if there are several."""
+    annotation = caller.arguments[check.index].annotation
+    is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
+    return fields[check.index][:1] if is_batch else fields[check.index]
+
+
+def check_objects(
+    caller: RuleCaller, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
+) -> None:
+    """Return an error if a rule replaced parts of an object or of its shadow."""
+    caller.release_retained()
+    caller.retained.clear()
+    for check, known in zip(checks, before, strict=True):
+        for which, (value, then) in enumerate(zip(fields[check.index], known, strict=False)):
+            check_object(caller, check, value, then, which)
+
+
+def check_object(
+    caller: RuleCaller, check: ObjectCheck, value: Value, before: Any, which: int
+) -> None:
+    """Return an error if parts of an object were replaced."""
+    now = caller.call(caller.helper(identity_of, caller.arguments[check.index].value_type), [value])
+    unchanged = caller.helper(check.unchanged, types.intp, types.intp, types.intp)
+    caller.call(unchanged, [now, before, cgutils.intp_t(which)])
+
+
+def check_apart(
+    caller: RuleCaller,
+    check: Any,
+    result: tuple[Any, types.Type],
+    others: Sequence[tuple[Any, types.Type]],
+) -> None:
+    """Return an error if an array of a result shares memory with another array of it, or with
+    one of `others`; without a `check` that is known not to be.
+    """
+    if check is None or result[1] == types.none:
+        return
+    own = _arrays_of(caller, result)
+    for k, (ty, value) in enumerate(own):
+        behind = [(v, t) for t, v in own[k + 1 :]]
+        parts = [(v, t) for each in others for t, v in leaves_in(caller.builder, each[1], each[0])]
+        for other, other_type in (*behind, *parts):
+            if isinstance(other_type, types.Array) or is_object(other_type):
+                meet = may_meet(caller, (ty, value), (other_type, other))
+                with caller.builder.if_then(meet, likely=False):
+                    caller.call(caller.helper(check, ty, other_type), [value, other])
+
+
+def may_meet(
+    caller: RuleCaller, one: tuple[types.Type, Value], other: tuple[types.Type, Value]
+) -> Value:
+    """Whether two values may share memory, by the extents of two arrays: most calls of a rule
+    then need no compiled check, which costs as much as the product of two short rows.
+    """
+    if not all(isinstance(ty, types.Array) for ty, _ in (one, other)):
+        return cgutils.true_bit
+    mine, its = (
+        extent_of(
+            caller.builder,
+            ty,
+            caller.context.make_array(ty)(caller.context, caller.builder, value),
+        )
+        for ty, value in (one, other)
+    )
+    return mine.meets(its, caller.builder)
+
+
+def _arrays_of(caller: RuleCaller, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
+    """The arrays of a result, or of its shadow, with the types of the result."""
+    value, ty = result
+    value = caller.context.cast(caller.builder, value, ty, caller.return_type)
+    return list(arrays_in(caller.builder, caller.return_type, value))
+
+
+def check_alike(
+    caller: RuleCaller, check: Any, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
+) -> None:
+    """Return an error if a shadow has another shape or other strides than its array."""
+    if check is None:
+        return
+    for (ty, primal), (_, dual) in zip(
+        *map(partial(_arrays_of, caller), (result, shadow)), strict=True
+    ):
+        caller.call(caller.helper(check, ty, ty), [primal, dual])

@@ -1,0 +1,61 @@
+"""Checks of `rrule` and `frule`, for `check_rule`; for them objects are constants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.thunks import extern
+from activerules.chainrules import frule, rrule
+from activerules.testing.halves import tangent_of
+from activerules.testing.numeric import inner_terms, is_differentiable
+from activerules.testing.reference import Reference
+from activerules.testing.situations import Situation
+from activerules.testing.trees import is_object
+
+
+def check_direct(reference: Reference) -> bool:
+    """Check the results, cotangents and tangents of direct calls; return whether there was one."""
+    varies = [
+        is_differentiable(a.value) and not is_object(a.value) and a.kinds != (Const,)
+        for a in reference.arguments
+    ]
+    kinds = tuple(Duplicated if each else Const for each in varies)
+    situation = Situation(kinds, Duplicated, (False,) * len(kinds))
+    copies = reference.copies()
+    pulled = rrule(reference.f, *copies)
+    if pulled is not None:
+        reference.same("result of rrule", pulled[0], reference.result, situation)
+        check_cotangents(reference, extern(pulled[1](reference.result_bar)), situation)
+    own = [tangent_of(v, each) for v, each in zip(reference.directions, varies, strict=True)]
+    copies = reference.copies()  # rrule may have written to them
+    pushed = frule((NoTangent(), *own), reference.f, *copies)
+    if pushed is not None and any(varies):
+        reference.same("result of frule", pushed[0], reference.result, situation)
+        compare_pushed(reference, extern(pushed[1]), situation)
+    return pulled is not None or pushed is not None
+
+
+def compare_pushed(reference: Reference, dy: Any, situation: Situation) -> None:
+    """Compare the tangent that an frule returns; what it writes into arguments is ignored."""
+    active = situation.differentiated
+    terms = [] if is_zero(dy) else list(inner_terms(reference.result_bar, dy))
+    expected = math.fsum(float(reference.slopes[i][0][0]) for i in active)
+    error = math.fsum(reference.slopes[i][1] for i in active)
+    reference.compare(active[0], terms, expected, error, situation, "tangent of the result")
+
+
+def check_cotangents(reference: Reference, entries: tuple[Any, ...], situation: Situation) -> None:
+    """Check the entries that a pullback returns: one for the function, one per argument."""
+    if len(entries) != len(reference.values) + 1:
+        raise reference.failure(
+            "pullback", f"{len(entries)} entries", len(reference.values) + 1, situation
+        )
+    for i, entry in enumerate(entries[1:]):
+        if situation.kinds[i] is Const:
+            continue
+        terms = [] if is_zero(entry) else list(inner_terms(entry, reference.directions[i]))
+        parts, error = reference.slopes[i]
+        reference.compare(i, terms, float(parts[0]), error, situation)

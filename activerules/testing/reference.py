@@ -1,0 +1,174 @@
+"""The reference that a rule is compared with: the function itself at a point.
+
+Needs       a function, its arguments, and random cotangents and directions
+Gives       `Reference`: the derivatives of phi (see `check_rule`) by finite differences, each taken
+            once, and the comparisons with them
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.activity import Const
+from activerules.errors import RuleCheckError
+from activerules.rules.rule import display_name
+from activerules.testing.chosen import Tolerance, directions_of
+from activerules.testing.gradient import (
+    FLOOR,
+    RESOLUTION,
+    SAFETY,
+    SHADOWED,
+    agree,
+    identical,
+    precision_of,
+)
+from activerules.testing.halves import start_of
+from activerules.testing.numeric import (
+    directional_derivative,
+    inner,
+    is_differentiable,
+    rand_tangent,
+    shifted,
+)
+from activerules.testing.situations import (
+    CheckedArgument,
+    Situation,
+    require_known,
+    result_kinds,
+)
+from activerules.testing.trees import shown
+
+# A batch is two derivatives in one call. Derivatives are linear, so the second lane needs no
+# reference of its own; a rule that consumes its tape, or mixes up lanes, fails there.
+SCALES = (1.0, -0.5)
+
+
+class Reference:
+    """One function at one point.
+
+    values, result, ends  the arguments, the result, and the arguments after the call
+    results               the activities of the result that are checked
+    result_bar, starts    the cotangents c of the result and c_j of the final arguments
+    directions            v, one per argument
+    slopes                the derivatives of the terms of phi along each direction, with errors
+    """
+
+    def __init__(
+        self,
+        f: Any,
+        arguments: Sequence[CheckedArgument],
+        ret: Any,
+        seed: int,
+        directions: Sequence[Any] | Mapping[str, Any] | None,
+        tolerance: Tolerance,
+    ) -> None:
+        self.f = f
+        self.tolerance = tolerance
+        self.name = display_name(f)
+        self.arguments = arguments
+        self.values = tuple(a.value for a in self.arguments)
+        for each in self.arguments:
+            require_known(each)
+        rng = np.random.default_rng(seed)
+        self.result, self.ends = self.primal(self.values)
+        self.results = result_kinds(self.result, ret)
+        self.result_bar = rand_tangent(self.result, rng)
+        self.starts = tuple(start_of(rand_tangent(x, rng)) for x in self.values)
+        random = [rand_tangent(x, rng) for x in self.values]
+        self.directions = directions_of(f, random, directions)
+        self.along = "a random direction" if directions is None else "the direction asked for"
+        self.precision = precision_of(self.values)
+        self.slopes = self.finite_differences()
+
+    def copies(self) -> tuple[Any, ...]:
+        """Copies of the arguments, for a call that may write into them."""
+        return tuple(shifted(x, 0.0, None) for x in self.values)
+
+    def primal(self, values: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The function on copies: its result, and the arguments after it."""
+        copies = tuple(shifted(x, 0.0, None) for x in values)
+        return self.f(*copies), copies
+
+    def terms(self, *values: Any) -> np.ndarray[Any, Any]:
+        """The terms of phi: for the result, and for the final contents of each argument."""
+        result, ends = self.primal(values)
+        parts = [inner(self.result_bar, result)]
+        return np.array(parts + [inner(c, a) for c, a in zip(self.starts, ends, strict=True)])
+
+    def finite_differences(self) -> list[tuple[Any, float]]:
+        """The derivative of every term along the direction of every argument, with its error."""
+        slopes = []
+        for i, direction in enumerate(self.directions):
+            tangents = tuple(direction if k == i else None for k in range(len(self.values)))
+            if not is_differentiable(self.values[i]):
+                slopes.append((np.zeros(len(self.values) + 1), 0.0))
+                continue
+            eps = float(np.finfo(self.precision).eps)
+            slopes.append(
+                directional_derivative(
+                    self.terms, self.values, tangents, eps=eps, fdm=self.tolerance.fdm
+                )
+            )
+        return slopes
+
+    def written(self, i: int) -> bool:
+        """Whether the function writes into argument `i`."""
+        return not identical(self.values[i], self.ends[i])
+
+    def expected(self, i: int, situation: Situation) -> tuple[float, float]:
+        """The derivative of phi with respect to argument `i`, and its error."""
+        parts, error = self.slopes[i]
+        total = parts[0] if situation.result is not Const else 0.0
+        for j, kind in enumerate(situation.kinds):
+            if kind in SHADOWED and self.written(j):
+                total += parts[1 + j]
+        return float(total), error
+
+    def compare(
+        self,
+        i: int,
+        terms: Sequence[float],
+        expected: float,
+        error: float,
+        situation: Situation,
+        what: str = "",
+    ) -> None:
+        """Compare a derivative with the finite difference."""
+        found = math.fsum(terms)
+        scale = max(abs(expected), math.fsum(map(abs, terms)))
+        allowed = self.tolerance.of(expected)
+        if not error <= max(RESOLUTION[self.precision] * max(scale, 1e-3), allowed):
+            raise self.failure(
+                f"finite differences of argument {i}",
+                f"{expected:.10g} ± {error:.1e}",
+                "an error that resolves the derivative: choose another point, or pass fdm=, rtol=",
+                situation,
+            )
+        if not abs(found - expected) <= SAFETY * error + FLOOR[self.precision] * scale + allowed:
+            raise self.failure(
+                what or f"derivative of argument {i} along {self.along}",
+                f"{found:.12g}",
+                f"finite differences {expected:.12g} ± {error:.1e}",
+                situation,
+                f"direction {shown(self.directions[i])}",
+            )
+
+    def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
+        """Require values that agree up to rounding, as a rule may compute them differently."""
+        rtol = max(100 * FLOOR[self.precision], self.tolerance.rtol)
+        if not agree(found, expected, rtol, self.tolerance.atol):
+            raise self.failure(what, found, expected, situation)
+
+    def failure(
+        self, what: str, found: Any, expected: Any, situation: Situation, why: str = ""
+    ) -> RuleCheckError:
+        """The error, with the situation."""
+        return RuleCheckError(
+            f"{self.name}: {what}: found {shown(found)}, expected {shown(expected)}",
+            where=[("in the situation", str(situation), "")],
+            why=why,
+        )
