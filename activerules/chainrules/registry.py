@@ -83,8 +83,7 @@ class WrittenRule:
 class RuleTable:
     """The rules of one direction, by function."""
 
-    def __init__(self, leading: int) -> None:
-        self._leading = leading
+    def __init__(self) -> None:
         self._rules: dict[int, tuple[Any, list[WrittenRule]]] = {}
 
     def add(self, function: Any, rule: WrittenRule) -> None:
@@ -114,8 +113,8 @@ class RuleTable:
         return best
 
 
-RRULES = RuleTable(leading=1)
-FRULES = RuleTable(leading=2)
+RRULES = RuleTable()
+FRULES = RuleTable()
 
 
 def identity(function: Any) -> int:

@@ -104,31 +104,29 @@ class Builder:
         """`x + y`."""
         return self.binary("fadd", x, y, flags, hint)
 
-    def fsub(self, x: Value, y: Value, flags: Flags = (), hint: str = "") -> Instruction:
+    def fsub(self, x: Value, y: Value) -> Instruction:
         """`x - y`."""
-        return self.binary("fsub", x, y, flags, hint)
+        return self.binary("fsub", x, y)
 
-    def fmul(self, x: Value, y: Value, flags: Flags = (), hint: str = "") -> Instruction:
+    def fmul(self, x: Value, y: Value) -> Instruction:
         """`x * y`."""
-        return self.binary("fmul", x, y, flags, hint)
+        return self.binary("fmul", x, y)
 
-    def fdiv(self, x: Value, y: Value, flags: Flags = (), hint: str = "") -> Instruction:
+    def fdiv(self, x: Value, y: Value) -> Instruction:
         """`x / y`."""
-        return self.binary("fdiv", x, y, flags, hint)
+        return self.binary("fdiv", x, y)
 
-    def fneg(self, x: Value, flags: Flags = (), hint: str = "") -> Instruction:
+    def fneg(self, x: Value) -> Instruction:
         """`-x`."""
-        return self.emit("fneg", x.type, [x], flags=flags, hint=hint)
+        return self.emit("fneg", x.type, [x])
 
-    def fcmp(
-        self, predicate: str, x: Value, y: Value, flags: Flags = (), hint: str = ""
-    ) -> Instruction:
+    def fcmp(self, predicate: str, x: Value, y: Value) -> Instruction:
         """Compare floats; `predicate` is LLVM's: `oeq`, `olt`, `uno` ..."""
-        return self.emit("fcmp", I1, [x, y], flags=flags, hint=hint, predicate=predicate)
+        return self.emit("fcmp", I1, [x, y], predicate=predicate)
 
-    def icmp(self, predicate: str, x: Value, y: Value, hint: str = "") -> Instruction:
+    def icmp(self, predicate: str, x: Value, y: Value) -> Instruction:
         """Compare integers or pointers; `predicate` is LLVM's: `eq`, `slt`, `ult` ..."""
-        return self.emit("icmp", I1, [x, y], hint=hint, predicate=predicate)
+        return self.emit("icmp", I1, [x, y], predicate=predicate)
 
     def select(
         self, condition: Value, x: Value, y: Value, flags: Flags = (), hint: str = ""

@@ -158,7 +158,6 @@ def counted_memory() -> CountedMemory:
 
 
 _NOTHING = CallEffect()
-_MIRRORED = CallEffect(mirrored=(0,))
 _FREES = CallEffect(mirrored=(0,), frees=True)
 _PURE = CallEffect(pure=True)
 _OPAQUE = CallEffect(opaque=True)
