@@ -38,10 +38,10 @@ _records: ContextVar[list[Fallback] | None] = ContextVar("activerules_fallbacks"
 @contextmanager
 def recorded() -> Generator[list[Fallback]]:
     """Record the fallbacks that are tried while the context lasts, in order."""
-    found: list[Fallback] = []
-    token = _records.set(found)
+    records: list[Fallback] = []
+    token = _records.set(records)
     try:
-        yield found
+        yield records
     finally:
         _records.reset(token)
 

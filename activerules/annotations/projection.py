@@ -79,16 +79,16 @@ class ProjectTo:
             dx = 1.0
         if isinstance(dx, AbstractTangent) or not np.issubdtype(np.asarray(dx).dtype, np.number):
             raise TangentMismatch(f"{dx!r} is not a tangent of {self.kind.__name__}")
-        found: Any = np.asarray(dx)
-        if found.shape != (self.shape or ()):
+        array: Any = np.asarray(dx)
+        if array.shape != (self.shape or ()):
             raise TangentMismatch(
-                f"a tangent of shape {found.shape} where the primal has {self.shape or ()}",
+                f"a tangent of shape {array.shape} where the primal has {self.shape or ()}",
                 why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
             )
         assert self.dtype is not None
-        if np.iscomplexobj(found) and not np.issubdtype(self.dtype, np.complexfloating):
-            found = found.real
-        found = found.astype(self.dtype, copy=False)
+        if np.iscomplexobj(array) and not np.issubdtype(self.dtype, np.complexfloating):
+            array = array.real
+        array = array.astype(self.dtype, copy=False)
         if self.shape is not None:
-            return dx if found is dx else found
-        return self.kind(found.item()) if issubclass(self.kind, float | complex) else found[()]
+            return dx if array is dx else array
+        return self.kind(array.item()) if issubclass(self.kind, float | complex) else array[()]

@@ -151,8 +151,8 @@ def add_inplace(x: Any, y: Any) -> Any:
         y.add(x)
         return x
     y = unthunk(y)
-    found = np.asarray(y)
-    if found.shape == x.shape and np.can_cast(found.dtype, x.dtype, "same_kind"):
-        x += found
+    addend = np.asarray(y)
+    if addend.shape == x.shape and np.can_cast(addend.dtype, x.dtype, "same_kind"):
+        x += addend
         return x
     return x + y

@@ -218,7 +218,7 @@ def __getattr__(name: str) -> Any:
     parts = json.loads(bytes.fromhex(code))
     if kind == "dict":
         return _class_of_keys(tuple(parts))
-    found: Any = sys.modules.get(parts[0]) or import_module(parts[0])
+    named: Any = sys.modules.get(parts[0]) or import_module(parts[0])
     for part in parts[1].split("."):
-        found = getattr(found, part)
-    return _class_of_dataclass(found)
+        named = getattr(named, part)
+    return _class_of_dataclass(named)

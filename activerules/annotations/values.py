@@ -147,8 +147,8 @@ def use_compiled(**forms: Callable[..., Any]) -> None:
 def kind_of(x: Any) -> type[Annotation]:
     """Return the annotation under which everything in `x` that can carries a derivative."""
     if is_tuple(x):
-        found = set(map(kind_of, x)) - {Const}
-        return MixedDuplicated if len(found) > 1 else found.pop() if found else Const
+        kinds = set(map(kind_of, x)) - {Const}
+        return MixedDuplicated if len(kinds) > 1 else kinds.pop() if kinds else Const
     if is_array(x):
         return Duplicated if np.issubdtype(x.dtype, np.inexact) else Const
     return Active if _is_number(x) else Const

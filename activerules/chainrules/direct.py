@@ -38,8 +38,10 @@ class ReverseRules:
         """
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(whole) > len(x):
-            found = self(function, *whole, config=config)
-            return found if found is None else (found[0], _given(found[1], len(x) + len(keywords)))
+            result = self(function, *whole, config=config)
+            return (
+                result if result is None else (result[0], _given(result[1], len(x) + len(keywords)))
+            )
         values = (*x, *keywords.values())
         if RULES.is_opted_out(function, list(map(type_of, values))):
             return None
@@ -50,8 +52,8 @@ class ReverseRules:
             return function(*x, **keywords), lambda dy: (NoTangent(), *(NoTangent() for _ in x))
         if keywords:
             return None
-        found = pairs.rrule(function, x)
-        return table.rrule(function, x) if found is None else found
+        result = pairs.rrule(function, x)
+        return table.rrule(function, x) if result is None else result
 
     register = staticmethod(register_rrule)
 

@@ -41,11 +41,11 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
     except (NoRuleForActivity, ValueError):
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
-    found = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
+    kept = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
     made = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return NoTangent(), *_pulled(pair, config, made, found, extern(dy))
+        return NoTangent(), *_pulled(pair, config, made, kept, extern(dy))
 
     return made.primal, pullback
 

@@ -29,9 +29,9 @@ def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[
 
     A rule of the function is preferred. Raises what `vjp` raises.
     """
-    found = rrule(function, *x)
-    if found is not None:
-        return found
+    by_rule = rrule(function, *x)
+    if by_rule is not None:
+        return by_rule
     y, ad_pullback = vjp(function, *x)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
@@ -46,9 +46,9 @@ def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -
 
     A rule of the function is preferred. Raises what `jvp` raises.
     """
-    found = frule(deltas, function, *x)
-    if found is not None:
-        return found
+    by_rule = frule(deltas, function, *x)
+    if by_rule is not None:
+        return by_rule
     tangents = tuple(_tangent(value, extern(d)) for value, d in zip(x, deltas[1:], strict=True))
     return jvp(function, x, tangents)
 

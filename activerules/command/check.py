@@ -70,11 +70,11 @@ def run(options: argparse.Namespace) -> int:
         read = [_read(one, rng, options.size) for one in asked]
         args = tuple(value for value, _ in read)
         try:
-            found = _comparisons(function, args, [activity for _, activity in read], rng)
+            comparisons = _comparisons(function, args, [activity for _, activity in read], rng)
         except RuleCheckError as error:
             faults.setdefault("", str(error))
             continue
-        for i, one in found:
+        for i, one in comparisons:
             rows.append((f"point {number + 1}", names[i], *_cells(one)))
             resolved |= {i} if one.resolved else set()
             if one.resolved and not one.agrees:
@@ -169,43 +169,43 @@ def _read(asked: Any, rng: np.random.Generator, size: int) -> tuple[Any, Any]:
     return value, default_activity(value)
 
 
-def _random(found: Any, rng: np.random.Generator, size: int) -> Any:
+def _random(ty: Any, rng: np.random.Generator, size: int) -> Any:
     """A value of a type: floats between 0.5 and 1.5, integers and lengths of `size`."""
-    match found:
+    match ty:
         case types.Array():
-            return _random_array(found, rng, size)
+            return _random_array(ty, rng, size)
         case types.BaseTuple():
-            entries = [_random(one, rng, size) for one in items_of(found)]
-            return like_tuple(getattr(found, "instance_class", tuple), entries)
+            entries = [_random(one, rng, size) for one in items_of(ty)]
+            return like_tuple(getattr(ty, "instance_class", tuple), entries)
         case types.Boolean():
             return True
         case types.Integer():
-            return np.dtype(str(found)).type(size)
+            return np.dtype(str(ty)).type(size)
         case types.Float() | types.Complex():
-            return _uniform(str(found), (), rng)[()]
+            return _uniform(str(ty), (), rng)[()]
         case _:
             raise CommandError(
-                f"no random value is made for the type {found}",
+                f"no random value is made for the type {ty}",
                 instead=["a value: np.linspace(0, 1, 5)", "a number, an array or a tuple of these"],
             )
 
 
-def _random_array(found: types.Array, rng: np.random.Generator, size: int) -> Any:
+def _random_array(ty: types.Array, rng: np.random.Generator, size: int) -> Any:
     """An array of this type; integers are valid subscripts of an array of `size`."""
-    shape = (size,) * found.ndim
-    match found.dtype:
+    shape = (size,) * ty.ndim
+    match ty.dtype:
         case types.Float() | types.Complex():
-            values = _uniform(str(found.dtype), shape, rng)
+            values = _uniform(str(ty.dtype), shape, rng)
         case types.Integer() | types.Boolean():
-            values = rng.integers(0, max(size, 1), shape).astype(str(found.dtype))
+            values = rng.integers(0, max(size, 1), shape).astype(str(ty.dtype))
         case _:
             raise CommandError(
-                f"no random values are made for arrays of {found.dtype}",
+                f"no random values are made for arrays of {ty.dtype}",
                 instead=["a value: np.zeros(3, dtype)"],
             )
-    if found.layout == "A":
+    if ty.layout == "A":
         return np.repeat(values, 2, axis=-1)[..., ::2]
-    return np.asfortranarray(values) if found.layout == "F" else values
+    return np.asfortranarray(values) if ty.layout == "F" else values
 
 
 def _uniform(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:

@@ -44,12 +44,12 @@ class Unchecked:
 
     def pytest_sessionfinish(self, session: Any) -> None:
         """Collect; a worker of pytest-xdist sends what it found to its controller."""
-        found, checked = _rules_of(self.package)
+        rules, checked = _rules_of(self.package)
         sent = getattr(session.config, "workeroutput", None)
         if sent is not None:
-            sent[_SENT] = (found, sorted(checked))
+            sent[_SENT] = (rules, sorted(checked))
             return
-        self.rules.update(found)
+        self.rules.update(rules)
         self.checked |= checked
         if (not self.rules or self._missing()) and session.exitstatus == 0:
             session.exitstatus = 1
@@ -57,8 +57,8 @@ class Unchecked:
     @pytest.hookimpl(optionalhook=True)  # a hook of pytest-xdist
     def pytest_testnodedown(self, node: Any) -> None:
         """Take what a worker found."""
-        found, checked = getattr(node, "workeroutput", {}).get(_SENT, ({}, ()))
-        self.rules.update(found)
+        rules, checked = getattr(node, "workeroutput", {}).get(_SENT, ({}, ()))
+        self.rules.update(rules)
         self.checked.update(checked)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -86,13 +86,13 @@ def _rules_of(package: str) -> tuple[dict[str, str], set[str]]:
         every = [rule for function in rules.functions() for rule in rules.rules_for(function)]
     else:
         every = []
-    found = {
+    by_location = {
         rule.location: str(rule)
         for rule in every
         if any(f"{half.module}.".startswith(f"{package}.") for half in rule.halves.values())
     }
     checks = sys.modules.get("activerules.testing.rule")
     checked = set() if checks is None else checks.CHECKED
-    return found, {
+    return by_location, {
         rule.location for rule in every if any(h.location in checked for h in rule.halves.values())
     }

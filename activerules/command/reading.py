@@ -30,19 +30,19 @@ def load_function(written: str) -> Any:
             f"`{written}` names no function",
             instead=["module:function", "path/to/file.py:function"],
         )
-    found: Any = _load_module(source)
+    named: Any = _load_module(source)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(named, part):
             raise CommandError(
-                f"{source} has no function `{name}`", where=[("in", source, _file_of(found))]
+                f"{source} has no function `{name}`", where=[("in", source, _file_of(named))]
             )
-        found = getattr(found, part)
-    if not callable(found):
+        named = getattr(named, part)
+    if not callable(named):
         raise CommandError(
-            f"`{name}` is not a function but {type(found).__name__}",
+            f"`{name}` is not a function but {type(named).__name__}",
             where=[("in", source, "")],
         )
-    return found
+    return named
 
 
 def _load_module(source: str) -> ModuleType:
@@ -86,8 +86,8 @@ def _location_of(error: BaseException) -> list[Where]:
     return [("at the line", frame.line or "", f"{frame.filename}:{frame.lineno}")]
 
 
-def _file_of(found: Any) -> str:
-    return getattr(found, "__file__", None) or ""
+def _file_of(module: Any) -> str:
+    return getattr(module, "__file__", None) or ""
 
 
 def read_annotation(written: str) -> Any:

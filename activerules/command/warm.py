@@ -76,14 +76,14 @@ def _check(what: str, given: Sequence[str], known: Collection[str]) -> None:
 def _writable_folders() -> list[Path]:
     """The folders that rules are stored in. Raises CommandError if one cannot be written to."""
     instead = ["NUMBA_CACHE_DIR=/a/writable/directory python -m activerules warm"]
-    found = folders()
-    if not found:
+    existing = folders()
+    if not existing:
         raise CommandError(
             "compiled rules cannot be stored: neither the directory of activerules nor your cache "
             "directory can be written to",
             instead=instead,
         )
-    for folder in found:
+    for folder in existing:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -92,7 +92,7 @@ def _writable_folders() -> list[Path]:
             raise CommandError(
                 f"compiled rules cannot be stored in {folder}: {error.strerror}", instead=instead
             ) from error
-    return found
+    return existing
 
 
 def _times_of(where: Sequence[Path]) -> dict[Path, int]:

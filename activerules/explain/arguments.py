@@ -50,10 +50,10 @@ class Question:
         """Compile the derivative up to its IR; errors say how to reproduce them."""
         with self._asking():
             spec = self._spec("split" if split else "reverse")
-            found = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
-            if found.gradient.return_activity == "active":
-                checks.require_float_return(self.dispatcher, found.gradient.result_type)
-        return found
+            derived = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
+            if derived.gradient.return_activity == "active":
+                checks.require_float_return(self.dispatcher, derived.gradient.result_type)
+        return derived
 
     def forward_derivation(self) -> ForwardDerivation:
         """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
@@ -88,12 +88,12 @@ def read_question(
     """
     dispatcher = dispatcher_of(function)
     names = checks.read_arity(dispatcher, len(annotated))
-    found = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
+    argtypes = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
     if forward:
-        read = read_forward_arguments(names, found)
+        read = read_forward_arguments(names, argtypes)
         result = None if return_activity in (None, Duplicated) else _activity_name(return_activity)
         return Question(dispatcher, read.arguments, result, forward=True, width=read.width)
-    arguments = checks.read_arguments(names, found)
+    arguments = checks.read_arguments(names, argtypes)
     return Question(dispatcher, arguments, _activity_name(return_activity))
 
 

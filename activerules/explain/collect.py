@@ -252,12 +252,12 @@ class _Collector(_Reader):
         return locations[0] if locations else self._own_location()
 
     def _recomputed(self) -> list[Recomputed]:
-        found = Counter(
+        counts = Counter(
             (describe(node, self.plan, self._name_of), self._location_of(node))
             for node in in_order(self.plan.cache.computed, self.plan)
             if is_computation(node) and _is_for_users(node)
         )
-        return [Recomputed(what, location, count) for (what, location), count in found.items()]
+        return [Recomputed(what, location, count) for (what, location), count in counts.items()]
 
     def _retained(self) -> Iterable[SourceLine]:
         calls = [o.key for o in self.plan.retained if isinstance(o.key, Instruction)]

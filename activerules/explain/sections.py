@@ -51,17 +51,17 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
 def facts(report: Report) -> list[str]:
     """The report in a few words each."""
     active = sum(line.is_active for line in report.lines)
-    found = [f"{active} of {len(report.lines)} lines carry derivatives"]
+    phrases = [f"{active} of {len(report.lines)} lines carry derivatives"]
     if not report.forward:
         per_iteration = sum(loop.row_bytes for loop in report.loops)
-        found.append(
+        phrases.append(
             f"tape: {bytes_of(report.frame_bytes)} per call, "
             f"{bytes_of(per_iteration)} per iteration of {_plural(len(report.loops), 'loop')}"
         )
     fired = sum(call.rule is not None for call in report.rules)
-    found.append(f"{_plural(fired, 'call')} served by rules")
-    found.append(f"compiled to IR in {1e3 * sum(report.stages.values()):.0f} ms")
-    return found
+    phrases.append(f"{_plural(fired, 'call')} served by rules")
+    phrases.append(f"compiled to IR in {1e3 * sum(report.stages.values()):.0f} ms")
+    return phrases
 
 
 def _plural(count: int, what: str) -> str:

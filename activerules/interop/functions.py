@@ -93,12 +93,12 @@ class Specialised:
     def of(self, kinds: Sequence[Kind]) -> ArrayFunction:
         """The function for arguments of these kinds; always the same object."""
         key = tuple(kinds)
-        found = self._known.get(key)
-        if found is None:
-            found = ArrayFunction(self.target, key, self._conjugated)
-            assert found.results  # raises for what is none
-            self._known[key] = found
-        return found
+        function = self._known.get(key)
+        if function is None:
+            function = ArrayFunction(self.target, key, self._conjugated)
+            assert function.results  # raises for what is none
+            self._known[key] = function
+        return function
 
 
 class ArrayFunction:
@@ -158,11 +158,11 @@ class ArrayFunction:
     @cached_property
     def results(self) -> tuple[Kind, ...]:
         """The kinds of the results; `NotAFloatReturn` if there are others than arrays."""
-        found = self._result_type
-        kinds = [_result_kind(one) for one in ([found] if self.single else found)]
+        result = self._result_type
+        kinds = [_result_kind(one) for one in ([result] if self.single else result)]
         if not kinds or None in kinds:
             raise NotAFloatReturn(
-                f"{self.name} returns {type_name(found)}",
+                f"{self.name} returns {type_name(result)}",
                 where=[("in the function", self.name, self.location)],
                 why="the other package knows numbers and arrays of them",
                 instead=["return a number, an array of numbers, or a tuple of these"],
@@ -267,9 +267,9 @@ class ArrayFunction:
 
     def require_shapes(self, results: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
         """Raise `ShadowMismatch` if a result does not have the shape that the caller gave."""
-        found = tuple(np.shape(one) for one in results)
-        if found != tuple(shapes):
-            raise self.wrong_shapes(tuple(shapes), f"they have the shapes {found}")
+        returned = tuple(np.shape(one) for one in results)
+        if returned != tuple(shapes):
+            raise self.wrong_shapes(tuple(shapes), f"they have the shapes {returned}")
 
     def wrong_shapes(self, shapes: Sequence[Any], fault: str = "") -> ShadowMismatch:
         """The error for given shapes that are not those of the results."""

@@ -68,10 +68,10 @@ def wrap(function: Callable[..., Any], shape: Any = None) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         _require_double()
         given = {name: _array(name, x) for name, x in known.bound(args, kwargs).items()}
-        found = known.of([kind_of(name, x.dtype.name, x.ndim) for name, x in given.items()])
-        shapes = _shapes_of(found, shape, [x.shape for x in given.values()])
-        results = _bind(found, shapes, [*given.values()])
-        return results[0] if found.single else tuple(results)
+        typed = known.of([kind_of(name, x.dtype.name, x.ndim) for name, x in given.items()])
+        shapes = _shapes_of(typed, shape, [x.shape for x in given.values()])
+        results = _bind(typed, shapes, [*given.values()])
+        return results[0] if typed.single else tuple(results)
 
     return wrapped
 
@@ -88,15 +88,15 @@ def _require_double() -> None:
 def _array(name: str, x: Any) -> Any:
     """An argument as an array of JAX, or a tracer; `ForeignArrayError` for what is none."""
     try:
-        found = _jax.numpy.asarray(x)
+        array = _jax.numpy.asarray(x)
     except TypeError as error:
         raise ForeignArrayError(
             f"`{name}` is an object of type {type(x).__name__}",
             instead=["an array or a number", "a function that captures it"],
         ) from error
-    if not isinstance(found, _jax.core.Tracer):
-        _require_cpu(name, found)
-    return found
+    if not isinstance(array, _jax.core.Tracer):
+        _require_cpu(name, array)
+    return array
 
 
 def _require_cpu(name: str, x: Any) -> None:
@@ -113,14 +113,14 @@ def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> t
     """The shapes of the results."""
     asked: Any = shape(*given) if callable(shape) else shape
     if asked is None:
-        found: list[Any] = [()] * len(function.results)
+        listed: list[Any] = [()] * len(function.results)
     elif function.single:
-        found = [asked]
+        listed = [asked]
     else:
-        found = list(asked) if isinstance(asked, tuple | list) else [asked]
-    if not all(map(_is_shape, found)):
-        raise function.wrong_shapes(found, "a shape is a tuple of lengths")
-    shapes = tuple(tuple(map(int, np.atleast_1d(one))) for one in found)
+        listed = list(asked) if isinstance(asked, tuple | list) else [asked]
+    if not all(map(_is_shape, listed)):
+        raise function.wrong_shapes(listed, "a shape is a tuple of lengths")
+    shapes = tuple(tuple(map(int, np.atleast_1d(one))) for one in listed)
     if tuple(map(len, shapes)) != tuple(ndim for _, ndim in function.results):
         raise function.wrong_shapes(shapes)
     return shapes

@@ -53,9 +53,9 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(known.target.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = {name: _variable(name, x) for name, x in known.bound(args, kwargs).items()}
-        found = known.of([kind_of(name, x.dtype, x.ndim) for name, x in given.items()])
-        results = _Call(found)(*given.values(), return_list=True)
-        return results[0] if found.single else tuple(results)
+        typed = known.of([kind_of(name, x.dtype, x.ndim) for name, x in given.items()])
+        results = _Call(typed)(*given.values(), return_list=True)
+        return results[0] if typed.single else tuple(results)
 
     return wrapped
 
@@ -65,17 +65,17 @@ def _variable(name: str, x: Any) -> Any:
     if isinstance(x, bool | int | float | np.generic | np.ndarray):
         return _tensor.constant(np.asarray(x), dtype=np.asarray(x).dtype)  # in no smaller dtype
     try:
-        found = _tensor.as_tensor_variable(x)
-        fits = not found.dtype.startswith("complex")
+        variable = _tensor.as_tensor_variable(x)
+        fits = not variable.dtype.startswith("complex")
     except (TypeError, NotImplementedError, AttributeError):
-        fits, found = False, x
+        fits, variable = False, x
     if not fits:
         raise ForeignArrayError(
-            f"`{name}` is {found}, of type {getattr(found, 'type', type(found).__name__)}",
+            f"`{name}` is {variable}, of type {getattr(variable, 'type', type(variable).__name__)}",
             why="a dense tensor of real numbers is needed",
             instead=["such a variable, a number or an array", "a function that captures it"],
         )
-    return found
+    return variable
 
 
 class _Call(_op.Op):
@@ -114,14 +114,14 @@ class _Call(_op.Op):
             outputs[k].zeros_like() if _is_disconnected(output_grads[k]) else output_grads[k]
             for k in function.useful
         ]
-        found = [_gradient.DisconnectedType()() for _ in inputs]
+        pulled = [_gradient.DisconnectedType()() for _ in inputs]
         for k in function.varied:
-            found[k] = inputs[k].zeros_like()
+            pulled[k] = inputs[k].zeros_like()
         if wrt:
             bars = _Call(function.pullback(wrt))(*inputs, *cotangents, return_list=True)
             for k, bar in zip(wrt, bars, strict=True):
-                found[k] = bar
-        return found
+                pulled[k] = bar
+        return pulled
 
     def R_op(self, inputs: Any, eval_points: Any) -> list[Any]:
         """Return the tangents of the results."""

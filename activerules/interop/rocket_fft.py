@@ -34,14 +34,14 @@ def _resized(g, shape):
     """Return `g` of one axis more or less long, cut or filled with zeros."""
     if g.shape == shape:
         return g
-    found = np.zeros(shape, g.dtype)
+    resized = np.zeros(shape, g.dtype)
     for index in np.ndindex(g.shape):
         inside = True
         for k in range(g.ndim):
             inside = inside and index[k] < shape[k]
         if inside:
-            found[index] = g[index]
-    return found
+            resized[index] = g[index]
+    return resized
 
 
 # --- along one axis ---

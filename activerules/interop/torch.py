@@ -51,9 +51,9 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(known.target.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = {name: _tensor(name, x) for name, x in known.bound(args, kwargs).items()}
-        found = known.of([kind_of(name, _dtype_of(t), t.ndim) for name, t in given.items()])
-        results = _run(found, [*given.values()])
-        return results[0] if found.single else results
+        typed = known.of([kind_of(name, _dtype_of(t), t.ndim) for name, t in given.items()])
+        results = _run(typed, [*given.values()])
+        return results[0] if typed.single else results
 
     return wrapped
 
@@ -69,8 +69,8 @@ def _tensor(name: str, x: Any) -> Any:
             )
         return x
     if isinstance(x, bool | int | float | complex | np.generic | np.ndarray):
-        found = np.asarray(x)
-        return _torch.from_numpy(found if found.flags.writeable else found.copy())
+        array = np.asarray(x)
+        return _torch.from_numpy(array if array.flags.writeable else array.copy())
     raise ForeignArrayError(
         f"`{name}` is an object of type {type(x).__name__}",
         instead=["a tensor, a number, or an array of NumPy", "a function that captures it"],
@@ -132,10 +132,10 @@ class _Call(_torch.autograd.Function):
             bars = _run(function.pullback(wrt), [*tensors, *useful])
         else:
             bars = tuple(map(_torch.from_numpy, sweep.pullback([*map(_array, useful)])))
-        found: list[Any] = [None] * (len(tensors) + 2)
+        pulled: list[Any] = [None] * (len(tensors) + 2)
         for k, bar in zip(wrt, bars, strict=True):
-            found[k + 2] = bar
-        return tuple(found)
+            pulled[k + 2] = bar
+        return tuple(pulled)
 
     @staticmethod
     def jvp(ctx: Any, _function: Any, _sweep: Any, *tangents: Any) -> tuple[Any, ...]:

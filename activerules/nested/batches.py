@@ -37,8 +37,8 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     else:
         width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
-    found = returned_by(typing_context, dispatcher, arguments)
-    with_tangent = forward and marker is not Const and has_tangent(found)
+    result = returned_by(typing_context, dispatcher, arguments)
+    with_tangent = forward and marker is not Const and has_tangent(result)
     text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
     # lanes run on copies: shadows are compared with the argument's own memory before
     compares = "runtime_activity" in mode.options

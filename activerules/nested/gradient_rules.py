@@ -160,13 +160,13 @@ class _GradientWriter:
         names += [leaf.shadow for leaf in self.of_role("array")]
         marker = "_Active" if spec.seeded else "_Const"
         call = f"_autodiff(_mode, _function, {', '.join([marker, *args])})"
-        found = [f"_bars[{x.argument}]{x.path}" for x in self.of_role("number")]
+        returned = [f"_bars[{x.argument}]{x.path}" for x in self.of_role("number")]
         lines = [f"_bars = {call}"]
         if spec.with_primal:
             lines = [f"_bars, _primal = {call}"]
-            found.append("_primal")
+            returned.append("_primal")
         mode = spec.mode.with_primal() if spec.with_primal else spec.mode
-        return self._function("gradient", names, [*lines, _returned(found)], _mode=mode)
+        return self._function("gradient", names, [*lines, _returned(returned)], _mode=mode)
 
     def along(self, varied: Sequence[ArgumentLeaf], extra: str) -> Any:
         """`along(x…, t…, [extra])`: the derivative of f along tangents of the leaves `varied`.
@@ -182,8 +182,8 @@ class _GradientWriter:
             tangent = self.rebuilt(k, lambda x: x.tangent if x in varied else x.name)
             args.append(f"_Duplicated({primal}, {tangent})" if moves else primal)
         marker = "_Duplicated" if self.spec.seeded else "_Const"
-        found = "_dot, _primal" if extra else "_dot"
-        call = f"{found} = _autodiff(_mode, _function, {', '.join([marker, *args])})"
+        results = "_dot, _primal" if extra else "_dot"
+        call = f"{results} = _autodiff(_mode, _function, {', '.join([marker, *args])})"
         dot = "_dot" if self.spec.seeded else "0.0"
         result = {
             "weight": [f"return weight * _primal{' + _dot' if self.spec.seeded else ''}"],

@@ -36,17 +36,17 @@ def has_number_lists(asked: ReadCall) -> bool:
 
 def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
     """The compiled function that replaces the call; `written`: which arguments it writes into."""
-    found = [a.numba_type for a in asked.arguments]
-    listed = [k for k, ty in enumerate(found) if is_number_list(ty)]
+    argtypes = [a.numba_type for a in asked.arguments]
+    listed = [k for k, ty in enumerate(argtypes) if is_number_list(ty)]
     changed = [k for k in listed if written[k]]
-    target = of_arrays(asked.call.dispatcher, found, changed)
+    target = of_arrays(asked.call.dispatcher, argtypes, changed)
     values = [
         f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.call.given)
     ]
     lines = [f"v{k} = array_of({values[k]})" for k in listed]
     shadowed = [k for k in listed if asked.call.gradient is None and _has_shadow(asked, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
-    given = [f"a{k}" for k, _ in enumerate(found)]
+    given = [f"a{k}" for k, _ in enumerate(argtypes)]
     for k in listed:
         given[k] = f"{asked.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
     scope: dict[str, Any] = {
@@ -57,24 +57,24 @@ def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
         "shadow_array": shadow_array,
         "typed_list_of": typed_list_of,
     }
-    result = "found"
+    result = "result"
     if asked.call.gradient is None:
         mode = Mode("reverse", options=asked.call.mode.options)
         scope |= {"autodiff": autodiff, "target": target, "marker": Const}
         scope["mode"] = mode.with_primal() if asked.with_primal else mode
         if asked.seeded:
             scope["marker"] = Active
-        lines.append(f"found = autodiff(mode, target, marker, {', '.join(given)})")
+        lines.append(f"result = autodiff(mode, target, marker, {', '.join(given)})")
     else:
         spec = asked.call.gradient
         argnums = spec.argnums[0] if spec.single else spec.argnums
         made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
         scope["gradient"] = made.dispatcher
-        lines.append(f"found = gradient({', '.join(given)})")
+        lines.append(f"result = gradient({', '.join(given)})")
         result = _gradient(spec, listed)
     lines += [f"put_into({values[k]}, v{k})" for k in changed]
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
-    names = ", ".join(f"a{k}" for k, _ in enumerate(found))
+    names = ", ".join(f"a{k}" for k, _ in enumerate(argtypes))
     source = f"def call({names}):\n " + "\n ".join([*lines, f"return {result}"])
     return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
 
@@ -86,11 +86,11 @@ def _has_shadow(asked: ReadCall, k: int) -> bool:
 
 def _gradient(spec: Any, listed: list[int]) -> str:
     """The source text of the result of `grad`, with lists for lists."""
-    items = "found[1]" if spec.with_value else "found"
+    items = "result[1]" if spec.with_value else "result"
     entries = [items if spec.single else f"{items}[{n}]" for n, _ in enumerate(spec.argnums)]
     entries = [
         f"typed_list_of({entry})" if k in listed else entry
         for entry, k in zip(entries, spec.argnums, strict=True)
     ]
     result = entries[0] if spec.single else tuple_of(entries)
-    return f"(found[0], {result})" if spec.with_value else result
+    return f"(result[0], {result})" if spec.with_value else result

@@ -58,10 +58,10 @@ _IS_VIEW = (
 
 def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that returns `(out, pullback)` in code that is differentiated."""
-    found = tuple(map(types.unliteral, argtypes))
-    checks.read_arity(dispatcher, len(found))
-    indices = [k for k, ty in enumerate(found) if layout_of(ty).activity != "const"]
-    return _once(_vjp_stub, dispatcher, len(found), tuple(indices))
+    plain_types = tuple(map(types.unliteral, argtypes))
+    checks.read_arity(dispatcher, len(plain_types))
+    indices = [k for k, ty in enumerate(plain_types) if layout_of(ty).activity != "const"]
+    return _once(_vjp_stub, dispatcher, len(plain_types), tuple(indices))
 
 
 def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
@@ -202,8 +202,8 @@ def _primal_text(name: str, kind: Any) -> str:
 
 def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
     asked, dispatcher = call.spec, dispatcher_of_type(call.function)
-    found = [types.unliteral(ty) for ty in args]
-    arguments = read_kinds(asked, dispatcher, found)
+    plain_types = [types.unliteral(ty) for ty in args]
+    arguments = read_kinds(asked, dispatcher, plain_types)
     result = returned_type(returned_by(typing_context, dispatcher, arguments))
     return read_result(asked, dispatcher, result), arguments, dispatcher, result
 

@@ -58,11 +58,11 @@ def _read_call(typing_context: TypingContext, call: NestedCall) -> ReadCall:
         return ReadCall(call, arguments, True, call.gradient.with_value)
     checks.require_marked(call.dispatcher, call.mode, names, call.given)
     arguments = checks.read_arguments(names, call.given)
-    found = returned_by(typing_context, call.dispatcher, arguments)
+    result_type = returned_by(typing_context, call.dispatcher, arguments)
     wanted = return_activity(call.marker)
     if call.mode.returns_primal:
-        require_float_primal(call.dispatcher.py_func.__name__, found)
-    seeded = wanted == "active" or (wanted is None and is_number(found))
+        require_float_primal(call.dispatcher.py_func.__name__, result_type)
+    seeded = wanted == "active" or (wanted is None and is_number(result_type))
     return ReadCall(call, arguments, seeded, call.mode.returns_primal)
 
 

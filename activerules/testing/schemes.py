@@ -261,7 +261,7 @@ def _by_bound(
     whether a smaller step confirms the derivative.
     """
     reach = float(np.max(np.abs(scheme.grid)) / np.max(np.abs(scheme.bound.grid)))
-    best, found, h, is_confirmed = (math.nan, math.inf), largest, largest * reach, False
+    best, bound, h, is_confirmed = (math.nan, math.inf), largest, largest * reach, False
     for _ in range(_ATTEMPTS):
         scale, size = _first_stable(scheme.bound, samples, h)
         if scale is None:
@@ -269,11 +269,11 @@ def _by_bound(
         h = _step(scheme, samples, size, scale)
         (value, error), is_confirmed = _confirmed(scheme, samples, size, h)
         if not error >= best[1]:
-            best, found = (value, error), scale / reach
+            best, bound = (value, error), scale / reach
         if is_confirmed:
             break
         h /= _CONFIRM
-    return best, found, is_confirmed
+    return best, bound, is_confirmed
 
 
 def _first_stable(bound: Bound, samples: _Samples, h: float) -> tuple[float | None, float]:
@@ -315,16 +315,16 @@ def _confirmed(
 
 def _extrapolated(scheme: FiniteDifference, samples: _Samples, h: float) -> Estimate:
     """The best entry of a table of extrapolations, from step `h` down."""
-    found: list[Estimate] = []
+    rows: list[Estimate] = []
     above: list[Any] = []
     best = 0
-    while len(found) < _ROWS or (len(found) < _MOST_ROWS and best > len(found) - 3):
+    while len(rows) < _ROWS or (len(rows) < _MOST_ROWS and best > len(rows) - 3):
         above, winner = _next_row(scheme, scheme.at_step(samples, h), above)
-        found.append(winner)
-        best = _best(found)
+        rows.append(winner)
+        best = _best(rows)
         h /= _SHRINK
-    value, error = found[best]
-    finer = [_size(value - v) for v, e in found[best + 1 : best + 2] if math.isfinite(e)]
+    value, error = rows[best]
+    finer = [_size(value - v) for v, e in rows[best + 1 : best + 2] if math.isfinite(e)]
     return value, max(error, *finer, 0.0)
 
 
@@ -343,17 +343,17 @@ def _next_row(
     return row, winner
 
 
-def _best(found: list[Estimate]) -> int:
+def _best(rows: list[Estimate]) -> int:
     """The row with the smallest error, unless two finer rows that agree contradict it: coarse steps
     over a function that oscillates may agree by chance, and so may a step over noise.
     """
-    for i in sorted(range(len(found)), key=lambda k: found[k][1]):
-        against = [not _agree(found[i], finer) for finer in found[i + 1 :]]
-        pairs = zip(found[i + 1 :], found[i + 2 :], strict=False)
+    for i in sorted(range(len(rows)), key=lambda k: rows[k][1]):
+        against = [not _agree(rows[i], finer) for finer in rows[i + 1 :]]
+        pairs = zip(rows[i + 1 :], rows[i + 2 :], strict=False)
         alike = [_agree(*pair) for pair in pairs]
         if not any(a and b and c for a, b, c in zip(against, against[1:], alike, strict=False)):
             return i
-    return len(found) - 1
+    return len(rows) - 1
 
 
 def _agreed(bounded: Estimate, table: Estimate) -> Estimate:

@@ -55,8 +55,8 @@ def is_object(x: Any) -> bool:
     """Whether `x` is a Numba object whose fields or items can be set from Python: an instance of a
     jitclass, a typed list or a typed dictionary.
     """
-    found = getattr(x, "_numba_type_", None)
-    return found is not None and (hasattr(found, "struct") or hasattr(x, "__setitem__"))
+    numba_type = getattr(x, "_numba_type_", None)
+    return numba_type is not None and (hasattr(numba_type, "struct") or hasattr(x, "__setitem__"))
 
 
 def contents(x: Any) -> list[Any]:

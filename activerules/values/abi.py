@@ -66,8 +66,8 @@ def _floats(model: Any, target: Any) -> Iterator[tuple[int, str]]:
         yield 0, str(model.get_value_type())
         return
     for index, member in _members(model):
-        for offset, found in _floats(member, target):
-            yield offset + _member_offset(model.get_value_type(), index, target), found
+        for offset, float_type in _floats(member, target):
+            yield offset + _member_offset(model.get_value_type(), index, target), float_type
 
 
 def _members(model: Any) -> Iterator[tuple[int, Any]]:

@@ -68,8 +68,8 @@ class Numbers:
 _NOTHING = Numbers()
 
 
-def _union(found: Iterable[Numbers]) -> Numbers:
-    return reduce(operator.or_, found, _NOTHING)
+def _union(numbers: Iterable[Numbers]) -> Numbers:
+    return reduce(operator.or_, numbers, _NOTHING)
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ class Struct(Node):
     @cached_property
     def numbers(self) -> Numbers:
         """The numbers of the fields: by value in a tuple, otherwise by reference."""
-        found = _union(child.numbers for _, child in self.fields)
-        return found if self.is_tuple else found.behind()
+        numbers = _union(child.numbers for _, child in self.fields)
+        return numbers if self.is_tuple else numbers.behind()
 
     @cached_property
     def carried(self) -> Numbers:
@@ -320,8 +320,8 @@ class Items(Node):
     @cached_property
     def numbers(self) -> Numbers:
         """The numbers of its items and keys, by reference."""
-        found = self.item.numbers if self.key is None else self.item.numbers | self.key.numbers
-        return found.behind()
+        numbers = self.item.numbers if self.key is None else self.item.numbers | self.key.numbers
+        return numbers.behind()
 
     @cached_property
     def has_keys(self) -> bool:

@@ -308,8 +308,11 @@ def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
     assert isinstance(node, Items)
     if options.depth < Depth.ITEMS or not options.where(node.item) or visit.entries is None:
         return
-    with each_address(em.context, em.builder, node.numba_type, visit.entries) as found:
-        yield EACH, [slot.at(node.item, one) for slot, one in zip(visit.slots, found, strict=True)]
+    with each_address(em.context, em.builder, node.numba_type, visit.entries) as addresses:
+        yield (
+            EACH,
+            [slot.at(node.item, one) for slot, one in zip(visit.slots, addresses, strict=True)],
+        )
 
 
 def _present(em: Emit, visit: Visit, options: _Options) -> _Parts:

@@ -125,11 +125,11 @@ def _parameter_count(dispatcher: Any, wanted: Sequence[Any] | None) -> int:
 
 def _require_result(dispatcher: Any, wanted: tuple[Any, ...], purpose: str) -> None:
     """Compile the function, and look at what it returns."""
-    found = compiled_call(dispatcher, wanted).signature.return_type
+    result = compiled_call(dispatcher, wanted).signature.return_type
     returns_float = purpose in ("quad", "generic_filter")
-    if returns_float and not isinstance(found, types.Float | types.Integer | types.Boolean):
+    if returns_float and not isinstance(result, types.Float | types.Integer | types.Boolean):
         raise NotAFloatReturn(
-            f"{dispatcher.py_func.__name__} returns {type_name(found)}, and {purpose} takes one "
+            f"{dispatcher.py_func.__name__} returns {type_name(result)}, and {purpose} takes one "
             "float",
             where=[("in the callback", dispatcher.py_func.__name__, location_of(dispatcher))],
         )

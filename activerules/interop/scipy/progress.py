@@ -43,5 +43,5 @@ def counted(function: Callable[..., Any], progress: Any, title: str) -> Generato
 def _size_of(value: Any) -> float:
     """What is shown of a value: a number itself, half the sum of squares of residuals."""
     first = value[0] if isinstance(value, tuple) else value
-    found = np.asarray(first)
-    return float(found) if found.ndim == 0 else 0.5 * float(np.vdot(found, found).real)
+    array = np.asarray(first)
+    return float(array) if array.ndim == 0 else 0.5 * float(np.vdot(array, array).real)

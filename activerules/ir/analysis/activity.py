@@ -402,24 +402,24 @@ def _shared_objects(
 
 def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
     """Memory a marked call may write floats to: its result, new memory, written arguments."""
-    found = set(memory.objects(call.operands[0])) | {MemoryObject("result", call)}
+    objects = set(memory.objects(call.operands[0])) | {MemoryObject("result", call)}
     for argument in info.arguments:
         if argument.kind == "memory" and (argument.written or argument.shadow_written):
-            found |= memory.objects(call.operands[argument.pointer])
+            objects |= memory.objects(call.operands[argument.pointer])
         elif argument.is_deep and (argument.written or argument.shadow_written):
-            found |= reachable_from_argument(call, argument, memory)
-    return found
+            objects |= reachable_from_argument(call, argument, memory)
+    return objects
 
 
 def _received_by(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
     """Memory into which a marked call writes data that it received other than by arguments."""
-    found: set[MemoryObject] = set()
+    received: set[MemoryObject] = set()
     if info.receives:
-        found |= {*memory.objects(call.operands[0]), MemoryObject("result", call)}
+        received |= {*memory.objects(call.operands[0]), MemoryObject("result", call)}
     for argument in info.arguments:
         if argument.received:
-            found |= reachable_from_argument(call, argument, memory)
-    return found
+            received |= reachable_from_argument(call, argument, memory)
+    return received
 
 
 def reachable_from_argument(

@@ -28,7 +28,7 @@ def passed_over(
     flow: ControlFlow, reversed_: Collection[Instruction], speculated: Collection[Instruction]
 ) -> dict[Loop, tuple[Instruction, ...]]:
     """The loops that the sweep may pass over, each with the values that are used after it."""
-    found: dict[Loop, tuple[Instruction, ...]] = {}
+    skipped: dict[Loop, tuple[Instruction, ...]] = {}
     for loop in flow.loops:
         inside = [i for b in flow.order if b in loop.blocks for i in b.instructions]
         active = [i for i in inside if i in reversed_]
@@ -37,8 +37,8 @@ def passed_over(
         after = {i: [u for u in flow.users[i] if u.owner not in loop.blocks] for i in active}
         ends = tuple(i for i in active if after[i])
         if ends and all(_is_chosen(after[i], flow, reversed_) for i in ends):
-            found[loop] = ends
-    return found
+            skipped[loop] = ends
+    return skipped
 
 
 def added_if_chosen(
@@ -53,7 +53,7 @@ def added_if_chosen(
     In `a[i, j] = min(a[i, j], a[i, k] + a[k, j])`, the shadow of `a[i, k]` is loaded and stored
     once per `j`, since one of the others may be the same entry. Without it, LLVM vectorises.
     """
-    found: set[Instruction] = set()
+    added: set[Instruction] = set()
     for loop in flow.loops:
         if loop.children:
             continue
@@ -72,8 +72,8 @@ def added_if_chosen(
             is_invariant(i.operands[0], loop) and changes_in(i, loop, memory, dependence)
             for i in chosen
         ):
-            found.update(chosen)
-    return frozenset(found)
+            added.update(chosen)
+    return frozenset(added)
 
 
 def _is_linear(i: Instruction) -> bool:

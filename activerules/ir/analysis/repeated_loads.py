@@ -19,26 +19,26 @@ def repeated_loads(
     flow: ControlFlow, memory: MemoryFacts, dependence: Dependence, live: Collection[Block]
 ) -> dict[Value, Value]:
     """The values of loads that read what was loaded or stored earlier in the same block."""
-    found: dict[Value, Value] = {}
+    values: dict[Value, Value] = {}
     search = _Search(memory, dependence)
     for block in flow.order:
         if block in live:
-            search.note(block, found)
-    return found
+            search.note(block, values)
+    return values
 
 
 class _Search:
     def __init__(self, memory: MemoryFacts, dependence: Dependence) -> None:
         self.memory, self.dependence = memory, dependence
 
-    def note(self, block: Block, found: dict[Value, Value]) -> None:
+    def note(self, block: Block, values: dict[Value, Value]) -> None:
         """Note the values of loads that repeat earlier loads and stores of the same pointer."""
         known: dict[tuple[Value, str], tuple[Instruction, Value]] = {}
         for i in block.instructions:
             if is_plain_load(i):
                 key = (i.operands[0], str(i.type))
                 if key in known:
-                    found[i] = known[key][1]
+                    values[i] = known[key][1]
                 else:
                     known[key] = (i, i)
             else:

@@ -383,11 +383,11 @@ class _Check:
         if facts.active_memory.isdisjoint(reachable_from_argument(i, argument, facts.memory)):
             return
         # a shadow made by the caller is complete: no need to follow its pointers
-        found = closure(
+        reached = closure(
             (o for k in argument.pointers for o in facts.memory.objects(i.operands[k])),
             lambda o: facts.memory.pointees(o) if o.is_local else (),
         )
-        bare = {o for o in found - facts.active_memory if not self._is_nothing(o)}
+        bare = {o for o in reached - facts.active_memory if not self._is_nothing(o)}
         if bare:
             raise refusal(
                 i,

@@ -118,11 +118,11 @@ class ModuleSummaries:
     def _update(self, variant: Variant) -> None:
         self._dependent, self._grown[variant] = variant, None
         try:
-            found = self._summarise(variant)
+            summary = self._summarise(variant)
         finally:
             self._dependent = None
         del self._grown[variant]
-        new = self._summaries[variant] | found
+        new = self._summaries[variant] | summary
         if new != self._summaries[variant]:
             self._summaries[variant] = new
             self._grown |= self._dependents[variant]
@@ -268,13 +268,13 @@ class _Summariser:
         effect = self.calls.marked_effect(i) or effect_of(i.callee_name)
         if effect is None:
             return set() if self.calls.is_arithmetic(i) else set(self.memory.reached(i))
-        found = {o for k in effect.reads for o in at(i.operands[k])}
+        read = {o for k in effect.reads for o in at(i.operands[k])}
         info = self.calls.marked(i)
         if info is not None:
-            found |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
+            read |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
             containers = (k for a in info.arguments if a.container for k in a.pointers)
-            found |= {o for k in containers for o in self.memory.reachable_from(i.operands[k])}
-        return found
+            read |= {o for k in containers for o in self.memory.reachable_from(i.operands[k])}
+        return read
 
     def _releases(self, i: Instruction) -> bool:
         if i in self.memory.called:
@@ -325,12 +325,12 @@ class _Summariser:
         return [CalleeAccess(memory, t, aligned) for memory in reached]
 
     def _pointers(self) -> set[tuple[CalleeMemory, CalleeMemory]]:
-        found: set[tuple[CalleeMemory, CalleeMemory]] = set()
+        pointers: set[tuple[CalleeMemory, CalleeMemory]] = set()
         for o, pointees in self.memory.contents.items():
             holder = self._callee_memory(o)
             if holder is not None:
-                found |= {(holder, pointee) for pointee in self._callee_memories(pointees)}
-        return found
+                pointers |= {(holder, pointee) for pointee in self._callee_memories(pointees)}
+        return pointers
 
     def _copies(self) -> Iterable[tuple[CalleeMemory, CalleeMemory]]:
         copy_sources, integer_sources = self.memory.copy_sources, self.memory.integer_sources
@@ -354,14 +354,14 @@ class _Summariser:
         types = analyse_value_types(
             self.function, self.memory, {}, cache(partial(self.shapes, self.function))
         )
-        found: set[CalleeAccess] = set()
+        bits: set[CalleeAccess] = set()
         for i in backward_slice(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":
                 aligned = self._is_aligned(i, i.type)
-                found.update(self._access(i.operands[0], i.type, aligned, 0))
+                bits.update(self._access(i.operands[0], i.type, aligned, 0))
             elif i in self.memory.called:
-                found.update(self._translated(i, self.memory.called[i].summary.bits))
-        return found, self.returned in types.float_bits
+                bits.update(self._translated(i, self.memory.called[i].summary.bits))
+        return bits, self.returned in types.float_bits
 
     def _makes_bits(self, i: Instruction) -> bool:
         if i in self.memory.called:
@@ -408,7 +408,7 @@ class _Summariser:
 
 def _sources(value: Value) -> list[Argument]:
     """The parameters an integer is computed from, by arithmetic alone."""
-    found: list[Argument] = []
+    sources: list[Argument] = []
     seen: set[Value] = set()
     work = [value]
     while work:
@@ -417,7 +417,7 @@ def _sources(value: Value) -> list[Argument]:
             continue
         seen.add(one)
         if isinstance(one, Argument):
-            found.append(one)
+            sources.append(one)
         elif isinstance(one, Instruction) and one.opcode not in {"load", "call"}:
             work += [o for o in one.operands if o.type == value.type or o.type.is_int]
-    return found
+    return sources

@@ -140,12 +140,12 @@ class Variation:
     ) -> frozenset[Loop]:
         if operands is None or not around:
             return frozenset(around)
-        found = {loop for o in operands for loop in self._loops[o] if loop in around}
+        loops = {loop for o in operands for loop in self._loops[o] if loop in around}
         if isinstance(value, Instruction) and value.opcode == "phi":
-            found.add(around[0])
+            loops.add(around[0])
         elif isinstance(value, Instruction) and value.opcode == "load":
-            found.update(self._written_in(value, around))
-        return frozenset(found)
+            loops.update(self._written_in(value, around))
+        return frozenset(loops)
 
     def _written_in(self, load: Instruction, around: list[Loop]) -> list[Loop]:
         """The loops that may change the memory a load reads: one, and all around it."""
@@ -236,16 +236,16 @@ class Variation:
         """For the loops among the atoms of polynomials, phis that are their iteration; None if not
         all atoms are known before `loop`.
         """
-        found: dict[Loop, Value] = {}
+        counters: dict[Loop, Value] = {}
         for atom in atoms:
             if isinstance(atom, Loop):
                 phi = self._counter(atom)
                 if phi is None or atom not in list(loop.ancestors())[1:]:
                     return None
-                found[atom] = phi
+                counters[atom] = phi
             elif not (isinstance(atom, Value) and atom.type == I64 and is_invariant(atom, loop)):
                 return None
-        return found
+        return counters
 
     def _counter(self, loop: Loop) -> Value | None:
         for phi, one in self.facts[loop].inductions.items():

@@ -52,7 +52,7 @@ def windows_of(
     reversed_: Collection[Instruction],
 ) -> dict[Instruction, Window]:
     """The windows of all innermost loops, for loads among the instructions to be reversed."""
-    found: dict[Instruction, Window] = {}
+    windows: dict[Instruction, Window] = {}
     for loop in integers.flow.loops:
         inside = [i for block in loop.blocks for i in block.instructions if i in reversed_]
         if loop.children or any(i.opcode == "call" and row_for(i) is None for i in inside):
@@ -61,8 +61,8 @@ def windows_of(
         for arms in _rows(integers, loop, loads):
             together = [load for arm in arms for load in arm]
             if not any(changes_in(load, loop, memory, dependence) for load in together):
-                found |= dict.fromkeys(together, Window(loop, tuple(map(tuple, arms))))
-    return found
+                windows |= dict.fromkeys(together, Window(loop, tuple(map(tuple, arms))))
+    return windows
 
 
 def _rows(
@@ -103,9 +103,9 @@ def _taken(
     integers   what integers are in all iterations but one
     """
     fitting = [load for load in loads if line.distance(load, integers) == distance]
-    found = [load for load in fitting if load.operands[0] is fitting[0].operands[0]]
-    loads[:] = [load for load in loads if load not in found]
-    return found
+    taken = [load for load in fitting if load.operands[0] is fitting[0].operands[0]]
+    loads[:] = [load for load in loads if load not in taken]
+    return taken
 
 
 @dataclass(eq=False)

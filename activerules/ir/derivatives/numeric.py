@@ -38,8 +38,8 @@ def partials(name: str, result: float, *x: float) -> tuple[float, ...]:
     builder: Any = _Calculator()
     one: Any = _Number(1.0)
     with np.errstate(all="ignore"):
-        found: list[Any] = [p and p.times(builder, point, one) for p in row.partials]
-    return tuple(float(number.value) if number is not None else 0.0 for number in found)
+        slopes: list[Any] = [p and p.times(builder, point, one) for p in row.partials]
+    return tuple(float(number.value) if number is not None else 0.0 for number in slopes)
 
 
 class _Number:

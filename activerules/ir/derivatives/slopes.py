@@ -41,13 +41,13 @@ def absorbing(
     """The wanted operands whose term is zero where the cotangent of the result is, whatever the
     slope; `strong`: all whose slope may be infinite or NaN.
     """
-    found: set[tuple[Instruction, int]] = set()
+    terms: set[tuple[Instruction, int]] = set()
     for i in instructions:
         if row_for(i) is not None:
             for k, is_wanted in enumerate(wanted(i)):
                 if is_wanted and (is_steep(i, k) or (strong and not is_finite(i, k))):
-                    found.add((i, k))
-    return frozenset(found)
+                    terms.add((i, k))
+    return frozenset(terms)
 
 
 def is_steep(i: Instruction, k: int) -> bool:

@@ -29,12 +29,12 @@ def own_names(text: str) -> dict[str, str]:
         for alias in _ALIAS.finditer(text)
         if not _MAY_CHANGE.search(alias["linkage"])
     }
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, target in direct.items():
         while target in direct:
             target = direct[target]
-        found[name] = target
-    return found
+        names[name] = target
+    return names
 
 
 def unaliased(text: str) -> str:

@@ -36,9 +36,9 @@ def copies_at_entry(text: str, function: str) -> str:
     if "byval(" not in text:
         return text
     module = parse_module(text)
-    found = [f for f in module.defined() if any("byval(" in a.attributes for a in f.arguments)]
+    copying = [f for f in module.defined() if any("byval(" in a.attributes for a in f.arguments)]
     own: dict[str, str] = {}
-    for one in found:
+    for one in copying:
         if one.name.strip('"') == function:
             _copy_at_entry(one, module)
             continue

@@ -47,8 +47,8 @@ class Escaped:
     @classmethod
     def of(cls, text: str) -> Escaped:
         """The escaped names in a text."""
-        found = (one["name"] for one in _NAMED.finditer(text) if one["kind"])
-        return cls(tuple(dict.fromkeys(found)) if "\\" in text else ())
+        names = (one["name"] for one in _NAMED.finditer(text) if one["kind"])
+        return cls(tuple(dict.fromkeys(names)) if "\\" in text else ())
 
     def plain(self, text: str) -> str:
         """The text with plain names instead."""

@@ -69,24 +69,24 @@ def _resolve(function: Function, module: Module, tables: Tables) -> bool:
     """Rewrite the calls with known targets, once the assumptions on other calls are verified."""
     calls = {i for i in function.instructions() if _is_indirect(i)}
     assumed = {call for call in calls if not call.type.is_pointer}
-    found: dict[Instruction, list[str]] = {}
+    targets: dict[Instruction, list[str]] = {}
     while calls:
         memory = _memory(function, module, tables, assumed)
-        found = {call: _targets(call, memory, module) for call in calls}
+        targets = {call: _targets(call, memory, module) for call in calls}
         wrong = {
             call
             for call in assumed
-            if not found[call] or not all(_is_harmless(n, module, set()) for n in found[call])
+            if not targets[call] or not all(_is_harmless(n, module, set()) for n in targets[call])
         }
         if not wrong:
             break
         assumed -= wrong
-    for call, names in found.items():
+    for call, names in targets.items():
         if names == [_NEVER]:
             _forbid(call, module)
         elif names:
             split_call(function, call, names)
-    return any(found.values())
+    return any(targets.values())
 
 
 def _targets(call: Instruction, memory: MemoryFacts, module: Module) -> list[str]:
@@ -172,11 +172,11 @@ def _memory(
 
 
 def _mentioned(function: Function) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for i in function.instructions():
         for value in (*i.operands, *([i.callee] if i.callee is not None else [])):
             if isinstance(value, GlobalRef):
-                found.append(value.name)
+                names.append(value.name)
             elif isinstance(value, Constant):
-                found += value.globals
-    return found
+                names += value.globals
+    return names

@@ -30,22 +30,22 @@ def declared_if_never_returning(text: str, function: str) -> str:
     """The text in which functions that only lead to an abort are declared, without code."""
     if "noreturn" not in text:
         return text
-    found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    definitions = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
     marks = {"noreturn", *_GROUP.findall(text)}
-    never = {name for name, one in found.items() if not marks.isdisjoint(_marks(one[0]))}
+    never = {name for name, one in definitions.items() if not marks.isdisjoint(_marks(one[0]))}
     never.discard(function)
     if not never:
         return text
-    return with_declared(text, found.keys() - reached(text, function, never))
+    return with_declared(text, definitions.keys() - reached(text, function, never))
 
 
 def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]:
     """The names of functions that are reachable from one without passing through those in `never`,
     and of functions whose blocks are jumped to.
     """
-    found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    definitions = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
     jumped = {name.strip('"') for name in _JUMPED_TO.findall(text)}
-    return _kept(text, found, never, function) | jumped
+    return _kept(text, definitions, never, function) | jumped
 
 
 def with_declared(text: str, names: Set[str]) -> str:
@@ -61,7 +61,7 @@ def _marks(definition: str) -> list[str]:
 
 
 def _kept(
-    text: str, found: Mapping[str, re.Match[str]], never: Set[str], function: str
+    text: str, definitions: Mapping[str, re.Match[str]], never: Set[str], function: str
 ) -> set[str]:
     """The names of functions whose code stays."""
     variables = {one["name"].strip('"'): one[0] for one in _VARIABLE.finditer(text)}
@@ -72,7 +72,7 @@ def _kept(
         if name in kept or name in never:
             continue
         kept.add(name)
-        todo += _names(found[name][0] if name in found else variables.get(name, ""))
+        todo += _names(definitions[name][0] if name in definitions else variables.get(name, ""))
     return kept
 
 

@@ -24,11 +24,11 @@ def refuse_scalable(text: str, function: str) -> str:
     if not _SCALABLE.search(text):
         return text
     names = _scalable_types(text)
-    found = {
+    definitions = {
         one["name"].strip('"'): one[0] for one in DEFINITION.finditer(text) if _uses(one[0], names)
     }
-    for name in sorted(found.keys() & reached(text, function)):
-        line = next(line for line in found[name].splitlines() if _uses(line, names))
+    for name in sorted(definitions.keys() & reached(text, function)):
+        line = next(line for line in definitions[name].splitlines() if _uses(line, names))
         at = ("at the instruction", line.strip(), "")
         raise UnsupportedIR(
             what="N7: vectors of a length that only the machine knows have no derivative",
@@ -36,7 +36,7 @@ def refuse_scalable(text: str, function: str) -> str:
             why="the engine differentiates scalar code, and vectorises its derivative afterwards",
             instead=["compile without vectorisation (clang: -fno-vectorize -fno-slp-vectorize)"],
         )
-    return with_declared(text, found.keys())
+    return with_declared(text, definitions.keys())
 
 
 def _scalable_types(text: str) -> set[str]:

@@ -72,12 +72,12 @@ class ControlFlow:
     @cached_property
     def users(self) -> Mapping[Value, list[Instruction]]:
         """The instructions that have a value as an operand, in order."""
-        found: dict[Value, list[Instruction]] = {}
+        users: dict[Value, list[Instruction]] = {}
         for block in self.order:
             for i in block.instructions:
                 for operand in dict.fromkeys(i.operands):
-                    found.setdefault(operand, []).append(i)
-        return found
+                    users.setdefault(operand, []).append(i)
+        return users
 
     def dominates(self, a: Block, b: Block) -> bool:
         """Whether every path from the entry to `b` passes `a` (reflexive)."""

@@ -37,31 +37,31 @@ class ScalarPart:
 
 def leaves_of(t: Type, named: NamedTypes) -> list[ScalarPart]:
     """The scalars in a value of type `t`, in order; `CannotSplit` if there are too many."""
-    found: list[ScalarPart] = []
-    _collect(t, (), 0, named, found)
-    return found
+    leaves: list[ScalarPart] = []
+    _collect(t, (), 0, named, leaves)
+    return leaves
 
 
 def _collect(
-    t: Type, path: tuple[int, ...], offset: int, named: NamedTypes, found: list[ScalarPart]
+    t: Type, path: tuple[int, ...], offset: int, named: NamedTypes, leaves: list[ScalarPart]
 ) -> None:
-    if len(found) > _MOST:
+    if len(leaves) > _MOST:
         raise CannotSplit
     match t:
         case NamedType():
-            _collect(body_of(t, named), path, offset, named, found)
+            _collect(body_of(t, named), path, offset, named, leaves)
         case StructType(elements):
             for k, element in enumerate(elements):
                 start = offset + field_offset(t, k, named)
-                _collect(element, (*path, k), start, named, found)
+                _collect(element, (*path, k), start, named, leaves)
         case VectorType(scalable=True):
             raise CannotSplit
         case ArrayType(length, element) | VectorType(length, element):
             for k in range(min(length, _MOST + 1)):
                 start = offset + k * size_of(element, named)
-                _collect(element, (*path, k), start, named, found)
+                _collect(element, (*path, k), start, named, leaves)
         case _:
-            found.append(ScalarPart(path, offset, t))
+            leaves.append(ScalarPart(path, offset, t))
 
 
 def parts_of_constant(value: Constant, named: NamedTypes) -> list[Value]:

@@ -146,11 +146,11 @@ class Cursor:
             raise self.error("a type was expected")
         end = self.closing(self.at)
         key = " ".join(self.tokens[self.at : end])
-        found = _compound_types.get(key)
-        if found is None:
-            found = _compound_types[key] = T.intern(self._bracketed_type())
+        compound = _compound_types.get(key)
+        if compound is None:
+            compound = _compound_types[key] = T.intern(self._bracketed_type())
         self.at = end
-        return found
+        return compound
 
     def _bracketed_type(self) -> T.Type:
         opening = self.take()

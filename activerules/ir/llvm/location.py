@@ -37,8 +37,8 @@ class Locator:
 
     def of(self, instruction: Instruction) -> str:
         """`file.py:12`, or `""` if the module does not say; the file as `readable_path` has it."""
-        found = self.position(instruction)
-        return f"{readable_path(found[0])}:{found[1]}" if found is not None else ""
+        position = self.position(instruction)
+        return f"{readable_path(position[0])}:{position[1]}" if position is not None else ""
 
     def position(self, instruction: Instruction) -> tuple[str, str] | None:
         """The file and the line; None if the module does not say.

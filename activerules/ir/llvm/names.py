@@ -30,8 +30,8 @@ def in_symbols(name: str) -> str:
     return _NOT_IN_SYMBOLS.sub("_", name)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     """The character that `_3c` and the like encode; letters and digits are never encoded."""
-    text = bytes.fromhex(found[0].replace("_", "")).decode("utf8", "replace")
+    text = bytes.fromhex(match[0].replace("_", "")).decode("utf8", "replace")
     is_escape = "\ufffd" not in text and not re.search(r"[A-Za-z0-9]", text) and text.isprintable()
-    return text if is_escape else found[0]
+    return text if is_escape else match[0]

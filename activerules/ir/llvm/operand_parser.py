@@ -48,11 +48,11 @@ class OperandParser(Cursor):
         first = token[:1]
         if first == "%":
             self.at += 1
-            found = self.locals.get(token[1:])
-            if found is None:
+            local = self.locals.get(token[1:])
+            if local is None:
                 self.at -= 1
                 raise self.error("the value is not defined")
-            return found
+            return local
         if first == "@":
             self.at += 1
             return self._global(token[1:], t)
@@ -65,10 +65,10 @@ class OperandParser(Cursor):
         return self.value(self.type())
 
     def _global(self, name: str, t: Type) -> GlobalRef:
-        found = self.globals.get(name)
-        if found is None:
-            found = self.globals[name] = GlobalRef(name, t)
-        return found
+        ref = self.globals.get(name)
+        if ref is None:
+            ref = self.globals[name] = GlobalRef(name, t)
+        return ref
 
     def _constant(self, t: Type, token: str) -> Constant:
         if token in _CONSTANT_WORDS or token[:1] in "-+0123456789":

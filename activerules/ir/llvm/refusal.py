@@ -33,5 +33,5 @@ def refusal(
 def shown(i: Instruction) -> str:
     """The text of an instruction for a reader: no metadata, plain names, not more than a line."""
     text = _METADATA.sub("", print_instruction(i).strip())
-    text = _MANGLED.sub(lambda found: plain_name(found[0]), text)
+    text = _MANGLED.sub(lambda match: plain_name(match[0]), text)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 2].rstrip() + " …"

@@ -42,8 +42,8 @@ def is_constant(line: str) -> bool:
 
 def type_of_numbers(line: str) -> str | None:
     """The type of a constant global that holds numbers and no pointers; None for others."""
-    found = _NUMBERS.search(line)
-    return found["type"] if found is not None else None
+    match = _NUMBERS.search(line)
+    return match["type"] if match is not None else None
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
@@ -64,7 +64,7 @@ def attribute_groups(module: Module) -> dict[str, str]:
 
 def spelt_out(attributes: str, groups: Mapping[str, str]) -> str:
     """Attributes without groups."""
-    return _GROUP.sub(lambda found: groups.get(found[0], ""), attributes)
+    return _GROUP.sub(lambda match: groups.get(match[0], ""), attributes)
 
 
 def promises_no_memory(attributes: str) -> bool:

@@ -24,10 +24,10 @@ _MERGED = frozenset({"select", "add", "mul", "getelementptr"})
 def uncarry(module: Module) -> None:
     """Rewrite the selects of the functions of a module, in place."""
     for function in module.defined():
-        found = [web for i in function.instructions() for web in _webs(i)]
-        if found:
+        webs = [web for i in function.instructions() for web in _webs(i)]
+        if webs:
             try:
-                _take_out(function, found, control_flow(function))
+                _take_out(function, webs, control_flow(function))
             except UnsupportedIR:
                 continue  # refused later, if it is differentiated
 

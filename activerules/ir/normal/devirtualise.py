@@ -39,20 +39,20 @@ def split_call(function: Function, call: Instruction, names: list[str]) -> None:
 
 def _chosen_among(pointer: Value) -> set[str]:
     """The functions among which a pointer is chosen; empty if it may be something else."""
-    found: set[str] = set()
+    names: set[str] = set()
     seen: set[Value] = set()
     work = [pointer]
     while work:
         value = work.pop()
         if isinstance(value, GlobalRef):
-            found.add(value.name)
+            names.add(value.name)
         elif isinstance(value, Instruction) and value.opcode in {"phi", "select", "freeze"}:
             if value not in seen:
                 seen.add(value)
                 work += value.operands[1:] if value.opcode == "select" else value.operands
         else:
             return set()
-    return found
+    return names
 
 
 def fits(call: Instruction, function: Function | None) -> bool:

@@ -168,14 +168,14 @@ class _Stack:
 
     def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
         """The values, and all that instructions with these opcodes compute from them."""
-        found = set(values)
+        made = set(values)
         count = 0
-        while count < len(found):
-            count = len(found)
+        while count < len(made):
+            count = len(made)
             for i in self.function.instructions():
-                if i.opcode in opcodes and not found.isdisjoint(i.operands):
-                    found.add(i)
-        return found
+                if i.opcode in opcodes and not made.isdisjoint(i.operands):
+                    made.add(i)
+        return made
 
 
 _JOINS = {"phi", "select", "freeze"}

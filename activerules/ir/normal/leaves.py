@@ -298,10 +298,10 @@ class Scalariser:
         if number is not None:
             self.values[i] = lanes[number] if number < len(lanes) else Constant(i.type, "poison")
             return
-        found = lanes[0]
+        chosen = lanes[0]
         for k, lane in enumerate(lanes[1:], 1):
-            found = self.b.select(self._is_lane(index, k), lane, found)
-        self.values[i] = found
+            chosen = self.b.select(self._is_lane(index, k), lane, chosen)
+        self.values[i] = chosen
 
     def _insertelement(self, i: Instruction) -> None:
         vector, value, index = i.operands

@@ -26,18 +26,18 @@ _PLAIN = frozenset({"br", "ret", "unreachable"})
 
 def enter_once(module: Module) -> bool:
     """See the module docstring; for all functions that are defined."""
-    found = [_enter_once(function) for function in module.defined()]
-    return any(found)
+    changed = [_enter_once(function) for function in module.defined()]
+    return any(changed)
 
 
 def _enter_once(function: Function) -> bool:
     changed = False
     while True:
         blocks = reverse_postorder(function.entry)
-        found = _several_entries(blocks, blocks)
-        if found is None or any(b.terminator.opcode not in _PLAIN for b in function.blocks):
+        entered = _several_entries(blocks, blocks)
+        if entered is None or any(b.terminator.opcode not in _PLAIN for b in function.blocks):
             return changed
-        _send(function, list(function.blocks), found)
+        _send(function, list(function.blocks), entered)
         changed = True
 
 
@@ -63,14 +63,14 @@ def _cycles(within: list[Block]) -> list[list[Block]]:
             if target in part:
                 sources[target].append(block)
     order = _postorder_of_all(within, lambda b: (t for t in b.successors if t in part))
-    found: list[list[Block]] = []
+    components: list[list[Block]] = []
     left = part
     for block in reversed(order):
         if block in left:
             one = set(postorder(block, lambda b, left=left: (s for s in sources[b] if s in left)))
             left = left - one
-            found.append([b for b in within if b in one])
-    return [one for one in found if len(one) > 1]
+            components.append([b for b in within if b in one])
+    return [one for one in components if len(one) > 1]
 
 
 def _postorder_of_all(

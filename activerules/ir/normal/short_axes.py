@@ -32,15 +32,15 @@ _ENDS = {"eq", "sge", "uge"}
 def plain_subscripts(module: Module) -> None:
     """Replace or mark such subscripts in the functions of a module."""
     for function in module.defined():
-        found = [(i, x) for i in function.instructions() if (x := _chosen(i)) is not None]
-        if not found:
+        choices = [(i, x) for i in function.instructions() if (x := _chosen(i)) is not None]
+        if not choices:
             continue
         try:
             flow = control_flow(function)
         except UnsupportedIR:
             continue  # refused later, if it is differentiated
         plain: dict[Value, Value] = {}
-        for i, chosen in found:
+        for i, chosen in choices:
             count = _counter(chosen)
             loop = next((one for one in flow.loops if one.header is count.parent), None)
             if loop is None or i.parent not in loop.blocks:

@@ -32,15 +32,15 @@ def as_copies(text: str) -> str:
     return f"{changed}\n{_DECLARED}\n"
 
 
-def _copy(found: re.Match[str]) -> str:
+def _copy(match: re.Match[str]) -> str:
     """The load, whose value may have other uses, followed by the copy."""
     target, source = (
-        f"ptr{(found[side] or '').replace(',', '')} {found[name]}"
+        f"ptr{(match[side] or '').replace(',', '')} {match[name]}"
         for side, name in (("write", "target"), ("read", "source"))
     )
     copy = (
-        f"  call void @llvm.memmove.p0.p0.i64({target}, {source}, i64 {found['size']}, i1 false)"
-        f"{found['debug'] or ''}\n"
+        f"  call void @llvm.memmove.p0.p0.i64({target}, {source}, i64 {match['size']}, i1 false)"
+        f"{match['debug'] or ''}\n"
     )
-    load = found[0].partition("\n")[0] + "\n"
+    load = match[0].partition("\n")[0] + "\n"
     return load + copy

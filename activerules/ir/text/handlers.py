@@ -25,9 +25,9 @@ def catching(text: str) -> set[str]:
     if not _CATCHES.search(text):
         return set()
     return {
-        found["name"].strip('"')
-        for found in DEFINITION.finditer(text)
-        if _CATCHES.search(found["body"]) and _comes_back(found["body"])
+        definition["name"].strip('"')
+        for definition in DEFINITION.finditer(text)
+        if _CATCHES.search(definition["body"]) and _comes_back(definition["body"])
     }
 
 

@@ -63,8 +63,8 @@ def normalise(text: str, function: str) -> str:
     Raises `UnsupportedIR` if LLVM does not accept the text or the module does not define
     `function`. Cost: about 1 ms per 100 instructions.
     """
-    found = _optimised(text, function, EQUALITIES)
-    return _optimised(text, function, ALL) if has_new_equality(found) else found
+    optimised = _optimised(text, function, EQUALITIES)
+    return _optimised(text, function, ALL) if has_new_equality(optimised) else optimised
 
 
 def _optimised(text: str, function: str, hidden: str) -> str:
@@ -227,15 +227,15 @@ def _calling_themselves(text: str) -> set[str]:
 
     It searches the text: going through LLVM's instructions took as long as LLVM's passes.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for definition in DEFINITION.finditer(text):
         name = definition["name"]
         if f"@{name}" not in definition["body"]:
             continue
         call = re.compile(rf"^.*\b(?:call|invoke) .*@{re.escape(name)}(?![-\w$.])", re.MULTILINE)
         if call.search(definition["body"]):
-            found.add(name.strip('"'))
-    return found
+            names.add(name.strip('"'))
+    return names
 
 
 def _hide_ignored(text: str) -> str:

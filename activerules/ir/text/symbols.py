@@ -113,8 +113,8 @@ def with_promises(text: str, function: str, promises: Mapping[int, str]) -> str:
     assert header is not None
     parameters = header[1].split(", ")
     for k, promise in promises.items():
-        found = parameters[k].split(" ", 1)
-        parameters[k] = f"{found[0]} {promise} {found[1]}"
+        parts = parameters[k].split(" ", 1)
+        parameters[k] = f"{parts[0]} {promise} {parts[1]}"
     return text[: header.start(1)] + ", ".join(parameters) + text[header.end(1) :]
 
 

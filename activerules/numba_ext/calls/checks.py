@@ -162,11 +162,11 @@ def fingerprint(values: tuple[Any, ...]) -> bytes | None:
 
 def _type_of(value: Any) -> Any:
     try:
-        found = typeof(value)
+        numba_type = typeof(value)
     except (ValueError, TypeError, NumbaError):
-        found = types.pyobject
-    if found.is_precise():
-        return found
+        numba_type = types.pyobject
+    if numba_type.is_precise():
+        return numba_type
     types_of(value if isinstance(value, tuple) else ())
     raise ActivityError(
         f"an argument is {_described(value)}, for which Numba has no type",

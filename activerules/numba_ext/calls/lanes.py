@@ -36,9 +36,9 @@ def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
         elif kind not in (Active, Const):
             widths[name] = 1
     if len(set(widths.values())) > 1:
-        found = ", ".join(f"`{name}` has {n}" for name, n in widths.items())
+        listed = ", ".join(f"`{name}` has {n}" for name, n in widths.items())
         raise BatchWidthMismatch(
-            f"the arguments of one call have different numbers of shadows: {found}",
+            f"the arguments of one call have different numbers of shadows: {listed}",
             instead=["BatchDuplicated with as many shadows for each"],
         )
     return next(iter(widths.values()), 1)

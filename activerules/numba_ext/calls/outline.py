@@ -66,10 +66,10 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(form)
     def outlined_form(typing_context: TypingContext, *argtypes: Any) -> Any:
-        found = form(typing_context, *argtypes)
-        if found is None or current_target() == AD_TARGET:
-            return found
-        typed, codegen = found
+        formed = form(typing_context, *argtypes)
+        if formed is None or current_target() == AD_TARGET:
+            return formed
+        typed, codegen = formed
         return typed, functools.partial(_outline, codegen)
 
     return outlined_form

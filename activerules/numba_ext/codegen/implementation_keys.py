@@ -28,12 +28,12 @@ class ImplementationKeys:
         if shared is None:
             return resolve()
         before = dict(shared)
-        found = resolve()
-        if found is not None and found.args in shared:
-            self._own[function, found.args] = shared[found.args]
-            if found.args in before:
-                shared[found.args] = before[found.args]
-        return found
+        chosen = resolve()
+        if chosen is not None and chosen.args in shared:
+            self._own[function, chosen.args] = shared[chosen.args]
+            if chosen.args in before:
+                shared[chosen.args] = before[chosen.args]
+        return chosen
 
     @contextmanager
     def lowering(self, function: Any, args: tuple[Any, ...]) -> Generator[None, None, None]:

@@ -130,13 +130,13 @@ def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> No
 
     The callers' modules define them as common symbols, which resolve to what is there already.
     """
-    found = {}
+    environments = {}
     for variable in module.global_variables:
         if variable.name.startswith(ENVIRONMENT_PREFIX) and variable.name not in _environments:
             environment = lookup_environment(variable.name)
             if environment is not None:
-                found[variable.name] = environment
-    _publish(codegen, name, found)
+                environments[variable.name] = environment
+    _publish(codegen, name, environments)
 
 
 def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, text: str) -> bool:
@@ -213,12 +213,12 @@ def _define(codegen: Any, name: str, text: str) -> Any:
     return library
 
 
-def _publish(codegen: Any, name: str, found: dict[str, Any]) -> None:
-    if not found:
+def _publish(codegen: Any, name: str, environments: dict[str, Any]) -> None:
+    if not environments:
         return
-    text = "\n".join(f'@"{variable}" = common global ptr null' for variable in found)
+    text = "\n".join(f'@"{variable}" = common global ptr null' for variable in environments)
     _define(codegen, f"{name}.environments", text)
-    for variable, environment in found.items():
+    for variable, environment in environments.items():
         _environments[variable] = environment
         codegen.set_env(variable, environment)
 

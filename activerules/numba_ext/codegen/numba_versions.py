@@ -33,20 +33,20 @@ def installed() -> dict[str, str]:
     return {"python": python, "numba": version("numba"), "llvmlite": version("llvmlite")}
 
 
-def untested(found: dict[str, str]) -> list[str]:
-    """One line for each part of `found` outside the tested range."""
+def untested(versions: dict[str, str]) -> list[str]:
+    """One line for each part of `versions` outside the tested range."""
     return [
-        f"{name} {found[name]} (tested: {_text(low)} up to, not including, {_text(high)})"
+        f"{name} {versions[name]} (tested: {_text(low)} up to, not including, {_text(high)})"
         for name, (low, high) in TESTED.items()
-        if not low <= _release(found[name]) < high
+        if not low <= _release(versions[name]) < high
     ]
 
 
-def check(found: dict[str, str] | None = None) -> None:
+def check(versions: dict[str, str] | None = None) -> None:
     """Raise `UnsupportedVersion` outside the tested range, or warn if the environment allows
     untested releases.
     """
-    problems = untested(installed() if found is None else found)
+    problems = untested(installed() if versions is None else versions)
     if not problems:
         return
     if os.environ.get(ALLOW_UNTESTED) == "1":

@@ -74,10 +74,10 @@ class _DerivativeCache(FunctionCache):
         self._unchanged = _Unchanged(target)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super()._load_overload(sig, target_context)
-        if found is not None and RELOADS:
-            found.library._reload_init.add(self._unchanged)
-        return found
+        loaded = super()._load_overload(sig, target_context)
+        if loaded is not None and RELOADS:
+            loaded.library._reload_init.add(self._unchanged)
+        return loaded
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         # the name of the stub says what `_Unchanged` asks
@@ -95,8 +95,8 @@ class _Files:
     def load(self, key: Any) -> Any:
         """What was stored under the key, or None."""
         path, digest = self._named(key)
-        found = read_file(path, digest)
-        return found[1] if found is not None and found[0] == key else None
+        stored = read_file(path, digest)
+        return stored[1] if stored is not None and stored[0] == key else None
 
     def save(self, key: Any, data: Any) -> None:
         """Store it, unless no other process could find it."""
@@ -207,7 +207,7 @@ def _state_of(target: Any) -> str:
 
 def _named(module: str, name: str) -> Any:
     """The function of that name, if its module is loaded."""
-    found: Any = sys.modules.get(module)
+    named: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        named = getattr(named, part, None)
+    return named

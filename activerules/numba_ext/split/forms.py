@@ -242,10 +242,10 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
     """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
     names = checks.read_arity(dispatcher, len(args))
     for name, ty, kind in zip(names, args, asked.arguments, strict=True):
-        found = ty.kind if isinstance(ty, AnnotationType) else Const
-        if found is not kind:
+        given = ty.kind if isinstance(ty, AnnotationType) else Const
+        if given is not kind:
             raise ActivityError(
-                f"`{name}` is {found.__name__}, and the thunk was made for {kind.__name__}",
+                f"`{name}` is {given.__name__}, and the thunk was made for {kind.__name__}",
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
     with checks.naming(dispatcher):

@@ -76,8 +76,8 @@ class PullbackType(StubType):
         """The signature of a call, with the pullback as its receiver."""
         if kws:
             raise TypeError("a pullback takes the cotangent, and no keyword")
-        found = super().get_call_type(context, (self, *args), {})
-        return signature(found.return_type, *found.args[1:], recvr=self)
+        typed = super().get_call_type(context, (self, *args), {})
+        return signature(typed.return_type, *typed.args[1:], recvr=self)
 
 
 @register_model(PullbackType)
@@ -105,10 +105,10 @@ class Pullback:
     def _run(self, entry: Any, data: Any, cotangent: Any) -> Any:
         given = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
         try:
-            found = entry(data, given)
+            entries = entry(data, given)
         except (TypingError, ActiverulesError) as error:
             raise Pullback.presentable(error, (given,)) from error.__cause__
-        return found if LEAVES.issuperset(map(type, found)) else restored(found)
+        return entries if LEAVES.issuperset(map(type, entries)) else restored(entries)
 
     def __repr__(self) -> str:
         """Name the function of the pullback."""

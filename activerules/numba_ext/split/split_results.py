@@ -127,8 +127,8 @@ def require_cotangent(typing_context: TypingContext, asked: Any, result: Any, dr
     """Raise `ActivityError` unless a cotangent has the type of its result."""
     if asked not in (Active, MixedDuplicated):
         return
-    found = pairs(layout_of(result), layout_of(dret))
-    if not all(_fits(typing_context, node, other) for _, node, other in found):
+    both = pairs(layout_of(result), layout_of(dret))
+    if not all(_fits(typing_context, node, other) for _, node, other in both):
         raise ActivityError(
             f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
             why="it has the type of the result",

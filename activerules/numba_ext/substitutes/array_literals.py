@@ -88,7 +88,7 @@ def _displays(function: Any, variable: ir.Var, mentions: Counter[str]) -> list[i
     if display is None:
         return []
     inner = (_displays(function, item, mentions) for item in display.items)
-    return [display, *(found for displays in inner for found in displays)]
+    return [display, *(each for displays in inner for each in displays)]
 
 
 def _is_nested(function: Any, display: ir.Expr) -> bool:
@@ -103,9 +103,9 @@ def _own_display(function: Any, variable: ir.Var, mentions: Counter[str]) -> ir.
     """
     definitions = function._definitions[variable.name]
     require(len(definitions) == 1 and mentions[variable.name] == 2)
-    (found,) = definitions
-    if isinstance(found, ir.Var):
-        return _own_display(function, found, mentions)
+    (defined,) = definitions
+    if isinstance(defined, ir.Var):
+        return _own_display(function, defined, mentions)
     # Numba refuses an empty list here, but would accept an empty tuple.
-    require(isinstance(found, ir.Expr) and found.op == "build_list" and len(found.items) > 0)
-    return found
+    require(isinstance(defined, ir.Expr) and defined.op == "build_list" and len(defined.items) > 0)
+    return defined

@@ -67,10 +67,10 @@ class CountedGenerator(GeneratorModel):
                 known = builder.block
             with nowhere:
                 nothing = builder.block
-        found = builder.phi(struct.type)
-        found.add_incoming(struct, known)
-        found.add_incoming(struct.type(None), nothing)
-        return found
+        phi = builder.phi(struct.type)
+        phi.add_incoming(struct, known)
+        phi.add_incoming(struct.type(None), nothing)
+        return phi
 
 
 def put(builder: Builder, value: Value, slot: Value) -> None:
@@ -88,10 +88,10 @@ def put(builder: Builder, value: Value, slot: Value) -> None:
 
 def data_models(context: Context) -> DataModelManager:
     """Numba's data models with those of counted generators, for a target context and its copies."""
-    found = DataModelManager().chain(default_manager)
+    models = DataModelManager().chain(default_manager)
     # not `context.nrt`, which is another one in each copy, and may be disabled
-    found.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
-    return found
+    models.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
+    return models
 
 
 def counts_otherwise(typ: Any) -> bool:

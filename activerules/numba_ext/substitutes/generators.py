@@ -212,15 +212,15 @@ class LowersGenerators(Lower):
                 label: set().union(*(before[t] for t in block.terminator.get_targets()))
                 for label, block in self.blocks.items()
             }
-            found = {label: set(used) for label, used in behind.items()}
+            live = {label: set(used) for label, used in behind.items()}
             for label, block in self.blocks.items():
                 for i in reversed(block.body):
                     if isinstance(i, numba_ir.Assign):
-                        found[label].discard(i.target.name)
-                    found[label] |= self._reads(i, typ)
-            if found == before:
+                        live[label].discard(i.target.name)
+                    live[label] |= self._reads(i, typ)
+            if live == before:
                 return [(block, behind[label]) for label, block in self.blocks.items()]
-            before = found
+            before = live
 
     def _reads(self, i: Any, typ: Any) -> set[str]:
         """The variables of a type that a statement reads."""

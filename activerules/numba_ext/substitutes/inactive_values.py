@@ -65,10 +65,12 @@ class InactiveValues(CPUContext):
         if implementation is None or not self._is_inactive(typ):
             return implementation
         typing_context: TypingContext = self.typing_context
-        found = typing_context.resolve_getattr(typ, attr)
+        attribute_type = typing_context.resolve_getattr(typ, attr)
 
         def read(context: Context, builder: Builder, typ: Any, value: Value, attr: str) -> Any:
-            return _stopped(builder, found, implementation(context, builder, typ, value, attr))
+            return _stopped(
+                builder, attribute_type, implementation(context, builder, typ, value, attr)
+            )
 
         return read
 

@@ -53,12 +53,12 @@ class KernelDispatcher(ufuncbuilder.UFuncDispatcher):
         """The signature and the compile result of the loop for given types; (None, None) if the
         original has no such loop.
         """
-        found, _ = self._original.find_ewise_function(ewise_types)
-        if found is None:
+        chosen, _ = self._original.find_ewise_function(ewise_types)
+        if chosen is None:
             return None, None
-        if found not in self.overloads:
-            self.compile(found)
-        return found, self.overloads[found]
+        if chosen not in self.overloads:
+            self.compile(chosen)
+        return chosen, self.overloads[chosen]
 
     def add_loop(self, ewise_types: Any) -> None:
         """Let the original compile a loop."""
@@ -79,11 +79,11 @@ class VectorizedTwin(DUFunc):
     def find_ewise_function(self, ewise_types: Any) -> tuple[Any, Any]:
         """Like Numba's, but among the loops of the original."""
         twin: Any = self
-        found, compiled = twin._dispatcher.loop(ewise_types)
+        chosen, compiled = twin._dispatcher.loop(ewise_types)
         # The libraries that a call of the twin links.
         if compiled is not None and compiled.library not in twin._lower_me.libs:
             twin._lower_me.libs.append(compiled.library)
-        return found, compiled
+        return chosen, compiled
 
     def _compile_for_argtys(self, argtys: Any, return_type: Any = None) -> Any:
         twin: Any = self

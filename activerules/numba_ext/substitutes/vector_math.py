@@ -68,15 +68,15 @@ def vector_forms() -> dict[str, list[tuple[int, str]]]:
     if svml or not RELOADS or (library := _library()) is None:
         return {}
     features = binding.get_host_cpu_features()
-    found: dict[str, list[tuple[int, str]]] = {}
+    forms: dict[str, list[tuple[int, str]]] = {}
     for letter, feature, doubles in _REGISTERS:
         for name in _NAMES if features.get(feature) else ():
             for suffix, lanes in (("", doubles), ("f", 2 * doubles)):
                 parameters = "vv" if name in _OF_TWO else "v"
                 symbol = f"_ZGV{letter}N{lanes}{parameters}_{name}{suffix}"
                 if hasattr(library, symbol):
-                    found.setdefault(name + suffix, []).append((lanes, symbol))
-    return found
+                    forms.setdefault(name + suffix, []).append((lanes, symbol))
+    return forms
 
 
 def link_vector_math(library: Any) -> None:

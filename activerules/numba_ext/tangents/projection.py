@@ -49,11 +49,11 @@ class ProjectionType(types.Callable):
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call: that of `_project`, with the projection as first argument."""
         function = context.resolve_value_type(_project)
-        found = function.get_call_type(context, (self, *args), kws)
-        if found is None:
+        typed = function.get_call_type(context, (self, *args), kws)
+        if typed is None:
             return None
-        self._keys[found.args] = function.get_impl_key(found)
-        return signature(found.return_type, *found.args[1:], recvr=self)
+        self._keys[typed.args] = function.get_impl_key(typed)
+        return signature(typed.return_type, *typed.args[1:], recvr=self)
 
     def get_call_signatures(self) -> Any:
         """No signature is known before a call."""

@@ -80,11 +80,11 @@ class CallSites:
         sites = self._by_line.get((_absolute(file), int(line)), {}) if line.isdigit() else {}
         # Numba asks the interpreter for the address of a @cfunc
         by_address = symbol is None or symbol.startswith(OF_PYTHON)
-        found = [s for s in sites if s.is_by_address == by_address]
-        if not by_address and len(found) > 1:
-            leading = [s for s in found if _leads_to(symbol, self._modules_of(s))]
-            found = leading or [s for s in found if _is_named_by(symbol, s.name)]
-        return found[0] if len({s.name for s in found}) == 1 else None
+        fitting = [s for s in sites if s.is_by_address == by_address]
+        if not by_address and len(fitting) > 1:
+            leading = [s for s in fitting if _leads_to(symbol, self._modules_of(s))]
+            fitting = leading or [s for s in fitting if _is_named_by(symbol, s.name)]
+        return fitting[0] if len({s.name for s in fitting}) == 1 else None
 
 
 def _is_followed_by_name(callee: Any, signature: Any) -> bool:
@@ -117,13 +117,13 @@ def _definition(func_ir: Any, variable: Any) -> Any:
 
 def _qualified_name(func_ir: Any, called: Any) -> str:
     """The name of the callee as the source spells it, `np.linalg.cond`; "" if it has none."""
-    found = _definition(func_ir, called)
-    match found:
+    definition = _definition(func_ir, called)
+    match definition:
         case ir.Global() | ir.FreeVar() | ir.Arg():
-            return found.name
+            return definition.name
         case ir.Expr(op="getattr"):
-            of = _qualified_name(func_ir, found.value)
-            return f"{of}.{found.attr}" if of else str(found.attr)
+            of = _qualified_name(func_ir, definition.value)
+            return f"{of}.{definition.attr}" if of else str(definition.attr)
         case _:
             return ""
 

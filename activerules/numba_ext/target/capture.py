@@ -242,8 +242,8 @@ def _lengths(arguments: Sequence[LoweredArgument]) -> dict[int, str]:
 
 
 def _environments(text: str) -> dict[str, Any]:
-    found = {name: lookup_environment(name) for name in globals_named(text, ENVIRONMENT_PREFIX)}
-    return {name: environment for name, environment in found.items() if environment is not None}
+    known = {name: lookup_environment(name) for name in globals_named(text, ENVIRONMENT_PREFIX)}
+    return {name: environment for name, environment in known.items() if environment is not None}
 
 
 def _with_resolved_recursion(

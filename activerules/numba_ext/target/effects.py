@@ -117,10 +117,10 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
 def _is_constant(module: Any, name: str) -> bool:
     """Whether a global never changes, or is a Numba environment."""
     try:
-        found = module.get_global_variable(name)
+        variable = module.get_global_variable(name)
     except NameError:
         return True  # an attribute, or metadata
-    return " constant " in str(found) or name.startswith((ENVIRONMENT_PREFIX, *OF_PYTHON))
+    return " constant " in str(variable) or name.startswith((ENVIRONMENT_PREFIX, *OF_PYTHON))
 
 
 def _is_own_code(name: str) -> bool:
@@ -218,13 +218,13 @@ class _Function:
         work = [name]
         while work:
             name = work.pop()
-            found = self.by_name.get(name)
-            opcode = found.opcode if found is not None else ""
-            if found is None or opcode not in _STEPS | {"phi", "select"}:
+            instruction = self.by_name.get(name)
+            opcode = instruction.opcode if instruction is not None else ""
+            if instruction is None or opcode not in _STEPS | {"phi", "select"}:
                 yield name
             elif name not in seen:
                 seen.add(name)
-                operands = list(found.operands)
+                operands = list(instruction.operands)
                 chosen = {"phi": operands, "select": operands[1:]}.get(opcode, operands[:1])
                 work += [operand.name for operand in chosen]
 

@@ -208,8 +208,8 @@ class CallTable:
 
     def followed_in(self, callers: Collection[str]) -> tuple[FollowedCall, ...]:
         """The recorded `FollowedCall`s in functions of these symbols, each location once."""
-        found = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
-        return tuple(found.values())
+        recorded = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
+        return tuple(recorded.values())
 
     def get(self, symbol: str, callers: Collection[str]) -> MarkedCall:
         """The record of `symbol`, with its location in one of `callers`; KeyError if it is not
@@ -323,9 +323,9 @@ class RuleFunction(types.Callable, types.Opaque):
             count = element_count(self.function)
             each = for_each_element(self.function, tuple(f"x{i}" for i in range(count or 0)))
             self._elementwise = context.resolve_value_type(each)
-        found = self._elementwise.get_call_type(context, marked.signature.args, kws)
-        self._by_element.add(found.args)
-        return found
+        typed = self._elementwise.get_call_type(context, marked.signature.args, kws)
+        self._by_element.add(typed.args)
+        return typed
 
     def get_call_signatures(self) -> Any:
         """Known signatures, for Numba's error messages."""

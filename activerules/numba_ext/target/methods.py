@@ -63,8 +63,8 @@ class RuledMethod(types.BoundFunction):
 
     def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
         """The signature of the NumPy function, as a method of its first argument."""
-        found = self.function.get_call_type(context, (self.this, *args), kws)
-        return None if found is None else found.as_method()
+        typed = self.function.get_call_type(context, (self.this, *args), kws)
+        return None if typed is None else typed.as_method()
 
 
 register_model(Method)(handle_bound_function)
@@ -117,7 +117,7 @@ def typed_with_originals(
         return ordinary
 
     plain_args = tuple(map(original, args))
-    found = resolve(method, plain_args, {name: original(ty) for name, ty in kws.items()})
-    if found is None or not twins:
-        return found
-    return found.replace(args=tuple(twins.get(ty, ty) for ty in found.args))
+    typed = resolve(method, plain_args, {name: original(ty) for name, ty in kws.items()})
+    if typed is None or not twins:
+        return typed
+    return typed.replace(args=tuple(twins.get(ty, ty) for ty in typed.args))

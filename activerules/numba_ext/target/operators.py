@@ -76,14 +76,16 @@ def _called(function: Any, statement: Any, scope: Any) -> Any:
     """Turn the operator of an assignment into a call; return the assignment of the callee, to be
     inserted before it.
     """
-    found = statement.value
-    callee = scope.redefine("$activerules_operator", found.loc)
-    operands = [found.lhs, found.rhs] if found.op == "binop" else [found.value]
-    statement.value = ir.Expr.call(callee, operands, (), found.loc)
+    operation = statement.value
+    callee = scope.redefine("$activerules_operator", operation.loc)
+    operands = [operation.lhs, operation.rhs] if operation.op == "binop" else [operation.value]
+    statement.value = ir.Expr.call(callee, operands, (), operation.loc)
     function._definitions[statement.target.name] = [
-        statement.value if each is found else each
+        statement.value if each is operation else each
         for each in function._definitions[statement.target.name]
     ]
-    assigned = ir.Assign(ir.Global(found.fn.__name__, found.fn, found.loc), callee, found.loc)
+    assigned = ir.Assign(
+        ir.Global(operation.fn.__name__, operation.fn, operation.loc), callee, operation.loc
+    )
     function._definitions[callee.name].append(assigned.value)
     return assigned

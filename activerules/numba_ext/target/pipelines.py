@@ -30,7 +30,7 @@ def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
         def define_pipelines(self) -> Any:
             pipelines = super().define_pipelines()
             for pipeline in pipelines:
-                steps = [step for found in pipeline.passes for step in replaced(found)]
+                steps = [step for original in pipeline.passes for step in replaced(original)]
                 pipeline.passes = steps
                 pipeline.finalize()
             return pipelines

@@ -160,20 +160,20 @@ class ADTypingContext(NumbaTypingContext):
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         """The type of an attribute; that of a method is this context's own."""
-        found: Any = super().resolve_getattr(typ, attr)
-        if found is None:
+        attribute: Any = super().resolve_getattr(typ, attr)
+        if attribute is None:
             return None
         function = function_of(typ, attr)
         if function is not None and self._session.calls.carries_rule(function):
             ruled = self.resolve_value_type(function)
             if not ruled.is_followed:
-                return RuledMethod(found.template, typ, ruled)
-        return of_context(found, self)
+                return RuledMethod(attribute.template, typ, ruled)
+        return of_context(attribute, self)
 
     def _get_global_type(self, gv: Any) -> Any:
-        found = super()._get_global_type(gv)
-        if found is not None:
-            return found
+        known = super()._get_global_type(gv)
+        if known is not None:
+            return known
         if isinstance(gv, DUFunc | GUFunc | StencilFunc):
             return super()._get_global_type(self._session.installed(gv))
         # Classes made by @jitclass are registered with the CPU target only.
@@ -362,9 +362,9 @@ class ADDispatcher(dispatcher.Dispatcher):
         if declared is None:
             return super().get_call_template(args, kws)
         self.compile(declared)
-        found = self.overloads[declared.args].signature
+        chosen = self.overloads[declared.args].signature
         name = self.py_func.__name__
-        return make_concrete_template(f"CallTemplate({name})", name, [found]), pysig, folded, {}
+        return make_concrete_template(f"CallTemplate({name})", name, [chosen]), pysig, folded, {}
 
     def add_overload(self, cres: Any) -> None:
         """Record a compile result; it has no entry point for Numba's C dispatcher."""
@@ -435,8 +435,8 @@ class Session:
         if isinstance(callee, RuleFunction):
             callee = callee.unmarked(site.signature)
         with self._compiling():
-            found = self.target_context.get_function(callee, site.signature)
-            return [library._final_module for library in getattr(found, "libs", ())]
+            implementation = self.target_context.get_function(callee, site.signature)
+            return [library._final_module for library in getattr(implementation, "libs", ())]
 
     def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
         """Compile a dispatcher for the AD target; returns Numba's compile result, raises Numba's

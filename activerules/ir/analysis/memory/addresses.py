@@ -93,10 +93,10 @@ def address_of(
 ) -> Address:
     """Follow a pointer back to where its address arithmetic begins, or to an address in `known`."""
     steps: list[tuple[int, int]] = []
-    found: Address | None = None
-    while found is None:
-        found = known.get(pointer)
-        if found is None and isinstance(pointer, Instruction):
+    start: Address | None = None
+    while start is None:
+        start = known.get(pointer)
+        if start is None and isinstance(pointer, Instruction):
             if pointer.opcode == "getelementptr":
                 steps.append(step_of(pointer, named, multiples))
                 pointer = pointer.operands[0]
@@ -105,15 +105,15 @@ def address_of(
                 pointer = pointer.operands[0]
                 continue
             if _gives_data(pointer):
-                found = Address(pointer.operands[0], 0, through=True)
-        found = found or Address(pointer, 0)
-    offset, stride, low = found.offset, found.stride, found.low
+                start = Address(pointer.operands[0], 0, through=True)
+        start = start or Address(pointer, 0)
+    offset, stride, low = start.offset, start.stride, start.low
     for constant, variable in reversed(steps):
         if variable and low is None:
             low = offset
         offset += constant
         stride = gcd(stride, variable)
-    return Address(found.base, offset, stride, low, found.through)
+    return Address(start.base, offset, stride, low, start.through)
 
 
 def is_renamed(i: Instruction) -> bool:

@@ -46,10 +46,10 @@ class CalledMemory:
 
     def all_at(self, regions: Iterable[CalleeMemory]) -> frozenset[MemoryObject]:
         """The objects of several regions; all reachable ones if the callee calls unknown code."""
-        found = {o for region in regions for o in self.at(region)}
+        objects = {o for region in regions for o in self.at(region)}
         if self.summary.everything:
-            found |= self.reached
-        return frozenset(found)
+            objects |= self.reached
+        return frozenset(objects)
 
     @property
     def reads(self) -> frozenset[MemoryObject]:

@@ -97,10 +97,10 @@ class MemoryFacts:
 
     def pointees(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        found = pointees_in(
+        pointees = pointees_in(
             memory, self.contents, self.copy_sources, self.integer_sources, self.tables
         )
-        return frozenset(found)
+        return frozenset(pointees)
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """The objects joined to this one by copies, in either direction; itself included."""
@@ -108,12 +108,12 @@ class MemoryFacts:
 
     @cached_property
     def _copy_neighbours(self) -> dict[MemoryObject, set[MemoryObject]]:
-        found: dict[MemoryObject, set[MemoryObject]] = {}
+        neighbours: dict[MemoryObject, set[MemoryObject]] = {}
         for target, sources in self.copy_sources.items():
             for source in sources:
-                found.setdefault(target, set()).add(source)
-                found.setdefault(source, set()).add(target)
-        return found
+                neighbours.setdefault(target, set()).add(source)
+                neighbours.setdefault(source, set()).add(target)
+        return neighbours
 
     def reached(self, call: Instruction) -> frozenset[MemoryObject]:
         """All memory that a called function can reach: through its operands, through globals, and
@@ -162,13 +162,13 @@ class MemoryFacts:
 
     def handed_over(self, holders: Iterable[MemoryObject]) -> frozenset[MemoryObject]:
         """Memory reachable through pointers that the function stored in `holders`."""
-        found: set[MemoryObject] = set()
+        reached: set[MemoryObject] = set()
         work = list(holders)
         while work:
-            new = self.contents.get(work.pop(), frozenset()) - found
-            found |= new
+            new = self.contents.get(work.pop(), frozenset()) - reached
+            reached |= new
             work += new
-        return frozenset(found)
+        return frozenset(reached)
 
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
@@ -182,8 +182,8 @@ class MemoryFacts:
         """Memory this function allocated that is still reachable after it has returned."""
         outside = [o for o in self.contents if not o.is_local]
         start = [*outside, *(self.objects(returned) if returned is not None else ())]
-        found = closure(start, lambda o: self.contents.get(o, ()))
-        return frozenset(o for o in found if o.kind in {"allocation", "result"})
+        reached = closure(start, lambda o: self.contents.get(o, ()))
+        return frozenset(o for o in reached if o.kind in {"allocation", "result"})
 
     def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
         """Whether `p_size` bytes at `p` may overlap `q_size` bytes at `q` (None: unknown size)."""
@@ -201,11 +201,11 @@ class MemoryFacts:
 
     def address(self, pointer: Value) -> Address:
         """The address of a pointer: its base, and its offsets from there."""
-        found = self._addresses.get(pointer)
-        if found is None:
-            found = address_of(pointer, self.named_types, self.multiples, self._addresses)
-            self._addresses[pointer] = found
-        return found
+        address = self._addresses.get(pointer)
+        if address is None:
+            address = address_of(pointer, self.named_types, self.multiples, self._addresses)
+            self._addresses[pointer] = address
+        return address
 
     def starts(self, address: Address, o: MemoryObject) -> bool:
         """Whether the offsets of an address count from the start of `o` (its data, if counted)."""
@@ -326,10 +326,10 @@ class MemoryFacts:
 
     @cached_property
     def _by_instruction(self) -> dict[Instruction, list[Write]]:
-        found: dict[Instruction, list[Write]] = {}
+        writes: dict[Instruction, list[Write]] = {}
         for write in self.writes:
-            found.setdefault(write.instruction, []).append(write)
-        return found
+            writes.setdefault(write.instruction, []).append(write)
+        return writes
 
     def writes_of(self, instruction: Instruction) -> list[Write]:
         """What an instruction may write."""
@@ -498,11 +498,11 @@ def _readers(
     """The marked calls that keep and return none of the pointers they are given; per call, the
     memory in which they may store pointers.
     """
-    found: dict[Instruction, frozenset[MemoryObject]] = {}
+    readers: dict[Instruction, frozenset[MemoryObject]] = {}
     for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
         effect = marked(i)
         if effect is None or effect.hands_out or effect.follows:
             continue
         written = {o for p in (i.operands[k] for k in effect.writes) for o in solver.objects(p)}
-        found[i] = frozenset(closure(written, solver.pointees))
-    return found
+        readers[i] = frozenset(closure(written, solver.pointees))
+    return readers

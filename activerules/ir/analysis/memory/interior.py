@@ -62,13 +62,13 @@ def interior_pointers(
     reached: Callable[[Instruction], Iterable[MemoryObject]],
 ) -> Interior:
     """Visit the instructions that store or merge pointers until nothing changes."""
-    found = Interior(objects, address)
+    interior = Interior(objects, address)
     visited = [i for i in instructions if _hands_on(i)]
     size = -1
-    while size != (size := len(found.chosen) + len(found.stored)):
+    while size != (size := len(interior.chosen) + len(interior.stored)):
         for i in visited:
-            _visit(i, found, reached)
-    return found
+            _visit(i, interior, reached)
+    return interior
 
 
 def _hands_on(i: Instruction) -> bool:
@@ -78,17 +78,17 @@ def _hands_on(i: Instruction) -> bool:
 
 
 def _visit(
-    i: Instruction, found: Interior, reached: Callable[[Instruction], Iterable[MemoryObject]]
+    i: Instruction, interior: Interior, reached: Callable[[Instruction], Iterable[MemoryObject]]
 ) -> None:
     if i.opcode == "call":
-        found.stored.update(reached(i))
+        interior.stored.update(reached(i))
         return
     for operand in i.operands[:1] if i.opcode == "store" else i.operands:
         if operand.type.is_int:
-            found.stored.update(found.objects(operand))
-        elif not found.leads_inside(operand):
+            interior.stored.update(interior.objects(operand))
+        elif not interior.leads_inside(operand):
             continue
         elif i.opcode == "store":
-            found.stored.update(found.objects(operand))
+            interior.stored.update(interior.objects(operand))
         else:
-            found.chosen.add(i)
+            interior.chosen.add(i)

@@ -95,16 +95,16 @@ def pointees_in(
     tables: Tables,
 ) -> set[MemoryObject]:
     """What pointers in `memory` may point to, including those copied there from other memory."""
-    found: set[MemoryObject] = set()
+    pointees: set[MemoryObject] = set()
     for one in closure([memory], lambda o: (*copy_sources.get(o, ()), *integer_sources.get(o, ()))):
-        found.update(contents.get(one, ()))
+        pointees.update(contents.get(one, ()))
         if one in tables:
-            found.update(tables[one])
+            pointees.update(tables[one])
         elif one.kind in {"argument", "loaded", "global"}:
-            found.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
+            pointees.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
         elif one == RUNTIME:
-            found.add(RUNTIME)
-    return found
+            pointees.add(RUNTIME)
+    return pointees
 
 
 def reached_by(
@@ -238,8 +238,8 @@ class Solver:
     def _choose(self, i: Instruction, operands: Sequence[Value]) -> None:
         """A pointer merged from declared pointers to one memory, or null, is one itself."""
         rest = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
-        found = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
-        target = found.pop() if len(found) == 1 else None
+        starts = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
+        target = starts.pop() if len(starts) == 1 else None
         self.changed |= target is not self.starts_of.get(i)
         if target is None:
             self.starts_of.pop(i, None)

@@ -144,7 +144,7 @@ def _phases(
 ) -> set[int]:
     """The offsets of floats from the start of a copy, modulo the size of a float."""
     size, memory = size_of(kind, types.memory.named_types), types.memory
-    found: set[int] = set()
+    phases: set[int] = set()
     for pointer in _pointers(copy):
         start = memory.address(pointer)
         for o in direct & memory.objects(pointer):
@@ -152,8 +152,8 @@ def _phases(
                 if access.type == kind and access.address is not None and memory.starts(start, o):
                     period = gcd(start.stride, access.address.stride)
                     if period % size == 0:
-                        found.add((access.address.offset - start.offset) % size)
-    return found
+                        phases.add((access.address.offset - start.offset) % size)
+    return phases
 
 
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
@@ -217,10 +217,10 @@ def _record_period(
     copy: Instruction, objects: frozenset[MemoryObject], types: ValueTypes
 ) -> PeriodicCopy:
     """The floats of a copy of records, or of part of one, whose layout is declared."""
-    found = record_fields(copy, objects, types)
-    if found is None:
+    layout = record_fields(copy, objects, types)
+    if layout is None:
         raise MixedCopy
-    period, fields = found
+    period, fields = layout
     if any(at + size_of(t, types.memory.named_types) > period for at, t in fields):
         raise MixedCopy
     return PeriodicCopy(
@@ -255,7 +255,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         raise MixedCopy
     if any(o in types.declared for o in objects):
         return _record_scalars(length, _record_period(copy, objects, types), memory)
-    found: set[tuple[int, Type]] = set()
+    fields: set[tuple[int, Type]] = set()
     if any(not a.type.is_int for o in copied_on for a in types.accesses.get(o, ())):
         if not is_same_layout(objects, memory):
             raise MixedCopy  # the offsets in this copy are not known
@@ -264,8 +264,8 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
             for access in types.accesses.get(o, ()):
                 if not _clears(access.instruction):
                     occurrences = _occurrences(access, start, length, memory)
-                    found.update((scalar.offset, scalar.type) for scalar in occurrences)
-    found |= {
+                    fields.update((scalar.offset, scalar.type) for scalar in occurrences)
+    fields |= {
         (scalar.offset, scalar.type)
         for pointer in _pointers(copy)
         for o in memory.objects(pointer)
@@ -273,22 +273,22 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         if not _clears(access.instruction)
         for scalar in _occurrences_in(access, memory.address(pointer), o, length, memory)
     }
-    scalars = sorted((CopiedScalar(*one) for one in found), key=lambda scalar: scalar.offset)
+    scalars = sorted((CopiedScalar(*one) for one in fields), key=lambda scalar: scalar.offset)
     _check(scalars, length, memory, all(o.is_local for o in objects))
     return [scalar for scalar in scalars if not scalar.type.is_int]
 
 
 def _record_scalars(length: int, periodic: PeriodicCopy, memory: MemoryFacts) -> list[CopiedScalar]:
     """The floats among `length` bytes of records; `MixedCopy` if one is cut."""
-    found = [
+    scalars = [
         CopiedScalar(start + scalar.offset, scalar.type)
         for start in range(0, length, periodic.period)
         for scalar in periodic.floats
         if start + scalar.offset < length
     ]
-    if any(p.offset + size_of(p.type, memory.named_types) > length for p in found):
+    if any(p.offset + size_of(p.type, memory.named_types) > length for p in scalars):
         raise MixedCopy
-    return found
+    return scalars
 
 
 def _occurrences_in(
@@ -457,7 +457,7 @@ def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     start, length = memory.address(pointer), integer_of(clear.operands[2])
     if length is None or start.stride or not has_pointers(pointer, types):
         return []
-    found: set[tuple[int, Type]] = set()
+    fields: set[tuple[int, Type]] = set()
     for o in memory.objects(pointer):
         for a in types.accesses.get(o, ()):
             address = a.address
@@ -470,8 +470,8 @@ def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
             offset = address.offset - start.offset
             within = 0 <= offset <= length - size_of(a.type, memory.named_types)
             if within and not types.touches_floats(a.instruction):
-                found.add((offset, a.type))
+                fields.add((offset, a.type))
     return [
         CopiedScalar(offset, t)
-        for offset, t in sorted(found, key=lambda one: (one[0], str(one[1])))
+        for offset, t in sorted(fields, key=lambda one: (one[0], str(one[1])))
     ]

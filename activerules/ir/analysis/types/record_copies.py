@@ -61,7 +61,7 @@ class _CopyEnds:
 
 def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[_CopyEnds] | None:
     """All copies of this memory; None if one begins at an unknown offset."""
-    found: list[_CopyEnds] = []
+    copies: list[_CopyEnds] = []
     edges: set[tuple[MemoryObject, MemoryObject]] = set()
     for i in _all_copies(memory):
         target, source = (memory.objects(o) for o in i.operands[:2])
@@ -70,11 +70,11 @@ def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[
         found_ends = _ends_of(i, memory)
         if found_ends is None:
             return None
-        found.append(found_ends)
+        copies.append(found_ends)
         edges |= {(t, s) for t in target for s in source}
     # a callee may copy, too
     seen = all((o, source) in edges for o in group for source in memory.copy_sources.get(o, ()))
-    return found if seen else None
+    return copies if seen else None
 
 
 def _all_copies(memory: MemoryFacts) -> Iterator[Instruction]:

@@ -64,8 +64,8 @@ class ValueTypes:
 
     def float_types(self, memory: MemoryObject) -> set[Type]:
         """The float types the object is known to hold."""
-        found: set[Type] = {a.type for a in self.accesses.get(memory, ()) if a.type.is_float}
-        return found | (self.declared[memory].float_types if memory in self.declared else set())
+        types: set[Type] = {a.type for a in self.accesses.get(memory, ()) if a.type.is_float}
+        return types | (self.declared[memory].float_types if memory in self.declared else set())
 
     def is_read_as_integer(self, store: Instruction) -> bool:
         """Whether a value of this type is also loaded at exactly the address of the store: then it
@@ -228,8 +228,8 @@ def analyse_value_types(
                 for access in memory.called[i].summary.accesses:
                     for o, made in accesses_of_callee(i, access, memory):
                         accesses[o].append(made)
-    found = {o: tuple(a) for o, a in accesses.items()}
-    facts = ValueTypes(found, declared, frozenset(), memory, shapes)
+    by_object = {o: tuple(a) for o, a in accesses.items()}
+    facts = ValueTypes(by_object, declared, frozenset(), memory, shapes)
     return replace(facts, float_bits=_float_bits(function, facts))
 
 
