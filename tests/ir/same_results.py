@@ -16,8 +16,13 @@ from tests.ir.harness import compile_text
 from tests.ir.random_programs import Generator, TooLong, evaluate, lower, make_inputs
 
 
-def programs(first: int, count: int, *, idioms: bool = False) -> Iterator[tuple[str, int]]:
-    """Texts of random programs that end, and the seed of the inputs to run each on."""
+def programs(
+    first: int, count: int, *, idioms: bool = False, normal: bool = True
+) -> Iterator[tuple[str, int]]:
+    """Texts of random programs that end, and the seed of the inputs to run each on.
+
+    normal  whether LLVM has optimised them
+    """
     for number in range(first, first + count):
         rng = random.Random(number)
         while True:
@@ -28,7 +33,8 @@ def programs(first: int, count: int, *, idioms: bool = False) -> Iterator[tuple[
             except (TooLong, OverflowError):
                 continue
             break
-        yield normalise(exposed(canonical(lower(program, idioms=idioms))), "f"), seed
+        text = exposed(canonical(lower(program, idioms=idioms)))
+        yield normalise(text, "f") if normal else text, seed
 
 
 def bits_left_by(text: str, seed: int) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 Needs       the ControlFlow, MemoryFacts and Dependence of a Function in normal form
 Gives       `repeated_loads`: the value of each such load; `is_plain_load`
+Invariants  R1  the load reads that value: nothing writes there between the two accesses
+            R2  a volatile or atomic load is not among them, nor is its result such a value
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Needs       the text of a module as LLVM prints it
 Gives       `catching(text)`: the functions with a path from a landing pad that catches something to
-            a return. In all others an exception, once thrown, propagates or ends the program
-            (`catch (...) { …; throw; }`, functions that are `noexcept`)
+            a return
+Invariants  H1  in all other functions an exception, once thrown, propagates or ends the program
+                (`catch (...) { …; throw; }`, functions that are `noexcept`)
 """
 
 from __future__ import annotations

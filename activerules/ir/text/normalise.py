@@ -4,11 +4,12 @@ Needs       the text of a module, as LLVM prints it but for what was added to it
             function to differentiate
 Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states
             N1..N7
-Invariants  the function keeps its name, signature and calling convention
-            no vectoriser, no unroller: loops are differentiated as scalar loops, and derivatives
-            are vectorised afterwards
-            LLVM never replaces one side of a comparison by the other (see `equalities`)
-            `activerules.ignore.*`, which derivatives define, stays opaque to the next derivative
+Invariants  T1  the function keeps its name, signature and calling convention
+            T2  no loop is vectorised or unrolled: loops are differentiated as scalar loops, and
+                derivatives are vectorised afterwards
+            T3  LLVM never replaces one side of a comparison by the other (see `equalities`)
+            T4  calls of `activerules.ignore.*`, which derivatives define, stay calls in the next
+                derivative
 
 Passes      LLVM's own -O2 without vectorisers and unrolling, Numba's reference count pruning,
             then switch lowering, loop-simplify, LCSSA, and names for every value.

@@ -2,6 +2,10 @@
 
 Needs       the call; what its operands point to; the summaries of the module's functions
 Gives       CalledMemory, frozen
+Invariants  C1  pointer operands of different groups point to no common object
+            C2  `apart` is True only if no objects of different groups overlap
+            C3  `reads` and `writes` have every object of the caller that the callee may read or
+                write
 """
 
 from __future__ import annotations
@@ -82,16 +86,16 @@ def called_memory(
         g: frozenset(o for k in points if groups[k] == g for o in points[k])
         for g in set(groups.values())
     }
-    deep = {g: frozenset(_deep(found, pointees)) for g, found in direct.items()}
+    deep = {g: frozenset(_deep(group, pointees)) for g, group in direct.items()}
     numbers = tuple(groups.get(k) for k in range(len(call.operands)))
     addresses = [o for k in call.operands if k.type.is_int for o in objects(k)]
-    everything = closure([*addresses, *(o for found in direct.values() for o in found)], pointees)
+    everything = closure([*addresses, *(o for group in direct.values() for o in group)], pointees)
     apart = not any(
         overlap(a, b, disjoint)
-        for g, found in direct.items()
+        for g, own in direct.items()
         for h, others in direct.items()
         if g < h
-        for a in found
+        for a in own
         for b in others
     )
     summary = summaries.summary(call, numbers, apart)

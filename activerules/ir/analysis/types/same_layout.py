@@ -1,7 +1,8 @@
 """Memory that is copied as a whole: all objects hold the same values at the same offsets.
 
-Gives       `is_same_layout`: whether all copies between some objects keep the offsets of bytes from
-            the start of the object; then what is known of one object holds for all of them
+Needs       MemoryFacts of a function
+Gives       `is_same_layout`: whether what is known of one of some objects holds for all of them
+Invariants  L1  if so, every copy between the objects keeps the offsets of bytes from their starts
 """
 
 from __future__ import annotations
