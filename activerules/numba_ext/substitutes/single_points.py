@@ -1,14 +1,16 @@
 """NumPy functions with a branch for single points, for the AD target, with the derivative of the
 function at these points, not of the branch.
 
-Numba's own code returns a constant if `x % y` is zero, `x + log(2)` if the arguments of `logaddexp`
-are equal, the sample if `np.interp` is evaluated at a knot: right for the value alone.
+Numba's own code returns a constant if `x % y` is zero, or if the argument of `cbrt` is NaN,
+`x + log(2)` if the arguments of `logaddexp` are equal, the sample if `np.interp` is evaluated at a
+knot: right for the value alone.
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
 Invariants  E1  values are those of Numba, bit for bit; errors too
             E2  first and second derivatives are those of the function wherever it is smooth; at a
-                kink or jump of `%` and `np.interp` they are those from the right
+                kink or jump of `%` and `np.interp` they are those from the right; at NaN they
+                are NaN
 
 `with_value(x, value)` is `value`, with the derivative of `x`.
 """
@@ -116,8 +118,10 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
     at_equal, curvature = math.log(2) / math.log(base), math.log(base) / 8
 
     def equal_or_not(x, y, value):
-        if x != y:
+        if x < y or x > y:
             return value
+        if x != y:
+            return with_value(math.exp(x + y), value)  # pyright: ignore[reportCallIssue]
         middle = x * 0.5 + y * 0.5 + at_equal
         difference = x - y
         # false for infinities of one sign; the difference is zero, but LLVM does not know that
@@ -134,8 +138,19 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
     return loop
 
 
+def _cube_root(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
+    def number_or_not(x, value):
+        # every derivative of the exponential is NaN at NaN
+        return value if x == x else with_value(math.exp(x), value)  # pyright: ignore
+
+    value = npyfuncs.np_real_cbrt_impl(context, builder, sig, args)
+    typed = signature(sig.return_type, *sig.args, sig.return_type)
+    return context.compile_internal(builder, number_or_not, typed, [*args, value])
+
+
 _UFUNCS: dict[Any, Callable[..., Any]] = {
     np.sign: _sign,
+    np.cbrt: _cube_root,
     np.logaddexp: _sum_of_powers(npyfuncs.np_real_logaddexp_impl, math.e),
     np.logaddexp2: _sum_of_powers(npyfuncs.np_real_logaddexp2_impl, 2.0),
 }

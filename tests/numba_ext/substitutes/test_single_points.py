@@ -86,6 +86,20 @@ def test_logaddexp_of_equal_infinities_shares_the_slope():
     np.testing.assert_array_equal([dx[:2], dy[:2]], 0.5)
 
 
+def test_slopes_at_nan_are_nan():
+    @njit
+    def functions(x, y):
+        return np.array([np.cbrt(x), np.logaddexp(x, y), np.logaddexp(y, x), np.logaddexp2(x, y)])
+
+    by_x, by_y = ar.jacobian(functions, argnums=(0, 1))(math.nan, 1.5)
+    assert np.isnan(by_x).all()
+    assert np.isnan(by_y[1:]).all()
+    assert np.isnan(ar.hessian(njit(lambda x: np.cbrt(x) + np.logaddexp(x, 1.0)))(math.nan))
+    root = njit(lambda x: np.cbrt(x))
+    assert ar.grad(root)(-8.0) == pytest.approx(1 / 12, rel=1e-14)
+    assert ar.grad(ar.grad(root))(-8.0) == pytest.approx(2 / 9 / 32, rel=1e-14)
+
+
 def test_errors_of_remainders_are_those_of_numba():
     remainder = njit(lambda x, y, whole: divmod(x, y)[1] if whole else x % y)
     for one in (remainder, ar.grad(remainder)):
