@@ -6,7 +6,7 @@ Invariants  H1  between the two halves, all memory that the configuration calls 
                 overwritten, and so is the result, which belongs to the caller
             H2  memory that is overwritten after the first half is not changed by the second
             H3  the reverse finds the arguments in `saves`, and the tape, unchanged; it runs once
-                per lane, on one tape
+                per lane, on one tape, and writes into none of its arrays; lists are copied
             H4  a rule that promises to keep no shadow keeps none
             H5  a rule returns new memory; arrays on the tape that the reverse writes into share no
                 memory with others
@@ -18,8 +18,9 @@ in them, as in the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, dataclass
 from typing import Any
 
 import numba
@@ -77,7 +78,8 @@ def run_pair(
         if config.overwritten[i] or config.written[i]
     }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
-    made = first(*annotated)
+    with _assignments_refused(pair.name, "augmented_primal"):
+        made = first(*annotated)
     if not pair.keeps_shadow:
         _require_no_shadow(pair, annotated, made)
     _require_own_memory(pair, annotated, made)
@@ -95,14 +97,13 @@ def run_pair(
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)
         ]
-        shared = _shared(tape, passed)
-        before = [array.copy() for array in shared]
-        entries.append(entry_per_argument(second(dret, tape, *passed), passed))
-        if not all(map(_same, shared, before)):
-            raise RuleCheckError(
-                f"{pair.name}: `reverse` writes into an array of its tape that shares memory with "
-                "another: it is given copies, which do not"
-            )
+        shadows = list(arrays_in(tuple(x.fields[1:] for x in (dret, *passed))))
+        own = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
+        before = [array.copy() for array in own]
+        with _assignments_refused(pair.name, "reverse"):
+            returned = second(dret, _with_own_lists(tape), *passed)
+        entries.append(entry_per_argument(returned, passed))
+        _require_kept(pair, own, before)
         if pair.result in SHADOWED:
             for array in arrays_in(made.shadow):
                 array[...] = 0
@@ -153,13 +154,44 @@ def _same(array: Any, copy: Any) -> bool:
     return np.array_equal(array, copy, equal_nan=array.dtype.kind in "fc")
 
 
-def _shared(tape: Any, annotated: Sequence[Annotation]) -> list[Any]:
-    """The arrays of a tape that share memory, except shadows, which are passed as they are."""
-    shadows = [array for x in annotated for array in arrays_in(x.fields[1:])]
-    arrays = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
-    return [
-        a for i, a in enumerate(arrays) if any(share(a, b) for b in arrays[:i] + arrays[i + 1 :])
-    ]
+def _with_own_lists(tape: Any) -> Any:
+    """The tape with copies of its lists, and of the arrays in them: they may be written."""
+    if isinstance(tape, list):
+        return [shifted(item, 0.0, None) for item in tape]
+    if is_tuple(tape):
+        return like_tuple(type(tape), map(_with_own_lists, tape))
+    return tape
+
+
+def _require_kept(pair: RulePair, arrays: Sequence[Any], before: Sequence[Any]) -> None:
+    """Raise `RuleCheckError` if the arrays of a tape have changed (H3, H5)."""
+    for i, (array, copy) in enumerate(zip(arrays, before, strict=True)):
+        if _same(array, copy):
+            continue
+        if any(share(array, other) for other in (*arrays[:i], *arrays[i + 1 :])):
+            raise RuleCheckError(
+                f"{pair.name}: `reverse` writes into an array of its tape that shares memory with "
+                "another: it is given copies, which do not"
+            )
+        raise RuleCheckError(
+            f"{pair.name}: `reverse` writes into an array of its tape",
+            why="a tape may be read again, as for each row of a Jacobian: the array is copied at "
+            "every call",
+            instead=["compute in a new array", "a copy, made where `reverse` needs it"],
+        )
+
+
+@contextmanager
+def _assignments_refused(name: str, half: str) -> Generator[None]:
+    """What compiled code refuses where it is compiled: an assignment to `x.val` or `x.dval`."""
+    try:
+        yield
+    except FrozenInstanceError as error:
+        raise RuleCheckError(
+            f"{name}: `{half}` assigns to an annotation: {error}",
+            why="it is a value: compiled code refuses this, too",
+            instead=["add into a shadow: x.dval[:] += …"],
+        ) from error
 
 
 def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
@@ -191,13 +223,20 @@ def run_forward(
     """Run a forward rule; its tangents are in `entries`, one per lane."""
     function = _rule_function(rule.function, compiled)
     run = _driver("forward", function, config, rule.result, len(annotated), compiled)
-    returned = run(*annotated)
+    with _assignments_refused(rule.name, "forward"):
+        returned = run(*annotated)
     if returned is None and rule.result is Const:
         return PairOutcome(None, (None,) * config.width)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuleCheckError(f"{rule.name}: the forward rule returns {returned!r}, not a pair")
-    tangents = returned[1] if rule.result is BatchDuplicated else (returned[1],)
-    return PairOutcome(returned[0], tuple(tangents))
+    if rule.result is not BatchDuplicated:
+        return PairOutcome(returned[0], (returned[1],))
+    if not isinstance(returned[1], tuple) or len(returned[1]) != config.width:
+        raise RuleCheckError(
+            f"{rule.name}: the tangent of a BatchDuplicated result is a tuple of {config.width}, "
+            f"not {returned[1]!r}"
+        )
+    return PairOutcome(returned[0], returned[1])
 
 
 def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:

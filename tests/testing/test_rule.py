@@ -439,9 +439,54 @@ def test_what_a_reverse_saves_it_finds():
     check_rule(squares_pair(squares_reverse), OUT, X, compiled=False)
 
 
-def test_a_second_cotangent_finds_a_tape_that_was_spent():
-    with pytest.raises(RuleCheckError, match="lane 1 of a batch"):
+def test_a_reverse_that_writes_into_an_array_of_its_tape_is_told():
+    with pytest.raises(RuleCheckError, match="`reverse` writes into an array of its tape") as error:
         check_rule(squares_pair(spends_its_tape), OUT, X, compiled=False)
+    assert "copied at every call" in error.value.why
+
+
+def test_a_list_on_a_tape_is_the_own_one_of_each_call():
+    @njit
+    def squares(x):
+        return np.sum(x * x)
+
+    @ar.augmented_primal(squares)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(squares(x.val), None, (list(2.0 * x.val), x.val.size))
+
+    @ar.reverse(squares)
+    def _(config, dret: Active, tape, x: Duplicated):
+        slopes, shadow = tape[0], x.dval
+        while len(slopes) > 0:
+            slope = slopes.pop()
+            shadow[len(slopes)] += slope * dret.val
+
+    check_rule(squares, X)
+
+
+def assigns_a_shadow(config, dret: Const, tape, out: Duplicated, x: Duplicated | Const):
+    if ar.active(x):
+        x.dval += tape * out.dval
+    out.dval[:] = 0.0
+
+
+def test_an_assignment_to_an_annotation_is_told():
+    with pytest.raises(RuleCheckError, match="`reverse` assigns to an annotation") as error:
+        check_rule(squares_pair(assigns_a_shadow), OUT, X, compiled=False)
+    assert error.value.instead == ["add into a shadow: x.dval[:] += …"]
+
+
+def test_a_rule_for_batches_returns_a_tangent_per_lane():
+    @njit
+    def twice(x):
+        return 2.0 * x
+
+    @ar.forward(twice)
+    def _(config, ret: ar.BatchDuplicated, x: ar.BatchDuplicated):
+        return twice(x.val), (2.0 * x.dval[0],)
+
+    with pytest.raises(RuleCheckError, match="is a tuple of 2, not"):
+        check_rule(twice, 0.7, compiled=False)
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.0 + 1e-6])
