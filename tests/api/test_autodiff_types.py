@@ -121,6 +121,19 @@ class TestFacts:
         assert dx.tolist() == [1.0, 0.0]
         assert rule(RuleConfig((False,), needs_primal=False), Const("text")) == 0.0
 
+    def test_whether_an_argument_is_none_is_known(self):
+        @self.compiled
+        def rule(x, weights):
+            if weights.val is None:
+                return x.val.sum()
+            w = weights.val
+            if w is not None:
+                return np.dot(w, x.val)
+
+        x = Const(np.ones(2))
+        assert rule(x, Const(None)) == 2.0
+        assert rule(x, Const(np.full(2, 3.0))) == 6.0
+
     def test_facts_are_values_too(self):
         @self.compiled
         def rule(config):

@@ -29,7 +29,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule, flags_in_place_of
-from activerules.numba_ext.rules.typing import converts
+from activerules.numba_ext.rules.typing import rounds
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
@@ -365,7 +365,7 @@ def entry(returned, index, count, only, value):
     if only.literal_value:
         wanted = derivative_type(value)
         entries = entries and any(
-            converts(items_of(returned)[position], one) for one in (wanted, anonymous(wanted))
+            rounds(items_of(returned)[position], one) for one in (wanted, anonymous(wanted))
         )
     if entries:
         return lambda returned, index, count, only, value: returned[position]

@@ -50,9 +50,9 @@ from activerules.numba_ext.rules.returned import (
 from activerules.numba_ext.rules.typing import (
     alias_check,
     alike_check,
-    converts,
     cpu_typing_context,
     parameters_of,
+    rounds,
     rule_arguments,
     shared_checks,
     wrong_return,
@@ -177,12 +177,12 @@ def _paths(
     is_batch = chosen.result is BatchDuplicated
     tangent = types.UniTuple(primal, request.width) if is_batch else primal
     both = types_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
-    if both and converts(both[0], primal) and converts(both[1], tangent):
+    if both and rounds(both[0], primal) and rounds(both[1], tangent):
         return (0,), (1,)
     needs_tangent = request.result != "const"
-    if not needs_tangent and converts(ty, primal):
+    if not needs_tangent and rounds(ty, primal):
         return (), None
-    if needs_tangent and not request.needs_primal and converts(ty, tangent):
+    if needs_tangent and not request.needs_primal and rounds(ty, tangent):
         return None, ()
     if not needs_tangent and not request.needs_primal and ty == types.none:
         return None, None

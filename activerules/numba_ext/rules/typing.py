@@ -365,11 +365,13 @@ def _check_augmented(
 ) -> types.Type:
     """Check what an augmented primal returns; return the type of its tape."""
     returned = augmented.signature.return_type
-    if getattr(returned, "instance_class", None) is not AugmentedReturn:
-        raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
-    primal, shadow, tape = types_of(returned)
+    parts = types_of(returned) if isinstance(returned, types.BaseTuple) else ()
+    if getattr(returned, "instance_class", None) is not AugmentedReturn or len(parts) != 3:
+        whole = "AugmentedReturn(primal, shadow, tape), all three"
+        raise wrong_return(pair.augmented, pair, returned, whole)
+    primal, shadow, tape = parts
     expected = marked.result_type
-    if not (converts(primal, expected) or (primal == types.none and not needs_primal)):
+    if not (rounds(primal, expected) or (primal == types.none and not needs_primal)):
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
@@ -421,7 +423,7 @@ def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -
 def _fits(parameter: RuleParameter, ty: types.Type) -> bool:
     if parameter.annotation.kind in _RETURNED:
         wanted = derivative_type(parameter.value_type)
-        return converts(ty, wanted) or converts(ty, anonymous(wanted))
+        return rounds(ty, wanted) or rounds(ty, anonymous(wanted))
     if parameter.annotation.kind is Duplicated:
         return ty == types.none
     return True
@@ -439,6 +441,21 @@ def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
     if len(active) > 1:
         return whole
     return f"{whole} or {active[0] if active else 'None'}"
+
+
+def rounds(ty: types.Type, expected: types.Type) -> bool:
+    """Whether what a rule returns converts to `expected`: without loss, or by rounding numbers to
+    its precision. In compiled code `2 * x` has double precision if `x` has single.
+    """
+    if isinstance(ty, types.BaseAnonymousTuple) and isinstance(expected, types.BaseAnonymousTuple):
+        items, others = types_of(ty), types_of(expected)
+        return len(items) == len(others) and all(map(rounds, items, others))
+    if isinstance(expected, types.Float | types.Complex):
+        real = types.Float | types.Integer
+        return isinstance(ty, real) or (
+            isinstance(ty, types.Complex) and isinstance(expected, types.Complex)
+        )
+    return converts(ty, expected)
 
 
 def converts(ty: types.Type, expected: types.Type) -> bool:

@@ -1,12 +1,13 @@
 """Compiling a rule function: facts about the call become constants before types are inferred.
 
-`active(x)` and `config.needs_primal` are known from the types of the rule's arguments. Written into
-Numba's IR as constants, they let its branch pruning remove what does not apply, so that a branch
-for Duplicated arguments need not type-check where the argument is Const.
+`active(x)`, `config.needs_primal` and `x.val is None` are known from the types of the rule's
+arguments. Written into Numba's IR as constants, they let its branch pruning remove what does not
+apply, so that a branch for Duplicated arguments need not type-check where the argument is Const.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from numba.core import ir, types
@@ -25,7 +26,9 @@ from activerules.rules.protocol import active
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class RuleFacts(UntypedPass):
-    """Replaces `active(x)`, `config.<fact>` and `config.overwritten[i]` by constants."""
+    """Replaces `active(x)`, `config.<fact>`, `config.overwritten[i]` and `x.val is None` by
+    constants.
+    """
 
     _name = "activerules_rule_facts"
 
@@ -75,7 +78,26 @@ def _fact(state: Any, value: Any) -> bool | int | None:
         return None if isinstance(fact, tuple) else fact
     if value.op in ("getitem", "static_getitem"):
         return _item_fact(state, value)
+    if value.op == "binop" and value.fn in (operator.is_, operator.is_not):
+        is_none = _none_fact(state, value)
+        return None if is_none is None else is_none is (value.fn is operator.is_)
     return None
+
+
+def _none_fact(state: Any, value: Any) -> bool | None:
+    """Whether the value of an argument is None, if `value` asks that of one whose type tells.
+
+    Numba knows that of arguments that are passed as they are, not in annotations.
+    """
+    read, other = (guard(get_definition, state.func_ir, side) for side in (value.lhs, value.rhs))
+    if not isinstance(read, ir.Expr) or read.op != "getattr" or read.attr != "val":
+        return None
+    if not isinstance(other, ir.Const) or other.value is not None:
+        return None
+    argument = _argument_type(state, read.value)
+    if not isinstance(argument, AnnotationType) or isinstance(argument.val, types.Optional):
+        return None
+    return argument.val == types.none
 
 
 def _item_fact(state: Any, value: Any) -> bool | None:

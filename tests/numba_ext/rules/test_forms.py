@@ -94,6 +94,91 @@ def unrolled(x):
 
 
 @pytest.mark.filterwarnings("ignore:First-class function")
+def test_numbers_are_rounded_to_the_precision_of_the_call():
+    """In compiled code 3 * x has double precision, and 4.0 * x, too, if x has single."""
+
+    @njit
+    def cube(x):
+        return x * x * x
+
+    @ar.augmented_primal(cube)
+    def _(config, ret: Active, x: Active):
+        return ar.AugmentedReturn(1.0 * cube(x.val), None, None)
+
+    @ar.reverse(cube)
+    def _(config, dret: Active, tape, x: Active):
+        return dret.val * 3 * x.val**2
+
+    @ar.forward(cube)
+    def _(config, ret: Duplicated, x: Duplicated):
+        return 1.0 * cube(x.val), 3 * x.val**2 * x.dval
+
+    @njit
+    def ratio(pair):
+        return pair[0] / pair[1]
+
+    @ar.augmented_primal(ratio)
+    def _(config, ret: Active, pair: Active):
+        return ar.AugmentedReturn(ratio(pair.val), None, None)
+
+    @ar.reverse(ratio)
+    def _(config, dret: Active, tape, pair: Active):
+        by_first = 1.0 * dret.val / pair.val[1]
+        return by_first, -by_first * ratio(pair.val)
+
+    @njit
+    def program(x):
+        total = x[0] - x[0]
+        for v in x:
+            total += cube(v) * ratio((v, x[0]))
+        return total
+
+    x = np.array([1.5, -2.0, 0.5], np.float32)
+    found = ar.grad(program)(x)
+    assert found.dtype == np.float32
+    wide = x.astype(np.float64)
+    expected = 4 * wide**3 / wide[0]
+    expected[0] = 3 * wide[0] ** 2 - np.sum(wide[1:] ** 4) / wide[0] ** 2
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    one = np.float32(2.0)
+    assert ar.jvp(cube, (one,), (one,))[1] == 24.0
+    assert ar.grad(ar.grad(cube))(one) == 12.0
+    z = np.complex64(1.0 + 1.0j)
+    out, tangent = ar.jvp(cube, (z,), (np.complex64(1.0),))
+    assert (out, tangent) == (z**3, 3 * z**2)
+
+
+def test_an_argument_may_be_none():
+    @njit
+    def mean(x, weights=None):
+        if weights is None:
+            return x.sum() / x.size
+        return np.dot(weights, x) / x.size
+
+    @ar.augmented_primal(mean)
+    def _(config, ret: Active, x: Duplicated, weights: Duplicated | Const):
+        return ar.AugmentedReturn(mean(x.val, weights.val), None, None)
+
+    @ar.reverse(mean, saves=("x", "weights"))
+    def _(config, dret: Active, tape, x: Duplicated, weights: Duplicated | Const):
+        g = dret.val / x.val.size
+        if weights.val is None:
+            ar.accumulate(x, np.full(x.val.shape, g))
+        else:
+            ar.accumulate(x, g * weights.val)
+            ar.accumulate(weights, g * x.val)
+
+    x, w = np.array([1.0, 2.0]), np.array([3.0, -1.0])
+    check_rule(mean, x)
+    check_rule(mean, x, w, compiled=False)
+
+    @njit
+    def program(x, w):
+        return mean(x) * mean(x, None) * mean(x, w)
+
+    check_gradient(program, (x, w))
+
+
 def test_functions_with_rules_in_an_unrolled_loop():
     assert ar.grad(unrolled)(1.5) == pytest.approx(20.0 + 10.0 * np.pi)
 
@@ -106,7 +191,7 @@ class Settings:
         self.stiffness = stiffness
 
 
-ar.inactive_type(Settings.class_type.instance_type)
+ar.inactive_type(Settings)
 
 
 @njit
