@@ -15,6 +15,7 @@ Invariants  T1  a rule registered here is a rule of the engine too, unless it sa
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from dataclasses import replace as replace_fields
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from numba import NumbaError
 from numba.extending import is_jitted
 
@@ -39,6 +39,7 @@ from activerules.rules.define import (
     Names,
     library_first,
     refuse_keyword_only,
+    refuse_other_count,
     require_function,
     with_options,
 )
@@ -163,8 +164,10 @@ def register_rrule(
     def register(rule: F) -> F:
         plain = plain_function(rule, "rrule")
         types = parameter_types(plain, leading=1)
+        where = [("the rule", "@rrule.register", location(plain))]
+        refuse_other_count(function, len(types), where)
         if compiled:
-            refuse_keyword_only(function, [("the rule", "@rrule.register", location(plain))])
+            refuse_keyword_only(function, where)
         conversion = convert(plain, function) if compiled else None
         if conversion is not None:
             paths = {"sends": sends, "receives": receives}
@@ -193,8 +196,10 @@ def register_frule(
     def register(rule: F) -> F:
         plain = plain_function(rule, "frule")
         types = parameter_types(plain, leading=2)
+        where = [("the rule", "@frule.register", location(plain))]
+        refuse_other_count(function, len(types), where)
         if compiled:
-            refuse_keyword_only(function, [("the rule", "@frule.register", location(plain))])
+            refuse_keyword_only(function, where)
             names = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
             made = forward_rule(plain, function, names, inner)
@@ -302,13 +307,8 @@ def _constraint(parameter: inspect.Parameter, rule: Any) -> Any:
     written = parameter.annotation
     if written is inspect.Parameter.empty or written is Any:
         return None
-    if written is np.ndarray:
-        return numba.types.Array
-    constraint = patterns.canonical_type(written)
-    if isinstance(constraint, numba.types.Type):
-        return constraint
-    if isinstance(constraint, type) and issubclass(constraint, numba.types.Type):
-        return constraint
+    with contextlib.suppress(TypeError):
+        return patterns.canonical_type(written)
     raise RuleDefinitionError(
         f"the annotation of `{parameter.name}` in {rule.__name__} is no type of Numba: {written!r}",
         where=[("the rule", rule.__name__, location(rule))],

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from functools import partial
 from importlib import import_module
@@ -29,12 +29,13 @@ from activerules.annotations.activity import (
     Annotation,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
+    is_annotation_class,
 )
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.consistent import refuse_other_order
 from activerules.rules.listing import Rules
-from activerules.rules.pattern import Pattern, pattern_of
+from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RESULT, Half, Rule, RuleHalf, display_name, location_of
 
@@ -132,7 +133,8 @@ def inactive(
 
 
 def inactive_type(numba_type: T) -> T:
-    """Declare that values of a Numba type (or of a class of Numba types) carry no derivative.
+    """Declare that values of a Numba type (or of a class of Numba types) carry no derivative; a
+    jitclass stands for the type of its instances.
 
     Such arguments of a differentiated function are Const: any other annotation is an
     `ActivityError`, and `vjp` returns None for them. A function with rules takes and returns them
@@ -140,7 +142,13 @@ def inactive_type(numba_type: T) -> T:
     into such a value lose their derivative; active arrays in one are refused. Also a decorator of a
     class.
     """
-    RULES.declare_inactive_type(numba_type)
+    try:
+        declared = canonical_type(numba_type)
+    except TypeError as error:
+        raise RuleDefinitionError(
+            f"inactive_type takes a type: {error}", instead=["numba.typeof(value)"]
+        ) from error
+    RULES.declare_inactive_type(declared)
     return numba_type
 
 
@@ -194,6 +202,8 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
     patterns = tuple(
         _pattern(a, f"argument {i}", opt_out, location) for i, a in enumerate(signature)
     )
+    if patterns:
+        refuse_other_count(function, len(patterns), [], "opt_out")
     RULES.opt_out(function, patterns or None)
 
 
@@ -247,8 +257,18 @@ def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
     rules = rules_for(function)
     if not activities:
         return bool(rules) or RULES.is_inactive(function)
-    kinds = [BY_NAME[a] if isinstance(a, str) else a for a in activities]
+    kinds = list(map(_kind, activities))
     return any(_admits(rule.arguments, kinds) for rule in rules)
+
+
+def _kind(activity: Any) -> type[Annotation]:
+    kind: Any = BY_NAME.get(activity) if isinstance(activity, str) else activity
+    if not is_annotation_class(kind):
+        raise RuleDefinitionError(
+            f"has_rule takes activities, not {activity!r}",
+            instead=["Const, Active, Duplicated, or their names in lower case"],
+        )
+    return kind
 
 
 def library_first() -> None:
@@ -331,7 +351,9 @@ def with_options(
 
 
 def _listed(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    if isinstance(names, Iterable):
+        return (names,) if isinstance(names, str) else tuple(names)
+    raise RuleDefinitionError(f"a rule's options name its arguments: {names!r} is no name")
 
 
 def _require_known(
@@ -408,13 +430,7 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                     instead=[f"Duplicated[{patterns.type_name(alternative.type)}]"],
                 )
     refuse_keyword_only(function, where)
-    count = _parameter_count(function)
-    if count is not None and count != len(rule.arguments):
-        raise RuleDefinitionError(
-            f"{rule.name} takes {count} arguments, and its rule {len(rule.arguments)}",
-            where=where,
-            why="a rule has a parameter for each argument, those with defaults too",
-        )
+    refuse_other_count(function, len(rule.arguments), where)
 
 
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
@@ -431,6 +447,20 @@ def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> Non
             where=where,
             why="Numba compiles no calls of @njit functions with keyword-only parameters",
             instead=["parameters without `*`: they can be named in calls all the same"],
+        )
+
+
+def refuse_other_count(
+    function: Any, count: int, where: Sequence[tuple[str, str, str]], what: str = "its rule"
+) -> None:
+    """Refuse a rule, or a declaration, for another number of arguments than the function takes."""
+    taken = _parameter_count(function)
+    if taken is not None and taken != count:
+        raise RuleDefinitionError(
+            f"{display_name(function)} takes {taken} argument{'s' * (taken != 1)}, "
+            f"and {what} {count}",
+            where=where,
+            why="there is one for each argument, those with defaults too",
         )
 
 

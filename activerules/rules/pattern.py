@@ -7,7 +7,6 @@ defined and tested without importing Numba.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import reduce
@@ -43,7 +42,10 @@ class Order(Enum):
 
 
 def pattern_of(annotation: object) -> Pattern:
-    """The alternatives of an annotation as written, with Numba's types."""
+    """The alternatives of an annotation as written, with Numba's types.
+
+    Raises `TypeError` for what is no annotation, or has no type in brackets.
+    """
     return tuple(Narrowed(a.kind, canonical_type(a.type)) for a in alternatives(annotation))
 
 
@@ -53,16 +55,38 @@ def pattern_key(pattern: Pattern) -> frozenset[tuple[type[Annotation], Any]]:
 
 
 def canonical_type(written: Any) -> Any:
-    """Numba's type for `float` or `np.float64` in brackets; any other value unchanged."""
-    if not _is_scalar_class(written):
-        return written
-    from numba import from_dtype
+    """Numba's type for a type as written: `float`, `np.float64`, `np.ndarray`, a jitclass; types of
+    Numba, and classes of them, as they are.
 
-    return from_dtype(np.dtype(written))
+    Raises `TypeError` for anything else.
+    """
+    if _is_scalar_class(written):
+        from numba import from_dtype
+
+        return from_dtype(np.dtype(written))
+    if written is np.ndarray:
+        from numba import types
+
+        return types.Array
+    instances = getattr(getattr(written, "class_type", None), "instance_type", None)
+    if instances is not None:
+        return instances
+    if written is not None and not _is_of_numba(written):
+        raise TypeError(f"{written!r} is no type of Numba")
+    return written
+
+
+def _is_of_numba(written: Any) -> bool:
+    """Whether this is a type of Numba, or a class of them; known without Numba."""
+    kind = written if isinstance(written, type) else type(written)
+    return any((c.__module__, c.__name__) == _NUMBA_TYPE for c in kind.__mro__)
+
+
+_NUMBA_TYPE = ("numba.core.types.abstract", "Type")
 
 
 def _is_scalar_class(written: Any) -> bool:
-    return isinstance(written, type) and issubclass(written, (np.generic, numbers.Number))
+    return isinstance(written, type) and issubclass(written, (np.generic, int, float, complex))
 
 
 def admits(constraint: Any, ty: Any) -> bool:
@@ -165,6 +189,8 @@ _PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
 
 def type_name(ty: Any) -> str:
     """A type as it is written in a signature: `float64[:, ::1]`, `(float64, None)`, `str`."""
+    if isinstance(ty, type):  # a class of types
+        return ty.__name__
     if _is_array(ty):
         axes = [":"] * ty.ndim
         if ty.layout in ("C", "F") and axes:
@@ -181,7 +207,7 @@ def type_name(ty: Any) -> str:
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if getattr(ty, "reflected", False):  # a Python list or set
         return f"{type(ty).__name__.lower()}[{type_name(ty.dtype)}]"
-    name = getattr(ty, "__name__", None) or str(ty)
+    name = str(ty)
     return _PLAIN_NAMES.get(name, name)
 
 

@@ -5,6 +5,7 @@ noticed by debug mode: see test_debug.py. Results that share memory are in test_
 """
 
 import math
+from fractions import Fraction
 
 import numba
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from numba import float64, int64
 
 import activerules as ar
-from activerules.chainrules import NoTangent, rrule
+from activerules.chainrules import NoTangent, frule, rrule
 from activerules.errors import (
     AmbiguousRule,
     IncompleteRule,
@@ -98,6 +99,11 @@ def active_array():
     def _(config, ret: Active, x: Active[float64[:]]): ...
 
 
+def active_array_of_any_kind():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active[np.ndarray]): ...
+
+
 def active_forward():
     @ar.forward(fresh())
     def _(config, ret: Duplicated, x: Active): ...
@@ -128,6 +134,47 @@ def opting_out_of_nothing():
     ar.opt_out(fresh(), float64)
 
 
+def opting_out_of_too_few_arguments():
+    ar.opt_out(fresh(), Active, Active)
+
+
+def type_in_quotes():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active["float64"]): ...
+
+
+def class_that_is_no_type():
+    @ar.reverse(fresh())
+    def _(config, dret: Active, tape, x: Active[Fraction]): ...
+
+
+def position_that_is_saved():
+    ar.reverse(fresh(), saves=0)
+
+
+def activity_that_does_not_exist():
+    ar.has_rule(fresh(), "activ")
+
+
+def inactive_number():
+    ar.inactive_type(3)
+
+
+def pullback_of_another_function():
+    @rrule.register(fresh())
+    def _(f, x, y):
+        def pullback(dz):
+            return NoTangent(), dz, dz
+
+        return x + y, pullback
+
+
+def pushforward_of_another_function():
+    @frule.register(fresh())
+    def _(deltas, f, x, y):
+        return x + y, deltas[1] + deltas[2]
+
+
 DEFINITIONS = [
     (spline_is_a_string, "takes a function, not 'spline'"),
     (annotation_is_a_type, "annotation of `x` in _: <class 'float'> is not an annotation"),
@@ -136,10 +183,11 @@ DEFINITIONS = [
     (starred_arguments, r"not a function of \(config, ret, arguments"),
     (keyword_arguments, r"not a function of \(config, ret, arguments"),
     (no_function, "decorates a Python function, not <class 'int'>"),
-    (too_many_arguments, "f takes 1 arguments, and its rule 2"),
+    (too_many_arguments, "f takes 1 argument, and its rule 2"),
     (keyword_only_function, "`k` of of_keyword is keyword-only"),
-    (too_few_arguments, "f takes 1 arguments, and its rule 0"),
+    (too_few_arguments, "f takes 1 argument, and its rule 0"),
     (active_array, r"an array is never Active: Active\[array"),
+    (active_array_of_any_kind, r"an array is never Active: Active\["),
     (active_forward, "in forward mode nothing is Active"),
     (bound_method, "decorates a Python function, not <built-in method get"),
     (built_in, "decorates a Python function, not <built-in function sin>"),
@@ -147,6 +195,14 @@ DEFINITIONS = [
     (unknown_saves, "saves names 'y', which is no argument of the rule"),
     (unknown_inactive, "f has no argument 'y'"),
     (opting_out_of_nothing, "annotation of `argument 0`"),
+    (opting_out_of_too_few_arguments, "f takes 1 argument, and opt_out 2"),
+    (type_in_quotes, "annotation of `x` in _: 'float64' is no type of Numba"),
+    (class_that_is_no_type, "annotation of `x` in _: <class 'fractions.Fraction'> is no type"),
+    (position_that_is_saved, "name its arguments: 0 is no name"),
+    (activity_that_does_not_exist, "has_rule takes activities, not 'activ'"),
+    (inactive_number, "inactive_type takes a type: 3 is no type of Numba"),
+    (pullback_of_another_function, "f takes 1 argument, and its rule 2"),
+    (pushforward_of_another_function, "f takes 1 argument, and its rule 2"),
 ]
 
 
@@ -182,6 +238,10 @@ def square(config, ret: Active, x: Active):
 
 def pulled(config, dret: Active, tape, x: Active):
     return 2.0 * tape * dret.val
+
+
+def two_parts(config, ret: Active, x: Active):
+    return Result(x.val * x.val, None)
 
 
 def bare_value(config, ret: Active, x: Active):
@@ -292,6 +352,7 @@ FLOATS = [
     (square, list_of_derivatives, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, one_tuple_in_a_tuple, RuleReturnError, r"expected \(float64,\) or float64"),
     (bare_value, pulled, RuleReturnError, r"returns float64, expected AugmentedReturn\("),
+    (two_parts, pulled, RuleReturnError, r"expected AugmentedReturn\(.*\), all three"),
     (text_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
     (nothing_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
     (sometimes_a_tape, pulled, RuleReturnError, "expected a tape of one type"),

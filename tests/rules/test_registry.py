@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from numba import float64, int64, njit, types
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules import errors
@@ -25,6 +26,14 @@ from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
 from activerules.rules.fingerprint import of_values as digest_of_values
 from activerules.rules.registry import RULES, Registry
+
+
+@jitclass([("stiffness", float64)])
+class Spring:
+    """A class of compiled code."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
 
 
 def fresh():
@@ -165,6 +174,18 @@ class TestSpecificity:
         rev = define_pair(f, Active, Active[float])[1]
         define_pair(f, Active, Active[np.float32])
         assert found(f).reverse is rev
+
+    def test_classes_whose_values_numba_knows_in_brackets(self):
+        f = fresh()
+        of_arrays = define_pair(f, Active, Duplicated[np.ndarray])[1]
+        of_springs = define_pair(f, Active, Duplicated[Spring])[1]
+        kinds = ("duplicated", "const")
+        spring = Spring.class_type.instance_type
+        assert found(f, kinds, types_=(spring, int64)).reverse is of_springs
+        assert found(f, kinds, types_=(float64[:, :], int64)).reverse is of_arrays
+        written = list(map(str, RULES.rules_for(f)))
+        assert written[0] == "spline(x: Duplicated[Array], n: Const) -> Active"
+        assert written[1] == "spline(x: Duplicated[Spring], n: Const) -> Active"
 
     def test_a_class_of_numba_types_is_wider_than_a_type(self):
         f = fresh()
