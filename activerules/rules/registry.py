@@ -53,7 +53,7 @@ from activerules.rules.rule import (
     parameters_of,
 )
 from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
-from activerules.rules.treatment import Treatment, treatment_of
+from activerules.rules.treatment import Treatment, is_of_users, treatment_of
 
 
 class Registry:
@@ -144,9 +144,13 @@ class Registry:
         """Whether a function has a rule that is not the library's."""
         return self._entry(function).is_of_user
 
-    def is_declared(self, function: object) -> bool:
-        """Whether anything but the library declares anything about a function."""
-        return _identity(function) in self._of_users
+    def is_declared(self, function: object, argtypes: Sequence[Any]) -> bool:
+        """Whether anything but the library's rules may serve calls with these types, or keep
+        derivatives from them.
+        """
+        return _identity(function) in self._of_users and is_of_users(
+            self._entry(function), argtypes
+        )
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """The rules of a function in the order of their definition."""

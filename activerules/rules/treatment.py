@@ -1,7 +1,8 @@
 """How a call of a function with declarations is differentiated: by a rule, or by its body.
 
 Needs       the declarations about a function, and the names and types of a call's arguments
-Gives       `Treatment`; `treatment_of`: that of a call
+Gives       `Treatment`; `treatment_of`: that of a call; `is_of_users`: whether declarations of
+            users concern it
 """
 
 from __future__ import annotations
@@ -83,3 +84,20 @@ def treatment_of(
     else:
         reason = "it has no rule"
     return Treatment(False, inactive, reason, missed=missed)
+
+
+def is_of_users(declared: Declarations, argtypes: Sequence[Any]) -> bool:
+    """Whether anything but the library's rules may serve calls with these types, or keep
+    derivatives from them.
+    """
+    if declared.is_inactive or declared.inactive_arguments:
+        return True
+    modes: tuple[Half, Half] = ("reverse", "forward")
+    return any(
+        is_for_types(
+            [rule for rule in declared.in_mode(mode) if not rule.of_library],
+            argtypes,
+            forward=mode == "forward",
+        )
+        for mode in modes
+    )

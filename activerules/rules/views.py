@@ -55,9 +55,11 @@ class View:
         """
         return self._registry.treatment(function, names, types, returned=returned)
 
-    def is_declared(self, function: object) -> bool:
-        """Whether anything but the library declares anything about a function."""
-        return self._registry.is_declared(function)
+    def is_declared(self, function: object, types: Sequence[Any]) -> bool:
+        """Whether anything but the library's rules may serve calls with these types, or keep
+        derivatives from them.
+        """
+        return self._registry.is_declared(function, types)
 
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether the type was declared inactive."""

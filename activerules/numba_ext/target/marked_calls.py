@@ -177,11 +177,11 @@ class CallTable:
     def _treatment(
         self, function: Any, names: Sequence[str], argtypes: Sequence[types.Type], **returned: Any
     ) -> Treatment:
-        argtypes = tuple(map(plain_type, argtypes))
-        treatment = self._rules.treatment(function, names, argtypes, **returned)
-        if treatment.kept and is_loop(function, argtypes) and not self._rules.is_declared(function):
+        args = tuple(map(plain_type, argtypes))
+        found = self._rules.treatment(function, names, args, **returned)
+        if found.kept and is_loop(function, args) and not self._rules.is_declared(function, args):
             return Treatment(kept=False, reason="a loop costs less than its rule")
-        return treatment
+        return found
 
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
         """The type of the callable `value`; without its rule that would be `ordinary`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
 
 import activerules as ar
 from activerules.rules.library.linalg import dot_value
+
+Matrix = ar.Duplicated[float64[:, :]]
 
 
 @njit
@@ -83,6 +85,26 @@ def test_a_rule_of_the_user_wins(rules_of_this_test):
 
     own = njit(lambda x: np.dot(x, np.ones(3)))
     assert np.array_equal(ar.grad(own)(np.arange(3.0)), np.full(3, 2.0))
+
+
+def test_what_is_declared_about_matrices_leaves_vectors_alone(rules_of_this_test):
+    rows, shadow = np.eye(3), np.zeros((3, 3))
+
+    @ar.augmented_primal(np.dot)
+    def _dot(config, ret: ar.Duplicated, a: Matrix, x: ar.Const):
+        y = np.dot(a.val, x.val)
+        return ar.AugmentedReturn(y, np.zeros_like(y), None)
+
+    @ar.reverse(np.dot, saves="x")
+    def _dot_reverse(config, dret: ar.Duplicated, tape, a: Matrix, x: ar.Const):
+        ar.accumulate(a, 10.0 * np.outer(dret.dval, x.val))
+
+    own = njit(lambda a: np.dot(a, np.ones(3))[0] + np.dot(a[1], a[2]))
+    calls = ar.explain(own, ar.Duplicated(rows, shadow)).rules
+    assert [call.reason for call in calls if call.followed] == ["a loop costs less than its rule"]
+    expected = np.zeros((3, 3))
+    expected[0], expected[1], expected[2] = 10.0, rows[2], rows[1]
+    assert np.array_equal(ar.grad(own)(rows), expected)
 
 
 def test_a_product_that_is_declared_inactive_is_a_constant(rules_of_this_test):
