@@ -21,6 +21,7 @@ from activerules.ir.normal.effects import FAILED_AT
 from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
+from activerules.numba_ext.codegen.machine_code import MachineCode
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -107,11 +108,13 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
 
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", definitions.TEXT)
-    called = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
-    support = [known["support"], *called]
+    runtime = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
+    support = [known["support"], *runtime]
     if gradient.symbol not in known:
+        called = [one for one in gradient.libraries if isinstance(one, MachineCode)]
+        linked = [one for one in gradient.libraries if not isinstance(one, MachineCode)]
         known[gradient.symbol] = link.make_library(
-            context, gradient.symbol, gradient.text, (*gradient.libraries, *support)
+            context, gradient.symbol, gradient.text, (*linked, *support), called
         )
     # Support separately, too: a library contains only those of its dependencies that it uses.
     context.add_linking_libs([known[gradient.symbol], *support])

@@ -43,8 +43,16 @@ _support: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictio
 
 
 @global_compiler_lock
-def make_library(target_context: Any, name: str, text: str, libraries: Sequence[Any] = ()) -> Any:
+def make_library(
+    target_context: Any,
+    name: str,
+    text: str,
+    libraries: Sequence[Any] = (),
+    called: Sequence[Any] = (),
+) -> Any:
     """Put LLVM IR into a code library of `target_context`.
+
+    called   the `MachineCode` that it calls
 
     Link it into a function that is being compiled with
     `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
@@ -52,7 +60,9 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     """
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
-    _check_symbols(name, (*undefined_symbols(module, linked), *_missing_of_runtime(text)))
+    loaded = {symbol for one in called for symbol in one.symbols}
+    missing = [one for one in undefined_symbols(module, linked) if one not in loaded]
+    _check_symbols(name, (*missing, *_missing_of_runtime(text)))
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
     library = codegen.create_library(name)
@@ -60,6 +70,8 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     library.add_llvm_module(module)
     for other in linked:
         library.add_linking_library(other)
+    if called:
+        library._reload_init.update(called)
     library.finalize()
     return library
 
@@ -177,14 +189,16 @@ def rename_environments(module: Any, stem: str) -> None:
             variable.name = f"{ENVIRONMENT_PREFIX}.{stem}.{variable.name}"
 
 
-def provide_environments(codegen: Any, name: str, module: Any, stem: str) -> None:
-    """Define the environments that `rename_environments` named."""
+def environments_of(module: Any, stem: str) -> tuple[str, ...]:
+    """The names that `rename_environments` gave."""
     prefix = f"{ENVIRONMENT_PREFIX}.{stem}."
-    missing = {
-        variable.name: Environment({})
-        for variable in module.global_variables
-        if variable.name.startswith(prefix) and variable.name not in _environments
-    }
+    names = (variable.name for variable in module.global_variables)
+    return tuple(name for name in names if name.startswith(prefix))
+
+
+def provide_environments(codegen: Any, name: str, variables: Iterable[str]) -> None:
+    """Define environments without constants, unless they are defined."""
+    missing = {one: Environment({}) for one in variables if one not in _environments}
     _publish(codegen, name, missing)
 
 

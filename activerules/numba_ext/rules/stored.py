@@ -44,10 +44,17 @@ from activerules.numba_ext.codegen.files import (
     write_file,
 )
 from activerules.numba_ext.codegen.link import (
+    environments_of,
     is_bound_to_process,
     leave_to_caller,
     provide_environments,
     rename_environments,
+)
+from activerules.numba_ext.codegen.machine_code import (
+    MachineCode,
+    called_by,
+    compiled,
+    is_called,
 )
 from activerules.numba_ext.codegen.on_disk import SUFFIX
 from activerules.numba_ext.codegen.unlinked import cpu_context
@@ -58,6 +65,8 @@ from activerules.rules.rule import is_of_library
 from activerules.values.kinds import items_of
 
 _PACKAGE = __name__.partition(".")[0]
+# The ends of the names of the functions that are called for every call of the function with a rule.
+HALVES = (".augmented", ".reverse", ".forward")
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,7 @@ class Stored:
     """A compiled rule.
 
     told      its description for the engine
-    library   defines its functions, and all that they call
+    library   defines its functions, and all that they call; or the `MachineCode` to call
     """
 
     told: Any
@@ -108,7 +117,8 @@ class StoredRules:
 
 def _made(make: Any) -> Stored:
     told, library, exported = make(None)
-    return Stored(told, _library_of(exported[0], _alone(library, exported[0], exported)))
+    name, module = exported[0], _alone(library, exported[0], exported)
+    return Stored(told, _library_of(name, module, called_by(library)))
 
 
 def _on_disk(
@@ -121,13 +131,32 @@ def _on_disk(
     stored = read_file(path, key)
     if stored is None:
         told, library, exported = make(key)
-        module = _alone(library, exported[0], exported)
-        if not is_bound_to_process(module):
-            rename_environments(module, key)
-            write_file(path, key, (told, module.as_bitcode()))
+        module, calls = _alone(library, exported[0], exported), called_by(library)
+        if is_bound_to_process(module):
+            return Stored(told, _library_of(key, module, calls))
+        rename_environments(module, key)
+        code = _machine_code(key, module, exported, calls)
+        kept = code or (module.as_bitcode(), calls)
+        write_file(path, key, (told, kept))
+        if code is None:
+            return Stored(told, _library_of(key, module, calls))
     else:
-        told, module = stored[0], llvm.parse_bitcode(stored[1])
-    return Stored(told, _library_of(key, module))
+        told, kept = stored
+    if isinstance(kept, MachineCode):
+        kept.load()
+        return Stored(told, kept)
+    bitcode, calls = kept
+    for one in calls:
+        one.load()
+    return Stored(told, _library_of(key, llvm.parse_bitcode(bitcode), calls))
+
+
+def _machine_code(
+    key: str, module: Any, exported: Sequence[str], calls: Sequence[MachineCode]
+) -> MachineCode | None:
+    """The machine code of a rule whose code is called, not inlined."""
+    halves = [name for name in exported if name.endswith(HALVES)]
+    return compiled(key, module, exported, calls) if is_called(module, halves) else None
 
 
 # --- on disk ---
@@ -254,12 +283,14 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
     return module
 
 
-def _library_of(name: str, module: Any) -> Any:
+def _library_of(name: str, module: Any, calls: Sequence[MachineCode]) -> Any:
     """A library of a module, left for its callers to optimise."""
     codegen = cpu_context().codegen()
-    provide_environments(codegen, name, module, name)
+    provide_environments(codegen, name, environments_of(module, name))
     library = codegen.create_library(name)
     leave_to_caller(library)
     library.add_llvm_module(module)
+    if calls:
+        library._reload_init.update(calls)
     library.finalize()
     return library

@@ -52,7 +52,7 @@ class CompiledDerivative:
     deferred             whether the conservative version is still to be compiled: a call that needs
                          it raises `ArgumentsOverlap` before anything has run.
     text                 LLVM IR that defines all of them.
-    libraries            Numba code libraries to link with it.
+    libraries            Numba code libraries to link with it, and `MachineCode` to load.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter.
     asked                the function and arguments it was compiled for, as errors name them.

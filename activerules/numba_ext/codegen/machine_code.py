@@ -1,0 +1,115 @@
+"""Machine code that derivatives call instead of containing it: of rules too large to be inlined.
+
+Needs       an optimised module, and the names of the functions in it that others call
+Gives       `MachineCode`; `compiled`: that of a module; `is_called`: whether LLVM would call the
+            functions of a module even where it could inline them
+Invariants  M1  whatever calls machine code was compiled after that was loaded, or runs after it:
+                code on disk loads the machine code that it calls, which it contains, before itself
+            M2  nothing in it is undefined: LLVM would end the process
+            M3  a process loads the machine code of one name once
+
+LLVM optimises a derivative together with all that it links. A rule as large as a product of
+matrices is never inlined; as part of each derivative that uses it, it would be optimised and
+translated again for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime.nrt import rtsys
+
+from activerules.numba_ext.codegen.link import (
+    environments_of,
+    provide_environments,
+    undefined_symbols,
+)
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+from activerules.numba_ext.codegen.on_disk import pass_on
+from activerules.numba_ext.codegen.unlinked import cpu_context
+
+# LLVM inlines up to a cost of 250, and an instruction costs 5. Twice that: some cost nothing.
+_INSTRUCTIONS = 100
+
+# by name: machine code, and the library that keeps it in the process
+_loaded: dict[str, tuple[MachineCode, Any]] = {}
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """Machine code with the functions `symbols`; a part of the code on disk that calls it.
+
+    name          is made from all that the code depends on
+    environments  names of the Numba environments that it reads
+    calls         other machine code
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    code: bytes
+    environments: tuple[str, ...]
+    calls: tuple[MachineCode, ...]
+
+    def __call__(self) -> None:
+        """Called before code on disk is loaded that calls this."""
+        self.load()
+        pass_on(self)
+
+    @global_compiler_lock
+    def load(self) -> None:
+        """Make the functions known to code that is compiled or loaded from now on."""
+        if self.name in _loaded:
+            return
+        for other in self.calls:
+            other.load()
+        codegen: Any = cpu_context().codegen()
+        provide_environments(codegen, self.name, self.environments)
+        library = codegen.create_library(self.name)
+        library.enable_object_caching()
+        library._set_compiled_object(self.code)
+        library._finalize_final_module()
+        _loaded[self.name] = self, library
+
+
+def is_called(module: Any, symbols: Sequence[str]) -> bool:
+    """Whether LLVM inlines none of these functions of a module."""
+    sizes = (
+        sum(1 for block in module.get_function(symbol).blocks for _ in block.instructions)
+        for symbol in symbols
+    )
+    return all(size >= _INSTRUCTIONS for size in sizes)
+
+
+def called_by(library: Any) -> tuple[MachineCode, ...]:
+    """The machine code that a code library calls."""
+    parts = library._reload_init if RELOADS else ()
+    return tuple(part for part in parts if isinstance(part, MachineCode))
+
+
+@global_compiler_lock
+def compiled(
+    name: str, module: Any, symbols: Sequence[str], calls: Sequence[MachineCode]
+) -> MachineCode | None:
+    """The machine code of a module that is not bound to the process, loaded; None if code on disk
+    could not ask for it (Numba 0.62), or if something in the module is undefined (M2).
+    """
+    if name in _loaded:  # by code on disk
+        return _loaded[name][0]
+    known = {symbol for other in calls for symbol in other.symbols}
+    if not RELOADS or not known.issuperset(undefined_symbols(module, [rtsys.library])):
+        return None
+    codegen: Any = cpu_context().codegen()
+    environments = environments_of(module, name)
+    provide_environments(codegen, name, environments)
+    library = codegen.create_library(name)
+    library.enable_object_caching()
+    library.add_llvm_module(module)
+    library.add_linking_library(rtsys.library)
+    library.finalize()
+    code = library._get_compiled_object()
+    made = MachineCode(name, tuple(symbols), code, environments, tuple(calls))
+    _loaded[name] = made, library
+    return made

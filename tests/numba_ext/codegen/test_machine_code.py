@@ -1,0 +1,202 @@
+"""Machine code that derivatives call: loaded once, and by code on disk before it runs.
+
+What could end the process runs in another one: a row of them shares one cache.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import pytest
+from numba.core.runtime.nrt import rtsys
+
+from activerules.numba_ext.codegen.machine_code import compiled, is_called
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+from activerules.numba_ext.codegen.unlinked import cpu_context
+
+MODULES = {
+    "rules": """
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit
+def energy(a):
+    return np.sum(np.tanh(a @ a))
+
+slope = ar.grad(energy)
+
+@njit(cache=True)
+def served(a):
+    return energy(a)
+
+@ar.augmented_primal(served)
+@njit(cache=True)
+def _augmented(config, ret: ar.Active, a: ar.Duplicated):
+    return ar.AugmentedReturn(energy(a.val), None, None)
+
+@ar.reverse(served)
+@njit(cache=True)
+def _reverse(config, dret: ar.Active, tape, a: ar.Duplicated):
+    a.dval[:] += dret.val * slope(a.val)
+""",
+    "training": """
+import numpy as np
+from numba import njit
+import activerules as ar
+import rules
+
+@njit(cache=True)
+def loss(a, b):
+    return np.sum(np.tanh(a @ b))
+
+@njit(cache=True)
+def behind(a):
+    return 2.0 * rules.served(a)
+
+gradient = ar.grad(loss, argnums=(0, 1), cache=True)
+of_rule = ar.grad(behind)
+
+@njit(cache=True)
+def step(a, b):
+    da, db = gradient(a, b)
+    return da + a, db
+
+@njit(cache=True)
+def steps(a, b):
+    return step(a, b)
+""",
+    "program": """
+import json, sys
+import numpy as np
+import activerules as ar
+import training
+from activerules.numba_ext.codegen import machine_code
+
+rng = np.random.default_rng(3)
+a, b = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+
+def slopes(a, b):  # of the sum of tanh(a @ b)
+    inner = 1.0 - np.tanh(a @ b) ** 2
+    return inner @ b.T, a.T @ inner
+
+def check(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+da, db = slopes(a, b)
+if "steps" in sys.argv:
+    check(training.steps(a, b), (da + a, db))
+if "gradient" in sys.argv:
+    check(training.gradient(a, b), (da, db))
+if "rule" in sys.argv:
+    da, db = slopes(a, a)
+    check(training.of_rule(a), 2.0 * (da + db))
+if "new" in sys.argv:  # the machine code that is loaded already is called by another derivative
+    da, db = slopes(a, b)
+    check(ar.grad(lambda a, b: 3.0 * np.sum(np.tanh(a @ b)))(a, b), 3.0 * da)
+hits = sum(training.steps.stats.cache_hits.values())
+print(json.dumps([hits, sorted(machine_code._loaded)]))
+""",
+}
+
+
+class Machine:
+    """A folder with a program and a cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name, text in MODULES.items():
+            (folder / f"{name}.py").write_text(text)
+
+    def run(self, *parts: str) -> tuple[int, list[str]]:
+        """How often Numba's cache served `steps`, and the names of the machine code loaded."""
+        done = subprocess.run(
+            [sys.executable, "program.py", *parts],
+            cwd=self.folder,
+            env={
+                **{k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")},
+                "NUMBA_CACHE_DIR": str(self.folder / "cache"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        hits, loaded = json.loads(done.stdout)
+        return hits, loaded
+
+    @property
+    def rules(self) -> list[Path]:
+        return sorted((self.folder / "cache").rglob("*.rule"))
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """One that has run the whole program once."""
+    machine = Machine(tmp_path_factory.mktemp("machine_code"))
+    hits, loaded = machine.run("steps", "gradient", "rule")
+    assert hits == 0
+    assert bool(loaded) == RELOADS
+    return machine
+
+
+def test_m1_a_stored_rule_calls_the_machine_code_of_another(machine: Machine) -> None:
+    _, loaded = machine.run("rule")
+    assert bool(loaded) == RELOADS
+
+
+@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+def test_m1_m3_code_on_disk_contains_the_machine_code_that_it_calls(machine: Machine) -> None:
+    kept = {file: file.read_bytes() for file in machine.rules}
+    try:
+        for file in kept:
+            file.unlink()
+        hits, loaded = machine.run("steps")
+        assert hits == 1
+        assert loaded
+        assert machine.run("gradient") == (0, loaded)
+        hits, more = machine.run("steps", "gradient", "new")
+        assert hits == 1
+        assert set(more) >= set(loaded)
+    finally:
+        for file, content in kept.items():
+            file.write_bytes(content)
+
+
+@pytest.fixture
+def runtime() -> None:
+    """Numba's, which a first compilation initialises."""
+    rtsys.initialize(cpu_context())
+
+
+def _module(call: str) -> Any:
+    body = "\n".join(f" %x{k + 1} = fadd double %x{k}, %y" for k in range(120))
+    return llvm.parse_assembly(
+        f"declare double @{call}(double)\n"
+        f"define double @large(double %x, double %y) {{\n %x0 = call double @{call}(double %x)\n"
+        f"{body}\n ret double %x120\n}}\n"
+        "define double @small(double %x) {\n ret double %x\n}\n"
+    )
+
+
+@pytest.mark.usefixtures("runtime")
+def test_m2_code_with_undefined_symbols_is_not_compiled() -> None:
+    assert compiled("test.undefined", _module("activerules.nobody.defines"), ["large"], ()) is None
+
+
+@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+@pytest.mark.usefixtures("runtime")
+def test_m3_machine_code_is_loaded_once() -> None:
+    first = compiled("test.loaded.once", _module("sin"), ["large"], ())
+    assert first is not None
+    assert compiled("test.loaded.once", _module("sin"), ["large"], ()) is first
+
+
+def test_functions_that_are_inlined_are_not_called() -> None:
+    assert is_called(_module("sin"), ["large"])
+    assert not is_called(_module("sin"), ["large", "small"])
