@@ -32,6 +32,15 @@ def test_what_is_published_elsewhere_has_the_same_version_and_pins():
         assert f"    - {re.sub('(?=>=)', ' ', needed)}\n" in recipe
 
 
+def test_commands_of_the_recipe_are_texts():
+    """In YAML an item with a colon and a space is a mapping, unless it is quoted."""
+    recipe = (ROOT / ".ci/conda-forge/recipe.yaml").read_text()
+    items = re.findall(r"^ +- (.*)$", recipe, re.MULTILINE)
+    assert any("lambda" in item for item in items)
+    for item in items:
+        assert item.startswith("'") or ": " not in item, item
+
+
 def test_the_recipe_is_filled_for_the_source_of_its_version(tmp_path):
     fill = runpy.run_path(str(ROOT / ".ci/conda-forge/fill.py"))["filled"]
     name = f"activerules-{PROJECT['version']}"
