@@ -31,20 +31,20 @@ STEPS_PER_YEAR = 20
 
 
 @njit
-def year_later(u, v, alpha, beta, gamma, delta):
-    """Twenty steps of the classical Runge-Kutta method."""
+def step(u, v, alpha, beta, gamma, delta):
+    """One step of the classical Runge-Kutta method."""
     h = 1.0 / STEPS_PER_YEAR
-    for _ in range(STEPS_PER_YEAR):
-        u1, v1 = (alpha - beta * v) * u, (delta * u - gamma) * v
-        a, b = u + 0.5 * h * u1, v + 0.5 * h * v1
-        u2, v2 = (alpha - beta * b) * a, (delta * a - gamma) * b
-        a, b = u + 0.5 * h * u2, v + 0.5 * h * v2
-        u3, v3 = (alpha - beta * b) * a, (delta * a - gamma) * b
-        a, b = u + h * u3, v + h * v3
-        u4, v4 = (alpha - beta * b) * a, (delta * a - gamma) * b
-        u += h / 6.0 * (u1 + 2.0 * u2 + 2.0 * u3 + u4)
-        v += h / 6.0 * (v1 + 2.0 * v2 + 2.0 * v3 + v4)
-    return u, v
+    u1, v1 = (alpha - beta * v) * u, (delta * u - gamma) * v
+    a, b = u + 0.5 * h * u1, v + 0.5 * h * v1
+    u2, v2 = (alpha - beta * b) * a, (delta * a - gamma) * b
+    a, b = u + 0.5 * h * u2, v + 0.5 * h * v2
+    u3, v3 = (alpha - beta * b) * a, (delta * a - gamma) * b
+    a, b = u + h * u3, v + h * v3
+    u4, v4 = (alpha - beta * b) * a, (delta * a - gamma) * b
+    return (
+        u + h / 6.0 * (u1 + 2.0 * u2 + 2.0 * u3 + u4),
+        v + h / 6.0 * (v1 + 2.0 * v2 + 2.0 * v3 + v4),
+    )
 
 
 @njit
@@ -57,27 +57,65 @@ def loss(logs, counts):
         hare = (math.log(counts[year, 0]) - math.log(u)) / p[6]
         lynx = (math.log(counts[year, 1]) - math.log(v)) / p[7]
         total += 0.5 * (hare * hare + lynx * lynx) + logs[6] + logs[7]
-        u, v = year_later(u, v, p[0], p[1], p[2], p[3])
+        for _ in range(STEPS_PER_YEAR):
+            u, v = step(u, v, p[0], p[1], p[2], p[3])
     return total
 
 
 @njit
 def trajectory(p, years):
-    """The populations at the given number of years, a row per year."""
-    path = np.empty((years, 2))
+    """The populations over the given number of years, a row per step."""
+    path = np.empty((years * STEPS_PER_YEAR + 1, 2))
     path[0] = p[4], p[5]
-    for k in range(1, years):
-        path[k] = year_later(path[k - 1, 0], path[k - 1, 1], p[0], p[1], p[2], p[3])
+    for k in range(1, len(path)):
+        path[k] = step(path[k - 1, 0], path[k - 1, 1], p[0], p[1], p[2], p[3])
     return path
 
 
 def fit(objective, gradient_given):
-    """Minimise from START; the result and the seconds of the fastest of five runs."""
+    """Minimise from START: the result, the loss of each call in turn, and the seconds of the
+    fastest of five runs.
+    """
+    losses = []
+
+    def recorded(logs):
+        found = objective(logs)
+        losses.append(found[0] if gradient_given else found)
+        return found
+
+    minimize(recorded, START, jac=gradient_given, method="L-BFGS-B")
     clock = [time.perf_counter()]
     for _ in range(5):
         result = minimize(objective, START, jac=gradient_given, method="L-BFGS-B")
         clock.append(time.perf_counter())
-    return result, min(np.diff(clock))
+    return result, losses, min(np.diff(clock))
+
+
+def draw(plot, years, counts, p, histories):
+    """The model at every step beside the counts, and what the gradient buys; into a file."""
+    plt.switch_backend("Agg")
+    _, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), width_ratios=(3, 2))
+    path = trajectory(p, len(years) - 1)
+    times = years[0] + np.arange(len(path)) / STEPS_PER_YEAR
+    for column, (name, colour) in enumerate((("hare", "tab:blue"), ("lynx", "tab:red"))):
+        left.plot(years, counts[:, column], "o", color=colour, label=f"{name}, counted")
+        left.plot(times, path[:, column], color=colour, label=f"{name}, model")
+    left.set_xticks(years[::4])
+    left.set_ylabel("thousands of pelts")
+    left.set_title("Pelts of the Hudson's Bay Company, and the fitted model")
+    left.legend(loc="upper center", ncols=2)
+    left.set_ylim(0.0, 1.3 * counts.max())
+
+    best = min(min(losses) for losses in histories.values())
+    for name, losses in histories.items():
+        above = np.minimum.accumulate(losses) - best
+        right.semilogy(np.arange(1, len(above) + 1), above, label=f"{name}: {len(above)} calls")
+    right.set_xlabel("calls of the loss")
+    right.set_ylabel("loss above its minimum")
+    right.set_title("What the gradient buys")
+    right.legend()
+    plt.tight_layout()
+    plt.savefig(plot, dpi=150)
 
 
 def main(plot="lotka_volterra.png"):
@@ -95,8 +133,8 @@ def main(plot="lotka_volterra.png"):
         f"of {np.max(np.abs(gradient)):.0f}\n"
     )
 
-    result, seconds = fit(lambda logs: value_and_gradient(logs, counts), True)
-    by_differences, seconds_fd = fit(lambda logs: loss(logs, counts), None)
+    result, losses, seconds = fit(lambda logs: value_and_gradient(logs, counts), True)
+    by_differences, losses_fd, seconds_fd = fit(lambda logs: loss(logs, counts), None)
     for name, value in zip(NAMES, np.exp(result.x), strict=True):
         print(f"  {name:13s} {value:8.4f}")
     print(
@@ -108,15 +146,8 @@ def main(plot="lotka_volterra.png"):
         f"losses, {seconds_fd:.4f} s ({seconds_fd / seconds:.1f} times as long)"
     )
 
-    plt.switch_backend("Agg")
-    path = trajectory(np.exp(result.x), len(years))
-    for column, (name, colour) in enumerate((("hare", "tab:blue"), ("lynx", "tab:red"))):
-        plt.plot(years, counts[:, column], "o", color=colour, label=f"{name}, counted")
-        plt.plot(years, path[:, column], color=colour, label=f"{name}, model")
-    plt.xticks(years[::4])
-    plt.ylabel("thousands of pelts")
-    plt.legend()
-    plt.savefig(plot, dpi=150)
+    histories = {"gradients": losses, "finite differences": losses_fd}
+    draw(plot, years, counts, np.exp(result.x), histories)
     print(f"plot written to {plot}")
 
 
