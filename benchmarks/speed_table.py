@@ -12,7 +12,7 @@ def table(results: dict) -> str:
     """The table in Markdown, and the sentence that says where it was measured."""
     lines = [
         "| program | gradient / primal | primal, ms | tape, bytes | / hand-written | compile |",
-        "|---|---|---|---|---|---|",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for row in results["cases"]:
         hand = f"{row['to_hand_written']:.2f}" if "to_hand_written" in row else ""
@@ -55,7 +55,7 @@ def _arrays(found: dict) -> list[str]:
         "Compiling gradients of array programs, in processor seconds by stage:",
         "",
         f"| program | Numba | value and gradient | / Numba | {' | '.join(stages)} |",
-        f"|---|---|---|---|{'---|' * len(stages)}",
+        f"|---|---:|---:|---:|{'---:|' * len(stages)}",
         *(
             f"| {row['name']} | {row['primal']:.2f} | {row['gradient']:.2f} | "
             f"{row['ratio']:.2f} ± {row['noise']:.2f} | "
@@ -90,7 +90,7 @@ def vector_functions(results: dict) -> str:
             f"medians of {found['rounds']} rounds. {_where(where)}",
             "",
             "| sum over | primal | strict | `.vector_math()` | / strict | `.fast()` |",
-            "|---|---|---|---|---|---|",
+            "|---|---:|---:|---:|---:|---:|",
             *(
                 f"| {row['name']} | {row['primal']:.1f} | {row['strict']:.1f} | "
                 f"{row['vector_math']:.1f} | {row['ratio']:.2f} ± {row['noise']:.2f} | "
@@ -107,7 +107,7 @@ def small_jacobians(results: dict) -> str:
     return "\n".join(
         [
             "| one Jacobian of 2 results of 15 numbers | ns | / function |",
-            "|---|---|---|",
+            "|---|---:|---:|",
             *(
                 f"| {row['says']} | {row['nanoseconds']:.0f} | "
                 f"{row['ratio']:.1f} ± {row['noise']:.1f} |"

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -40,3 +41,10 @@ def test_every_public_name_is_in_the_reference(package):
             if f".. currentmodule:: {name}\n" in block:
                 listed |= set(re.findall(r"^   (\w+)$", block, re.MULTILINE))
     assert listed == public - ({"debug_mode"} if package == "chainrules" else set())
+
+
+def test_errors_in_docstrings_link_to_their_pages():
+    written = runpy.run_path(str(ROOT / "docs" / "_ext" / "docstrings.py"))["rewritten"]
+    [_, rubric, _, text, _] = written(["Raises", "    ArityError if `ArityError` fits, see"])
+    assert rubric == ".. rubric:: Raises"
+    assert text == ":exc:`~activerules.ArityError` if ``ArityError`` fits, see"

@@ -133,7 +133,7 @@ def table(results: dict) -> str:
         "",
         "| program | size | ours, ms | JAX / ours | PyTorch / ours | "
         "first call, s | JAX's | PyTorch's | difference |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in results["rows"]:
         peers = row["peers"].values()

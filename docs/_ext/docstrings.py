@@ -11,6 +11,10 @@ Returns, Raises, Cost, Source) and an indented block, with entries in columns:
 import re
 import textwrap
 
+import activerules as ar
+
+ERRORS = [name for name in dir(ar) if isinstance(getattr(ar.errors, name, None), type)]
+ERROR = re.compile(rf"\b({'|'.join(ERRORS)})\b")
 SECTION = re.compile(r"^(Arguments|Returns|Raises|Cost|Source|Fields)\b(?:  +(.*))?\.?$")
 ENTRY = re.compile(r"^(\S(?:[^ ]| (?! ))*?)  +(\S.*)$")
 
@@ -102,13 +106,16 @@ def _term(text):
 
 
 def _inline(line):
-    """Code in single backticks is code; signs that mean something to Sphinx mean themselves."""
+    """Code in single backticks is code; signs that mean something to Sphinx mean themselves; errors
+    are links to their pages.
+    """
     parts = re.split(r"(``[^`]+``|`[^`]+`|(?<!\w)\*[a-z][a-z ]*\*)", line)
     for k, part in enumerate(parts):
         if part.startswith("`"):
             parts[k] = f"``{part.strip('`')}``" + "\\ " * parts[k + 1][:1].isalpha()
         elif k % 2 == 0:
-            parts[k] = re.sub(r"[*|\\](?=\S)|_\b", _escaped, part)
+            part = re.sub(r"[*|\\](?=\S)|_\b", _escaped, part)
+            parts[k] = ERROR.sub(r":exc:`~activerules.\1`", part)
     return "".join(parts)
 
 
