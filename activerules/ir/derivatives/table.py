@@ -240,9 +240,8 @@ def _hypot_term(b: Builder, i: RowOperands, g: Value, x: Value) -> Value:
 
 
 def _times_sign(b: Builder, g: Value, x: Value, sign: Value) -> Value:
-    """G times the sign of x, given for other numbers than 0: 0 there, and NaN at NaN."""
-    slope = _or_zero(b, _equal(b, x, 0.0), sign)
-    return b.fmul(g, b.select(b.fcmp("uno", x, x), _c(b, x, math.nan), slope))
+    """G times the sign of x, given for other numbers than 0; 0 and NaN are their own slopes."""
+    return b.fmul(g, b.select(b.fcmp("one", x, _c(b, x, 0.0)), sign, x))
 
 
 def _fabs_x(b: Builder, i: RowOperands, g: Value) -> Value:
