@@ -104,3 +104,15 @@ def accumulate_product(x: Annotation, a: Any, b: Any) -> None:
     """`accumulate(x, a @ b)` for a matrix `a`; when compiled, small products need no temporary."""
     if not isinstance(x, Const):
         accumulate(x, np.dot(a, b))
+
+
+def accumulate_adjoint_product(x: Annotation, a: Any, b: Any) -> None:
+    """`accumulate(x, aᴴ @ b)` for a matrix `a`; when compiled, small products need no temporary."""
+    if not isinstance(x, Const):
+        accumulate(x, np.dot(np.conj(a).T, b))
+
+
+def accumulate_product_adjoint(x: Annotation, a: Any, b: Any) -> None:
+    """`accumulate(x, a @ bᴴ)` for matrices; when compiled, small products need no temporary."""
+    if not isinstance(x, Const):
+        accumulate(x, np.dot(a, np.conj(b).T))

@@ -102,6 +102,26 @@ def triangular_factors(a):
     return np.sum(a * a) + np.sum(u * u)
 
 
+@example(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=4)))
+@njit
+def columns_in_place(a, q):
+    """Columns that are updated in place, and moved within themselves."""
+    for j in range(a.shape[1]):
+        a[:, j] -= q * a[0, j] * a[1, j]
+        a[1:, j] = a[:-1, j]
+        a[:, j] *= a[:, j]
+    return np.sum(a * a)
+
+
+@example(lambda rng: (rng.normal(size=3), rng.normal(size=7)))
+@njit
+def outer_products(x, y):
+    """Of vectors, of a column, and of what is no vector; the first one is overwritten."""
+    a = np.outer(x, y)
+    a *= a
+    return np.sum(a + np.outer(a[:, 1], y)) + np.sum(np.outer(x, 2.0)) + np.outer(x, x[:2])[1, 0]
+
+
 @example(lambda rng: (rng.normal(size=(3, 4)), rng.normal(size=4)))
 @njit
 def matrix_times_vector(a, x):

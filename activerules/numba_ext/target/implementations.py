@@ -10,7 +10,8 @@ returns all results in one vector (see `rules.library.decompositions`), and retu
 `np.dot(a, b, out)` is the product that has a rule, copied into `out`. The product of two real
 vectors has the value of BLAS and the derivative of a loop: its rule copies vectors that may be
 overwritten, which costs several times the product of short rows; in a loop the engine sees which
-numbers are.
+numbers are. `np.outer` is two loops: Numba multiplies arrays of a row and of a column, of which
+nothing tells that they are, so that each cotangent was added to one entry again and again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
+from numba.np.numpy_support import as_dtype
 
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import (
@@ -209,6 +211,24 @@ def _vectors(a, b):
 
 for _function in (np.dot, operator.matmul):
     overload(_function, target=AD_TARGET)(_vectors)
+
+
+@overload(np.outer, target=AD_TARGET)
+def _outer(a, b, out=None):
+    vectors = all(isinstance(x, types.Array) and x.ndim == 1 for x in (a, b))
+    given = out not in (None, types.none) and not isinstance(out, types.Omitted)
+    if given or not vectors or a.dtype != b.dtype or a.dtype not in _FLOATING:
+        return None
+    dtype = as_dtype(a.dtype)
+
+    def product(a, b, out=None):
+        result = np.empty((a.shape[0], b.shape[0]), dtype)
+        for i in range(a.shape[0]):
+            for j in range(b.shape[0]):
+                result[i, j] = a[i] * b[j]
+        return result
+
+    return product
 
 
 # --- helpers of library rules, for rules that are differentiated ---

@@ -30,8 +30,10 @@ from activerules.rules.library.triangular import (
 from activerules.rules.protocol import (
     AugmentedReturn,
     accumulate,
+    accumulate_adjoint_product,
     accumulate_outer,
     accumulate_product,
+    accumulate_product_adjoint,
     accumulate_scaled,
     active,
 )
@@ -70,70 +72,57 @@ Order = Const[int64] | Const[float64]
 
 
 def _dot_vector_vector(config, ret: Active, x: Vector, y: Vector):
-    primal = np.dot(x.val, y.val)
-    x_tape = x.val.copy() if config.overwritten[0] else x.val
-    y_tape = y.val.copy() if config.overwritten[1] else y.val
-    return AugmentedReturn(primal=primal, shadow=None, tape=(x_tape, y_tape))
+    return AugmentedReturn(primal=np.dot(x.val, y.val), shadow=None, tape=None)
 
 
 def _dot_vector_vector_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = r̄ conj(y),  ȳ = r̄ conj(x)."""
-    x_tape, y_tape = tape
-    accumulate_scaled(x, dret.val, conj(y_tape))
-    accumulate_scaled(y, dret.val, conj(x_tape))
+    accumulate_scaled(x, dret.val, conj(y.val))
+    accumulate_scaled(y, dret.val, conj(x.val))
 
 
 def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
     primal = np.dot(A.val, x.val)
-    A_tape = A.val.copy() if config.overwritten[0] else A.val
-    x_tape = x.val.copy() if config.overwritten[1] else x.val
-    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=(A_tape, x_tape))
+    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=None)
 
 
 def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, x: Vector):
     """Ā = ȳ xᴴ,  x̄ = Aᴴ ȳ."""
-    A_tape, x_tape = tape
-    accumulate_outer(A, dret.dval, conj(x_tape))
-    accumulate_product(x, conj(A_tape).T, dret.dval)
+    accumulate_outer(A, dret.dval, conj(x.val))
+    accumulate_adjoint_product(x, A.val, dret.dval)
 
 
 def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
     primal = np.dot(x.val, A.val)
-    x_tape = x.val.copy() if config.overwritten[0] else x.val
-    A_tape = A.val.copy() if config.overwritten[1] else A.val
-    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=(x_tape, A_tape))
+    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=None)
 
 
 def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, A: Matrix):
     """x̄ = conj(A) ȳ,  Ā = conj(x) ȳᵀ."""
-    x_tape, A_tape = tape
-    accumulate_product(x, conj(A_tape), dret.dval)
-    accumulate_outer(A, conj(x_tape), dret.dval)
+    accumulate_adjoint_product(x, A.val.T, dret.dval)
+    accumulate_outer(A, conj(x.val), dret.dval)
 
 
 def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
     primal = np.dot(A.val, B.val)
-    A_tape = A.val.copy() if config.overwritten[0] else A.val
-    B_tape = B.val.copy() if config.overwritten[1] else B.val
-    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=(A_tape, B_tape))
+    return AugmentedReturn(primal=primal, shadow=np.zeros_like(primal), tape=None)
 
 
 def _product_matrix_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
     """Ā = C̄ Bᴴ,  B̄ = Aᴴ C̄."""
-    A_tape, B_tape = tape
-    accumulate_product(A, dret.dval, conj(B_tape).T)
-    accumulate_product(B, conj(A_tape).T, dret.dval)
+    accumulate_product_adjoint(A, dret.dval, B.val)
+    accumulate_adjoint_product(B, A.val, dret.dval)
 
 
 for _product in (np.dot, operator.matmul):
-    augmented_primal(_product, keeps_shadow=False)(_dot_vector_vector)
-    reverse(_product)(_dot_vector_vector_reverse)
-    augmented_primal(_product, keeps_shadow=False)(_product_matrix_vector)
-    reverse(_product)(_product_matrix_vector_reverse)
-    augmented_primal(_product, keeps_shadow=False)(_product_vector_matrix)
-    reverse(_product)(_product_vector_matrix_reverse)
-    augmented_primal(_product, keeps_shadow=False)(_product_matrix_matrix)
-    reverse(_product)(_product_matrix_matrix_reverse)
+    augmented_primal(_product, keeps_shadow=False, saves=("x", "y"))(_dot_vector_vector)
+    reverse(_product, saves=("x", "y"))(_dot_vector_vector_reverse)
+    augmented_primal(_product, keeps_shadow=False, saves=("A", "x"))(_product_matrix_vector)
+    reverse(_product, saves=("A", "x"))(_product_matrix_vector_reverse)
+    augmented_primal(_product, keeps_shadow=False, saves=("x", "A"))(_product_vector_matrix)
+    reverse(_product, saves=("x", "A"))(_product_vector_matrix_reverse)
+    augmented_primal(_product, keeps_shadow=False, saves=("A", "B"))(_product_matrix_matrix)
+    reverse(_product, saves=("A", "B"))(_product_matrix_matrix_reverse)
 
 
 @njit
@@ -145,20 +134,16 @@ def dot_value(x, y):
 inactive(dot_value)
 
 
-@augmented_primal(np.vdot, keeps_shadow=False)
+@augmented_primal(np.vdot, keeps_shadow=False, saves=("x", "y"))
 def _vdot(config, ret: Active, x: Vector, y: Vector):
-    primal = np.vdot(x.val, y.val)
-    x_tape = x.val.copy() if config.overwritten[0] else x.val
-    y_tape = y.val.copy() if config.overwritten[1] else y.val
-    return AugmentedReturn(primal=primal, shadow=None, tape=(x_tape, y_tape))
+    return AugmentedReturn(primal=np.vdot(x.val, y.val), shadow=None, tape=None)
 
 
-@reverse(np.vdot)
+@reverse(np.vdot, saves=("x", "y"))
 def _vdot_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = conj(r̄) y,  ȳ = r̄ x: the product conjugates x."""
-    x_tape, y_tape = tape
-    accumulate_scaled(x, conj(dret.val), y_tape)
-    accumulate_scaled(y, dret.val, x_tape)
+    accumulate_scaled(x, conj(dret.val), y.val)
+    accumulate_scaled(y, dret.val, x.val)
 
 
 # --- linear systems ---
@@ -226,21 +211,19 @@ def cofactors(A):
     return slopes
 
 
-@augmented_primal(np.linalg.det, keeps_shadow=False)
+@augmented_primal(np.linalg.det, keeps_shadow=False, saves="A")
 def _det(config, ret: Active, A: Matrix):
     c = np.linalg.det(A.val)
-    A_tape = A.val.copy() if config.overwritten[0] else A.val
-    return AugmentedReturn(primal=c, shadow=None, tape=(A_tape, c))
+    return AugmentedReturn(primal=c, shadow=None, tape=c)
 
 
-@reverse(np.linalg.det)
+@reverse(np.linalg.det, saves="A")
 def _det_reverse(config, dret: Active, tape, A: Matrix):
-    """Ā = c̄ conj(c) A⁻ᴴ."""
-    A_tape, c = tape
-    if c == 0.0:
-        accumulate(A, dret.val * conj(cofactors(np.ascontiguousarray(A_tape))))
+    """Ā = c̄ conj(c) A⁻ᴴ, where the tape is c."""
+    if tape == 0.0:
+        accumulate(A, dret.val * conj(cofactors(np.ascontiguousarray(A.val))))
     else:
-        accumulate(A, (dret.val * conj(c)) * np.linalg.inv(adjoint(A_tape)))
+        accumulate(A, (dret.val * conj(tape)) * np.linalg.inv(adjoint(A.val)))
 
 
 @augmented_primal(np.linalg.cholesky, keeps_shadow=False)
@@ -258,19 +241,17 @@ def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
 # --- norms ---
 
 
-@augmented_primal(np.linalg.norm, keeps_shadow=False)
+@augmented_primal(np.linalg.norm, keeps_shadow=False, saves="x")
 def _norm(config, ret: Active, x: Vector | Matrix):
     r = np.linalg.norm(x.val)
-    x_tape = x.val.copy() if config.overwritten[0] else x.val
-    return AugmentedReturn(primal=r, shadow=None, tape=(x_tape, r))
+    return AugmentedReturn(primal=r, shadow=None, tape=r)
 
 
-@reverse(np.linalg.norm)
+@reverse(np.linalg.norm, saves="x")
 def _norm_reverse(config, dret: Active, tape, x: Vector | Matrix):
-    """x̄ = r̄ x / r, and the subgradient 0 at x = 0."""
-    x_tape, r = tape
-    if r != 0.0:
-        accumulate(x, (dret.val / r) * x_tape)
+    """x̄ = r̄ x / r, where the tape is r, and the subgradient 0 at x = 0."""
+    if tape != 0.0:
+        accumulate_scaled(x, dret.val / tape, x.val)
 
 
 @register_jitable
@@ -296,15 +277,13 @@ def norm_slopes(x, p, r):
     return slopes
 
 
-@augmented_primal(np.linalg.norm, keeps_shadow=False)
+@augmented_primal(np.linalg.norm, keeps_shadow=False, saves="x")
 def _norm_of_order(config, ret: Active, x: Vector, ord: Order):
     r = np.linalg.norm(x.val, ord.val)
-    x_tape = x.val.copy() if config.overwritten[0] else x.val
-    return AugmentedReturn(primal=r, shadow=None, tape=(x_tape, r))
+    return AugmentedReturn(primal=r, shadow=None, tape=r)
 
 
-@reverse(np.linalg.norm)
+@reverse(np.linalg.norm, saves="x")
 def _norm_of_order_reverse(config, dret: Active, tape, x: Vector, ord: Order):
     """x̄ = r̄ ∂r/∂x."""
-    x_tape, r = tape
-    accumulate(x, dret.val * norm_slopes(x_tape, ord.val, r))
+    accumulate_scaled(x, dret.val, norm_slopes(x.val, ord.val, tape))

@@ -127,3 +127,26 @@ def test_derivatives_of_second_order():
     assert np.allclose(ar.grad(row)(x), expected[0], rtol=1e-14)
     assert np.allclose(ar.hvp(square)(x, np.eye(3)[1]), expected[1], rtol=1e-14)
     assert np.allclose(ar.hessian(square)(x), expected, rtol=1e-14)
+
+
+@njit
+def squares_of_outer(x, y):
+    return np.sum(np.abs(np.outer(x, y)) ** 2)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_the_outer_product_is_numbas_bit_by_bit(dtype):
+    rng = np.random.default_rng(3)
+    x, y = (rng.normal(size=n) + 1j * rng.normal(size=n) for n in (3, 4))
+    x, y = ((z if dtype[0] == "c" else z.real).astype(dtype) for z in (x, y))
+    value, (x_bar, y_bar) = ar.value_and_grad(squares_of_outer, argnums=(0, 1))(x, y)
+    assert value == squares_of_outer(x, y)
+    rtol = 1e-5 if dtype in ("f4", "c8") else 1e-13
+    np.testing.assert_allclose(x_bar, 2 * x * np.sum(np.abs(y) ** 2), rtol=rtol)
+    np.testing.assert_allclose(y_bar, 2 * y * np.sum(np.abs(x) ** 2), rtol=rtol)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_outer_product_into_an_array_and_of_two_types():
+    own = njit(lambda x, n: np.sum(np.outer(x, n, np.empty((2, 2)))) + np.sum(np.outer(x, n)))
+    assert np.array_equal(ar.grad(own)(np.ones(2), np.array([2, 3])), [10.0, 10.0])
