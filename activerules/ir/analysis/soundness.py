@@ -312,7 +312,8 @@ class _Check:
             "counts as such bits if nothing tells the fields of a record with both kinds apart",
             [
                 "compute with floats, or stop the gradient with ignore_derivatives(x)",
-                "keep integers and floats of records in arrays of their own",
+                "keep integers and floats of records in arrays of their own, or assign fields item "
+                "by item, r[i].x = …, not by slices",
             ],
             FloatBitsInInteger,
         )

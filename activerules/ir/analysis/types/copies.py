@@ -109,7 +109,7 @@ def mixed_copy(copy: Instruction) -> ActiverulesError:
         copy,
         "a copy of memory that mixes types carries a derivative",
         "which bytes hold floats is not known",
-        ["copy the parts one by one"],
+        ["copy the fields one by one, r[i].x = s[i].x"],
     )
 
 
