@@ -16,6 +16,7 @@ from activerules.errors import (
     ActiveMemoryInConst,
     FloatBitsInInteger,
     MixedActivity,
+    NotYetSupported,
     UnknownCall,
 )
 from activerules.ir.analysis.activity import (
@@ -50,7 +51,8 @@ def refuse_unsound(
 ) -> None:
     """Raise the first refusal of an instruction on a path to a successful return, if there is one.
 
-    FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, UnknownCall or UnsupportedIR.
+    FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, NotYetSupported, UnknownCall or
+    UnsupportedIR.
     """
     check = _Check(activity, types, calls, seeds)
     live = [block for block in activity.memory.flow.order if block in returns.live]
@@ -297,6 +299,7 @@ class _Check:
                 FloatBitsInInteger,
             )
         if i.opcode == "load" and i.type.is_pointer:
+            self._replaced_by_a_rule(i)
             raise refusal(
                 i,
                 mixed,
@@ -317,6 +320,26 @@ class _Check:
             ],
             FloatBitsInInteger,
         )
+
+    def _replaced_by_a_rule(self, i: Instruction) -> None:
+        """Refuse a function with a rule that may replace the pointers that `i` reads."""
+        memory = self.activity.memory
+        read = memory.objects(i.operands[0])
+        for write in memory.writes:
+            call = write.instruction
+            is_rule = call.opcode == "call" and self.calls.marked(call) is not None
+            if is_rule and write.replaces_pointers and not read.isdisjoint(write.objects):
+                raise refusal(
+                    call,
+                    "a function with a rule may replace an array in its argument, or make a list "
+                    "or dictionary longer",
+                    "its shadow would have to change with it, backwards too",
+                    [
+                        "write into the array: x.field[:] = …",
+                        "leave that to the caller: return an array, and store it there",
+                    ],
+                    NotYetSupported,
+                )
 
     def _is_mixed_up(self, i: Instruction) -> bool:
         """Whether an access is to memory whose layout is lost at a call: memory reached through

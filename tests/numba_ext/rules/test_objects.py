@@ -297,6 +297,33 @@ def exchanging(h, u):
 
 
 @numba.njit
+def renewed(cell, u):
+    cell.h = cell.h * u
+
+
+@ar.augmented_primal(renewed)
+def _(config, ret: Const, cell: Duplicated, u: Active):
+    before = cell.val.h.copy()
+    renewed(cell.val, u.val)
+    return Result(None, None, before)
+
+
+@ar.reverse(renewed)
+def _(config, dret: Const, before, cell: Duplicated, u: Active):
+    h_bar = cell.dval.h
+    u_bar = np.sum(before * h_bar)
+    h_bar *= u.val
+    return None, u_bar
+
+
+@numba.njit
+def renewing(h, u):
+    cell = Cell(h * u)
+    renewed(cell, u)
+    return np.sum(cell.h)
+
+
+@numba.njit
 def growing(h, u):
     ws, cs = List(), List()
     ws.append(h * u)
@@ -317,6 +344,7 @@ def of_a_constant_array(h, u):
         (handed_out, 1.0, RuleReturnError, "return a copy"),
         (exchanging, 1.0, RuleViolation, "in the shadow of `self`"),
         (exchanging, -1.0, RuleViolation, "array or object of `self`"),
+        (renewing, 1.0, NotYetSupported, "with a rule may replace an array in its argument"),
         (growing, 1.0, NotYetSupported, "of `ws`, an argument of weighted, which has a rule"),
         (of_a_constant_array, 1.0, ActiverulesError, "put copies of constant arrays into"),
     ],
