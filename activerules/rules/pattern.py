@@ -134,15 +134,25 @@ def matching(pattern: Pattern, kind: type[Annotation], ty: Any) -> Narrowed | No
 
 def is_tie(first: Sequence[Pattern], second: Sequence[Pattern]) -> bool:
     """Whether some call fits both signatures, and neither is more specific for it."""
+    return bool(_orders_of_calls(first, second) & {Order.EQUAL, Order.NEITHER})
+
+
+def is_preferred(first: Sequence[Pattern], second: Sequence[Pattern]) -> bool:
+    """Whether some call fits both signatures, and the first is more specific for all of them."""
+    return _orders_of_calls(first, second) == {Order.NARROWER}
+
+
+def _orders_of_calls(first: Sequence[Pattern], second: Sequence[Pattern]) -> set[Order]:
+    """The orders of two signatures for the calls that fit both; empty if none does."""
     if len(first) != len(second):
-        return False
+        return set()
     orders = {Order.EQUAL}
     for mine, theirs in zip(first, second, strict=True):
         here = _overlap_orders(mine, theirs)
         orders = {order.then(next_order) for order in orders for next_order in here}
     if Order.EQUAL in orders:
         orders = orders - {Order.EQUAL} | {signature_activity_order(first, second)}
-    return bool(orders & {Order.EQUAL, Order.NEITHER})
+    return orders
 
 
 def _overlap_orders(mine: Pattern, theirs: Pattern) -> set[Order]:

@@ -43,11 +43,8 @@ def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
 
 def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
     """Whether a third rule is preferred for every call that two others tie on."""
-    return (
-        third is not other
-        and patterns.covers(third.signature, both)
-        and not patterns.is_tie(third.signature, rule.signature)
-        and not patterns.is_tie(third.signature, other.signature)
+    return patterns.covers(third.signature, both) and all(
+        patterns.is_preferred(third.signature, one.signature) for one in (rule, other)
     )
 
 

@@ -208,6 +208,13 @@ class TestTies:
         assert RULES.epoch == epoch
         assert len(RULES.rules_for(f)) == 1
 
+    def test_a_rule_for_more_than_both_admit_does_not_settle_it(self):
+        f = fresh()
+        define_pair(f, Active, Annotation, Annotation)
+        define_pair(f, Active, Active, Active | Const)
+        with pytest.raises(errors.AmbiguousRule, match="neither is more specific"):
+            define_pair(f, Active, Active | Const, Active)
+
     def test_a_rule_for_the_common_part_settles_it(self):
         f = fresh()
         define_pair(f, Active, Active, Active)
