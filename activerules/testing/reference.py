@@ -101,6 +101,12 @@ class Reference:
 
     def finite_differences(self) -> list[tuple[Any, float]]:
         """The derivative of every term along the direction of every argument, with its error."""
+        if not np.isfinite(self.terms(*self.values)).all():
+            raise RuleCheckError(
+                f"{self.name}: an argument or the result is NaN or infinite",
+                why="finite differences are taken of finite numbers",
+                instead=["choose another point"],
+            )
         slopes = []
         for i, direction in enumerate(self.directions):
             tangents = tuple(direction if k == i else None for k in range(len(self.values)))

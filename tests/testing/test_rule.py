@@ -397,6 +397,12 @@ def test_a_function_that_writes_into_an_argument():
     check_rule(doubles, X, arg(np.ones(3), Duplicated), compiled=False)
 
 
+@pytest.mark.parametrize("point", [np.nan, np.inf])
+def test_a_point_without_finite_differences_is_refused(point):
+    with pytest.raises(RuleCheckError, match="an argument or the result is NaN or infinite"):
+        check_rule(doubles, np.array([1.0, point]), arg(np.ones(2), Duplicated), compiled=False)
+
+
 def test_what_has_no_rule():
     with pytest.raises(NoRuleForActivity):
         check_rule(weighted(), 1.0, X)
