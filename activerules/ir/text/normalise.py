@@ -44,6 +44,11 @@ _HEADER = re.compile(
 )
 _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
+# Comparisons of floats (`equalities`), functions of ours, assignments of records (`byte_blocks`);
+# and copies of so few bytes that LLVM makes integers of them.
+_REWRITTEN = re.compile(
+    r" fcmp |@activerules\.| x i8\], ptr |@llvm\.mem(?:cpy|move)\.[^\n]* i64 [1248], i1"
+)
 _IGNORE = re.compile(
     r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
     re.MULTILINE | re.DOTALL,
@@ -92,6 +97,16 @@ def _add_plain_control(cleanup: Any) -> None:
     cleanup.add_lower_switch_pass()
     cleanup.add_unify_function_exit_nodes_pass()
     _add_simple_loops(cleanup)
+
+
+def optimise_alone(module: Any, *, unless: str) -> None:
+    """Optimise a module that is linked into others before those are normalised, which is quicker
+    then. It is left as it is if the passes need a rewritten text, or if `unless` is in its text.
+    """
+    text = str(module)
+    if unless not in text and not _REWRITTEN.search(text):
+        builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
+        builder.getModulePassManager().run(module, builder)
 
 
 def simple_loops(text: str) -> str:

@@ -1,30 +1,52 @@
 """Code libraries that keep the IR as it was lowered: what the AD target compiles into.
 
 Needs       Numba's own code libraries, which these classes cut short
-Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`), no
-            pass run, nothing executable; `NeverCalled`; the name of the target; `LOWERING`, the
-            registry of implementations that are its own
+Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`),
+            nothing executable; `NeverCalled`; the name of the target; `LOWERING`, the registry of
+            implementations that are its own
+Invariants  N1  no pass runs over code that the engine has to see as it was lowered: what a user
+                calls first, comparisons of floats (Q1 of `ir.text.equalities`), copies in which
+                only the caller's types tell floats (`ir.text.byte_blocks`), marked calls
+
+Functions of Numba's own, such as those that find common shapes, are compiled once and linked into
+whatever calls them. They are optimised before that, or each capture would do it again.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba.core import codegen
 from numba.core.imputils import Registry
 
+from activerules.ir.text.normalise import optimise_alone
+
 AD_TARGET = "activerules_ad"
 LOWERING = Registry(AD_TARGET)
+# begins the names of functions that are not compiled yet
+_UNRESOLVED = ".numba.unresolved$"
+
+
+def _is_entry_of_numba(function: Any) -> bool:
+    """Whether a library was made for this function, and Numba's package defines it."""
+    own = function.linkage == llvm.Linkage.external and not function.is_declaration
+    return own and function.name.startswith("_ZN5numba")
 
 
 class ADCodeLibrary(codegen.JITCodeLibrary):
-    """A code library that links its callees and stops there: no passes, no machine code."""
+    """A code library that links its callees and stops there: no machine code, and no passes but
+    for Numba's own functions.
+    """
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: the engine has its own list of passes."""
+        """Optimise what Numba defines (N1); the engine has its own list of passes for the rest."""
+        module = self._final_module
+        if any(map(_is_entry_of_numba, module.functions)):
+            optimise_alone(module, unless=_UNRESOLVED)
 
     def _finalize_final_module(self) -> None:
         """Nothing but that: Numba looks through all globals for addresses, which only its cache

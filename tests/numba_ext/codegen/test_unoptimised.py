@@ -1,0 +1,42 @@
+"""What the AD target compiles stays as it was lowered, but for functions of Numba's own."""
+
+import re
+
+import numpy as np
+from numba import float64
+
+from activerules.numba_ext.target.capture import capture
+from activerules.rules.registry import RULES
+
+_DEFINITION = re.compile(r"^define [^@\n]*@\"?(?P<name>[^\"(]+).*?^}$", re.MULTILINE | re.DOTALL)
+
+
+def _defined(function, *argtypes) -> dict[str, str]:
+    """The bodies of the functions of a capture, by name."""
+    text = capture(function, argtypes, rules=RULES).text
+    return {found["name"]: found[0] for found in _DEFINITION.finditer(text)}
+
+
+def _of_numba(bodies: dict[str, str], name: str) -> list[str]:
+    return [b for n, b in bodies.items() if n.startswith("_ZN5numba") and name in n]
+
+
+def test_n1_functions_of_numba_without_floats_are_optimised_and_those_of_users_are_not() -> None:
+    def masked(x, shift):
+        return np.where(x > shift, x, 0.0)
+
+    bodies = _defined(masked, float64[::1], float64)
+    shapes = _of_numba(bodies, "broadcast_shapes")
+    assert shapes
+    assert not any(" alloca i64" in body for body in shapes)  # variables as Numba lowers them
+    (own,) = (body for name, body in bodies.items() if "masked" in name)
+    assert " alloca " in own
+
+
+def test_n1_comparisons_of_floats_are_left_as_they_are() -> None:
+    def largest(x):
+        return np.nanmax(x)
+
+    found = _of_numba(_defined(largest, float64[::1]), "nan_min_max")
+    assert found
+    assert all(" alloca " in body and " fcmp " in body for body in found)
