@@ -45,6 +45,9 @@ def test_the_names_come_without_the_engine_and_the_library():
     late = {
         "activerules.pipeline.compile_derivative",
         "activerules.ir.plan.facts",
+        "activerules.ir.normal.effects",
+        "activerules.ir.derivatives.table",
+        "activerules.numba_ext.target.marked_calls",
         "activerules.rules.library",
         "activerules.explain.collect",
         "numba.np.arraymath",

@@ -40,7 +40,6 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import steps_form
-from activerules.numba_ext.target.effects import is_repeatable
 from activerules.values.leaf_texts import LeafText
 
 _MOST_KINDS = 1000  # of arguments, for which the mode is remembered
@@ -208,6 +207,8 @@ class _Jacobian(DerivedFunction[..., Any]):
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
         """Whether a run of the function shows that forward mode needs fewer sweeps."""
+        from activerules.numba_ext.target.effects import is_repeatable  # with the engine's tables
+
         checks.read_arity(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
         plain = all(isinstance(x, np.ndarray | Number) for x in args)

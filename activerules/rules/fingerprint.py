@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
@@ -57,10 +58,13 @@ def digest(parts: Iterable[object]) -> str:
 @cache
 def engine() -> str:
     """A digest of the files of this package. Cost: a few milliseconds, once."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
     found = hashlib.blake2b(digest_size=16)
-    for file in files:
-        found.update(file.read_bytes())
+    for folder, folders, files in os.walk(_PACKAGE):
+        folders.sort()
+        for file in sorted(files):
+            if file.endswith(".py"):
+                with open(os.path.join(folder, file), "rb", buffering=0) as source:
+                    found.update(source.read())
     return found.hexdigest()
 
 

@@ -116,7 +116,7 @@ class CallInfo:
     hands_out         it may return memory of its arguments
     borrows           it is known to keep no reference to its arguments
     receives          data in its result comes from elsewhere than its arguments
-    sites             where a rule of it fails, the derivative calls `normal.effects.FAILED_AT`,
+    sites             where a rule of it fails, the derivative calls `llvm.names.FAILED_AT`,
                       which is defined where the derivative is linked
     """
 

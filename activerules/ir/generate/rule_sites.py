@@ -12,8 +12,8 @@ import hashlib
 from activerules.ir.generate.sweep import null
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import GlobalRef, Value
+from activerules.ir.llvm.names import FAILED_AT
 from activerules.ir.llvm.types import VOID
-from activerules.ir.normal.effects import FAILED_AT
 
 _SITE = "activerules.site."
 

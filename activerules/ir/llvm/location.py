@@ -10,8 +10,10 @@ import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from activerules.ir.llvm.model import Instruction, Module
+if TYPE_CHECKING:
+    from activerules.ir.llvm.model import Instruction, Module
 
 _DEFINITION = re.compile(r"(!\d+) = (?:distinct )?!(DI\w+)\((.*)\)\s*$")
 _FIELD = re.compile(r'(\w+): ("[^"]*"|[^,"]+)')

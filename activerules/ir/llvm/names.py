@@ -1,12 +1,21 @@
-"""Names of functions as they are in the source.
+"""Names of functions: as they are in the source, and of those that a front end defines for
+derivatives.
 
 Gives       `plain_name`: the name of a function from its mangled symbol
             `in_symbols`: a name with only characters that symbols may have
+            `FAILED_AT`, `SCALAR`: names in generated code
 """
 
 from __future__ import annotations
 
 import re
+
+FAILED_AT = "activerules.raise.at"
+"""`void (ptr, ptr excinfo, i32 status, ptr site)`: adds the site of a call to an exception."""
+
+SCALAR = "activerules.scalar."
+"""Begins the name under which code calls a scalar function of the C library that has a vector form:
+`activerules.scalar.logf`."""
 
 _NOT_IN_SYMBOLS = re.compile(r"[^A-Za-z0-9_.]")
 _LENGTH = re.compile(r"\d+")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
+from activerules.ir.llvm.names import FAILED_AT
 
 HEADER_BYTES = 17
 """The size of the header of a list: its length, its capacity, and a flag. A set's is larger."""
@@ -165,9 +166,6 @@ _OPAQUE = CallEffect(opaque=True)
 COPY_RESIZED = "activerules.copy_resized"
 COPIED_SIZE = "activerules.copied_size"
 """The copy in `realloc`, as `allocators` writes it, and the number of bytes that it copies."""
-
-FAILED_AT = "activerules.raise.at"
-"""`void (ptr, ptr excinfo, i32 status, ptr site)`: adds the site of a call to an exception."""
 
 GROW_SHADOW = "activerules.shadow.grow"
 """The function that resizes a shadow; in a derivative that is differentiated again, it counts as

@@ -19,11 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from activerules.ir.derivatives.table import function_of
 from activerules.ir.llvm.constants import number_of
 from activerules.ir.llvm.model import Function, GlobalRef, Instruction, Value
+from activerules.ir.llvm.names import SCALAR
 from activerules.ir.llvm.types import DOUBLE, FLOAT, Type
-
-SCALAR = "activerules.scalar."
-"""Begins the name under which code calls a scalar function of the C library that has a vector form:
-`activerules.scalar.logf`."""
 
 _REORDERED = {"fadd", "fsub", "fmul"}
 # LLVM knows these by their names, to compute both of one argument at once, and leaves them in place

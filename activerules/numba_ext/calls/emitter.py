@@ -17,7 +17,7 @@ from numba.core import callconv, cgutils, types
 
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
-from activerules.ir.normal.effects import FAILED_AT
+from activerules.ir.llvm.names import FAILED_AT
 from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link

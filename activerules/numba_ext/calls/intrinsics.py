@@ -47,7 +47,6 @@ from activerules.numba_ext.target.derivative import (
     DerivativeCompiler,
     DerivativeSpec,
 )
-from activerules.numba_ext.target.marked_calls import on_cpu
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import ArgumentSpec
@@ -278,6 +277,8 @@ def _read_call(
 
 def dispatcher_of_type(function: Any) -> Any:
     """The CPU dispatcher of a Numba type; `ActivityError` if it is not the type of one."""
+    from activerules.numba_ext.target.marked_calls import on_cpu  # with the engine's tables
+
     function = function.stub if isinstance(function, StubType) else on_cpu(function)
     if not isinstance(function, types.Dispatcher):
         raise ActivityError(

@@ -30,7 +30,7 @@ from numba.core.callconv import RETCODE_USEREXC, Status, excinfo_ptr_t, excinfo_
 
 from activerules.errors import ActiverulesError
 from activerules.ir.llvm.location import readable_path
-from activerules.ir.normal.effects import FAILED_AT
+from activerules.ir.llvm.names import FAILED_AT
 from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.protocols import Context, entry_builder
 

@@ -20,8 +20,6 @@ import llvmlite.binding as llvm
 from numba.core import codegen
 from numba.core.imputils import Registry
 
-from activerules.ir.text.normalise import optimise_alone
-
 AD_TARGET = "activerules_ad"
 LOWERING = Registry(AD_TARGET)
 # begins the names of functions that are not compiled yet
@@ -44,6 +42,8 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """Optimise what Numba defines (N1); the engine has its own list of passes for the rest."""
+        from activerules.ir.text.normalise import optimise_alone  # with the engine's tables
+
         module = self._final_module
         if any(map(_is_entry_of_numba, module.functions)):
             optimise_alone(module, unless=_UNRESOLVED)

@@ -15,7 +15,7 @@ from llvmlite import binding
 from numba.core import config
 
 from activerules.errors import UnknownCall
-from activerules.ir.plan.relaxed import SCALAR
+from activerules.ir.llvm.names import SCALAR
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.on_disk import pass_on
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from activerules.errors import Where
-from activerules.numba_ext.target.marked_calls import MarkedCall
+
+if TYPE_CHECKING:
+    from activerules.numba_ext.target.marked_calls import MarkedCall
 
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from activerules.ir.analysis.memory.addresses import Address
-from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.llvm.model import Constant
 from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
+
+if TYPE_CHECKING:  # front ends declare memory without the analyses
+    from activerules.ir.analysis.memory.addresses import Address
+    from activerules.ir.analysis.memory.objects import MemoryObject
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Declared:
             return bool(self.floats)
         size = size_of(t, named)
         return any(
-            address.may_overlap(size, Address(_START, offset, self.period), size_of(kind, named))
+            address.may_overlap(size, _at(offset, self.period, address), size_of(kind, named))
             for offset, kind in self.floats
         )
 
@@ -67,18 +68,19 @@ class Declared:
         One whose stride is less than the period, or that may be anywhere, must be able to meet
         several of them: it is a loop over an array inside a record.
         """
-        address = address or Address(_START, 0, 1)
-        step = gcd(address.stride, self.period)
+        at, stride = (0, 1) if address is None else (address.offset, address.stride)
+        step = gcd(stride, self.period)
         met = [
             offset
             for offset, kind in self.floats
-            if kind == t
-            and ((offset - address.offset) % step == 0 if step else offset == address.offset)
+            if kind == t and ((offset - at) % step == 0 if step else offset == at)
         ]
         return len(met) > (1 if step != self.period else 0)
 
 
-_START = Constant(PTR, "null")
+def _at(offset: int, period: int, address: Address) -> Address:
+    """The addresses of a declared part, with the base of `address`."""
+    return type(address)(address.base, offset, period)
 
 
 PointerKind = Literal["start", "counted", "somewhere"]
@@ -122,10 +124,10 @@ class Pointers:
     def meets(self, address: Address, size: int) -> bool:
         """Whether `size` bytes at an address from the start may overlap a declared pointer."""
         return any(
-            address.may_overlap(size, Address(_START, offset, self.period), size_of(PTR, {}))
+            address.may_overlap(size, _at(offset, self.period, address), size_of(PTR, {}))
             for offset in self.at
         )
 
 
-Targets = Mapping[MemoryObject, Pointers]
+Targets: TypeAlias = "Mapping[MemoryObject, Pointers]"
 """Per memory object, the declared pointers in it."""

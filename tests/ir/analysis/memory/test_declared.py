@@ -6,13 +6,15 @@ import pytest
 
 from activerules.errors import NotYetSupported
 from activerules.ir.analysis.memory.addresses import Address
-from activerules.ir.analysis.memory.declared import _START, Declared
+from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, size_of
+from activerules.ir.llvm.model import Constant
+from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, PTR, size_of
 from activerules.ir.plan.request import Pointee
 from tests.ir.plan.planned import analyses_of
 
 PERIODS = 6
+START = Constant(PTR, "null")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -36,7 +38,7 @@ def test_d1_bytes_without_a_declared_float_are_not_met(seed):
         starts = [offset + k * stride for k in range(-PERIODS, PERIODS)]
         starts = [s for s in starts if abs(s) < (PERIODS - 1) * period]
         touches = any(s + k in bytes_of_floats for s in starts for k in range(size_of(t, {})))
-        found = declared.meets_float(t, Address(_START, offset, stride), {})
+        found = declared.meets_float(t, Address(START, offset, stride), {})
         assert found or not touches
         if stride in {0, period}:
             assert found == touches
