@@ -215,7 +215,7 @@ def type_name(ty: Any) -> str:
     if isinstance(getattr(ty, "types", None), tuple):
         items = [type_name(item) for item in ty.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if getattr(ty, "reflected", False):  # a Python list or set
+    if type(ty).__name__ in ("List", "Set"):  # of Python, not of numba.typed
         return f"{type(ty).__name__.lower()}[{type_name(ty.dtype)}]"
     name = str(ty)
     return _PLAIN_NAMES.get(name, name)

@@ -231,6 +231,32 @@ def test_solve_ivp_does_not_evaluate_for_its_jacobian():
     np.testing.assert_allclose(found.y[:, -1], mine.y[:, -1], rtol=1e-2)
 
 
+@pytest.mark.parametrize("method", ["Radau", "LSODA"])
+def test_solve_ivp_of_tuples_and_floats(method):
+    """What SciPy takes for a vector."""
+
+    @njit
+    def turning(t, y):
+        return y[1], -y[0]
+
+    @njit
+    def decay(t, y):
+        return -2.0 * y[0]
+
+    tolerances = {"rtol": 1e-8, "atol": 1e-10}
+    turned = bridge.solve_ivp(turning, (0.0, 1.0), np.array([1.0, 0.0]), method, **tolerances)
+    np.testing.assert_allclose(turned.y[:, -1], [np.cos(1.0), -np.sin(1.0)], atol=1e-6)
+    decayed = bridge.solve_ivp(decay, (0.0, 1.0), np.ones(1), method, **tolerances)
+    np.testing.assert_allclose(decayed.y[0, -1], np.exp(-2.0), atol=1e-6)
+
+
+def test_a_list_as_result_is_refused_with_what_to_write():
+    with pytest.raises(ar.NotYetSupported) as caught:
+        bridge.root(njit(lambda x: [x[0] - 1.0, x[1]]), np.ones(2))
+    assert "returns list[float64], and" in str(caught.value)
+    assert caught.value.instead[0] == "a tuple, or np.array([…])"
+
+
 def test_solve_ivp_of_complex_numbers():
     @njit
     def turning(t, y):

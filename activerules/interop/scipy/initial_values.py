@@ -29,7 +29,7 @@ def solve_ivp(
 
     Arguments
         fun       an `@njit` function `fun(t, y, *args)`, or a plain one that Numba compiles, that
-                  returns dy/dt, a vector as long as `y`.
+                  returns dy/dt, an array or tuple as long as `y`; for one unknown also a float.
         method    implicit methods (Radau, BDF, LSODA, and classes of solvers with a parameter
                   `jac`) are given the Jacobian with respect to `y`, unless `jac=` is given; with
                   `jac_sparsity=` a sparse one, see `jacobian`. If `y0` is complex, `fun` is
@@ -47,13 +47,17 @@ def solve_ivp(
         structure = settings.pop("jac_sparsity", None)
         if structure is not None:
             settings["jac"] = jacobian(fun, 1, sparsity=structure)
-        elif np.iscomplexobj(y0):
-            settings["jac"] = jacobian(fun, 1, holomorphic=True)
         else:
-            settings["jac"] = jacobian(fun, 1)
+            options = {"holomorphic": True} if np.iscomplexobj(y0) else {}
+            settings["jac"] = _matrix_of(jacobian(fun, 1, **options))
         fun = dispatcher_of(fun)
     with counted(fun, progress, "solve_ivp") as evaluate:
         return _integrate.solve_ivp(evaluate, t_span, y0, method, *positional, **settings)
+
+
+def _matrix_of(derivative: Callable[..., Any]) -> Callable[..., Any]:
+    """A Jacobian as a matrix, also that of a float, which is a vector, and that of a tuple."""
+    return lambda *args: np.atleast_2d(derivative(*args))
 
 
 def _takes_jacobian(method: Any) -> bool:

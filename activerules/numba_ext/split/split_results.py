@@ -47,6 +47,10 @@ def read_result(asked: SplitSpec, dispatcher: Any, ty: Any) -> SplitSpec:
     return asked
 
 
+def _is_list_of_numbers(ty: Any) -> bool:
+    return isinstance(ty, types.List) and isinstance(ty.dtype, types.Number)
+
+
 def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
     """Raise `ActivityError` unless the return activity fits the type of the result."""
     kinds = set(_kinds(ty))
@@ -59,6 +63,7 @@ def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
             "that is released with the tape, and a record has no owner: neither can be returned; "
             "nor has a tuple that may be None a cotangent inside another tuple",
             instead=[
+                *(["a tuple, or np.array([…])"] if _is_list_of_numbers(ty) else []),
                 "the gradient of a function that calls it, and returns a number made of the result",
                 "a function that returns arrays and floats",
             ],
