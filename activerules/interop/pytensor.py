@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,6 +88,16 @@ class _Call(_op.Op):
     def __init__(self, function: ArrayFunction) -> None:
         self.function = function
 
+    def __reduce__(self) -> Any:
+        """Numba keeps the address of what raises this, where it calls `perform`."""
+        raise pickle.PicklingError(f"{self.function.name} and its tapes belong to this process")
+
+    def __copy__(self) -> _Call:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Call:
+        return self
+
     def make_node(self, *inputs: Any) -> Any:
         """Return the node; sizes along axes are known when it runs."""
         outputs = [
@@ -105,35 +117,62 @@ class _Call(_op.Op):
         kinds = self.function.kinds
         return [[carries(x) and carries(y) for y in self.function.results] for x in kinds]
 
-    def L_op(self, inputs: Any, outputs: Any, output_grads: Any) -> list[Any]:
+    def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
         """Return the cotangents of the arguments."""
         function = self.function
         # what is a constant of the graph is nowhere differentiated
         wrt = tuple(k for k in function.varied if not isinstance(inputs[k], _basic.Constant))
-        cotangents = [
-            outputs[k].zeros_like() if _is_disconnected(output_grads[k]) else output_grads[k]
+        seeds = [
+            outputs[k].zeros_like() if _is_disconnected(cotangents[k]) else cotangents[k]
             for k in function.useful
         ]
         pulled = [_gradient.DisconnectedType()() for _ in inputs]
         for k in function.varied:
             pulled[k] = inputs[k].zeros_like()
         if wrt:
-            bars = _Call(function.pullback(wrt))(*inputs, *cotangents, return_list=True)
+            bars = _Call(function.pullback(wrt))(*inputs, *seeds, return_list=True)
             for k, bar in zip(wrt, bars, strict=True):
                 pulled[k] = bar
         return pulled
 
-    def R_op(self, inputs: Any, eval_points: Any) -> list[Any]:
+    def pushforward(self, inputs: Any, outputs: Any, tangents: Any) -> list[Any]:
         """Return the tangents of the results."""
         function = self.function
-        wrt = tuple(k for k in function.varied if eval_points[k] is not None)
-        found: list[Any] = [None] * len(function.results)
+        wrt = tuple(k for k in function.varied if not _is_disconnected(tangents[k]))
+        found = [_gradient.DisconnectedType()() for _ in outputs]
         if wrt:
-            tangents = [eval_points[k] for k in wrt]
-            pushed = _Call(function.pushforward(wrt))(*inputs, *tangents, return_list=True)
+            given = [tangents[k] for k in wrt]
+            pushed = _Call(function.pushforward(wrt))(*inputs, *given, return_list=True)
             for k, tangent in zip(function.useful, pushed, strict=True):
                 found[k] = tangent
         return found
+
+
+def _l_op(self: _Call, inputs: Any, outputs: Any, output_grads: Any) -> list[Any]:
+    return self.pullback(inputs, outputs, output_grads)
+
+
+def _r_op(self: _Call, inputs: Any, eval_points: Any) -> list[Any]:
+    missing = _gradient.DisconnectedType()
+    tangents = [missing() if x is None else x for x in eval_points]
+    pushed = self.pushforward(inputs, self.make_node(*inputs).outputs, tangents)
+    return [None if _is_disconnected(x) else x for x in pushed]
+
+
+def _in_object_mode(op: Any, node: Any = None, **options: Any) -> Any:
+    """What PyTensor does where an operation has no code for Numba, without its warning: that a call
+    of `perform` goes through Python is said in `wrap`.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
+        return _for_numba.generate_fallback_impl(op, node, **options)
+
+
+if hasattr(_op.Op, "pullback"):
+    _for_numba: Any = extras.load("pytensor.link.numba.dispatch.basic", "pytensor")
+    _for_numba.numba_funcify.register(_Call)(_in_object_mode)
+else:  # before PyTensor 3
+    _Call.L_op, _Call.R_op = _l_op, _r_op
 
 
 @_rewrites.register_specialize

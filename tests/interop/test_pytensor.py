@@ -1,5 +1,8 @@
 """Functions as PyTensor sees them, and a model of PyMC that is sampled by their gradients."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from numba import njit
@@ -12,6 +15,8 @@ pytensor = pytest.importorskip("pytensor")
 from activerules.interop import pytensor as bridge  # noqa: E402 (after the check that it is there)
 
 tensor = pytensor.tensor
+if hasattr(pytensor.config, "numba__cache"):
+    pytensor.config.numba__cache = False  # of machine code that `less_compiling` does not make
 
 
 wrapped, tuple_of_three = bridge.wrap(energy), bridge.wrap(filtered)
@@ -59,7 +64,11 @@ def test_second_derivatives_in_both_modes():
     hessian = pytensor.gradient.hessian(wrapped(x, a, 2), x)
     exact = ar.hessian(energy)(X, A, 2)
     np.testing.assert_allclose(hessian.eval({x: X, a: A}), exact)
-    product = pytensor.gradient.Rop(pytensor.grad(wrapped(x, a, 2), x), x, x)
+    gradient = pytensor.grad(wrapped(x, a, 2), x)
+    if hasattr(pytensor.gradient, "pushforward"):
+        product = pytensor.gradient.pushforward(gradient, x, x, use_op_pushforward=True)
+    else:  # before PyTensor 3
+        product = pytensor.gradient.Rop(gradient, x, x)
     np.testing.assert_allclose(product.eval({x: X, a: A}), exact @ X)
 
 
@@ -129,3 +138,12 @@ def test_a_model_is_sampled_by_its_gradient():
     assert abs(draws.mean() - data.sum() / precision) < 0.03
     assert abs(draws.std() - precision**-0.5) < 0.03
     assert trace.sample_stats["diverging"].to_numpy().sum() == 0
+
+
+def test_an_operation_is_kept_by_its_address():
+    """Numba asks by pickling whether it can be written to disk; PyTensor copies operations."""
+    op = wrapped(x, a, 2).owner.op
+    with pytest.raises(pickle.PicklingError, match="belong to this process"):
+        pickle.dumps(op)
+    assert copy.copy(op) is op
+    assert copy.deepcopy(op) is op

@@ -47,9 +47,10 @@ def solve_ivp(
         structure = settings.pop("jac_sparsity", None)
         if structure is not None:
             settings["jac"] = jacobian(fun, 1, sparsity=structure)
+        elif np.iscomplexobj(y0):
+            settings["jac"] = _matrix_of(jacobian(fun, 1, holomorphic=True))
         else:
-            options = {"holomorphic": True} if np.iscomplexobj(y0) else {}
-            settings["jac"] = _matrix_of(jacobian(fun, 1, **options))
+            settings["jac"] = _matrix_of(jacobian(fun, 1))
         fun = dispatcher_of(fun)
     with counted(fun, progress, "solve_ivp") as evaluate:
         return _integrate.solve_ivp(evaluate, t_span, y0, method, *positional, **settings)
