@@ -45,7 +45,7 @@ from activerules.rules.define import (
 )
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Rule, RuleHalf, display_name
+from activerules.rules.rule import Rule, RuleHalf, display_name, identity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,11 +116,6 @@ class RuleTable:
 
 RRULES = RuleTable()
 FRULES = RuleTable()
-
-
-def identity(function: Any) -> int:
-    """The key of a function; a dispatcher and its Python function are the same."""
-    return id(getattr(function, "py_func", function))
 
 
 def type_of(value: Any) -> Any:

@@ -25,14 +25,14 @@ from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
 from activerules.chainrules.partials import NUMBER, returned
-from activerules.chainrules.registry import add_forward, add_pair, identity
+from activerules.chainrules.registry import add_forward, add_pair
 from activerules.errors import RuleDefinitionError
 from activerules.rules.closures import delivery
 from activerules.rules.closures.convert import Conversion
 from activerules.rules.closures.source import location
 from activerules.rules.define import require_function
 from activerules.rules.protocol import AugmentedReturn, active
-from activerules.rules.rule import display_name
+from activerules.rules.rule import display_name, identity
 
 Partials = Callable[..., Any]
 

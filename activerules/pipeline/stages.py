@@ -23,6 +23,7 @@ from activerules.errors import (
 )
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
+from activerules.ir.generate.relaxed import reassociate, vectorise
 from activerules.ir.generate.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Function, Instruction, Module
@@ -31,7 +32,6 @@ from activerules.ir.llvm.printer import print_function, print_module
 from activerules.ir.llvm.verify import verified
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
-from activerules.ir.plan.relaxed import reassociate, vectorise
 from activerules.ir.plan.rendering import render_plan
 from activerules.numba_ext.codegen.link import with_callee
 from activerules.numba_ext.codegen.progress import PROGRESS

@@ -49,6 +49,7 @@ from activerules.rules.rule import (
     RuleHalf,
     RulePair,
     display_name,
+    identity,
     is_of_library,
     parameters_of,
 )
@@ -148,7 +149,7 @@ class Registry:
         """Whether anything but the library's rules may serve calls with these types, or keep
         derivatives from them.
         """
-        return _identity(function) in self._of_users and is_of_users(
+        return identity(function) in self._of_users and is_of_users(
             self._entry(function), argtypes
         )
 
@@ -168,7 +169,7 @@ class Registry:
         `AmbiguousRule` (and no change) if it ties with another rule.
         """
         with self._lock:
-            entry = self._entries.get(_identity(function)) or Declarations(function)
+            entry = self._entries.get(identity(function)) or Declarations(function)
             group = entry.group_of(which)
             equals = [r for r in group if r.of_library == is_of_library(half.module)]
             same = next((r for r in equals if key_of(r) == key_of(rule)), None)
@@ -182,13 +183,13 @@ class Registry:
                 same = rule
             same.halves[which] = half
             entry.inactive = None  # the later declaration wins
-            self._entries[_identity(function)] = entry
+            self._entries[identity(function)] = entry
             self._changed(function, half.module)
 
     def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
         """Add a rule of a new function, which no compiled code calls yet: the epoch stays."""
         with self._lock:
-            entry = self._entries.setdefault(_identity(function), Declarations(function))
+            entry = self._entries.setdefault(identity(function), Declarations(function))
             group = entry.group_of(which)
             if not group:
                 group.append(rule)
@@ -366,7 +367,7 @@ class Registry:
 
     def _entry(self, function: object) -> Declarations:
         """The declarations about a function, for an answer that compiled code may depend on."""
-        key = _identity(function)
+        key = identity(function)
         self._asked.add(key)  # first: see `_changed`
         return self._entries.get(key, _NOTHING)
 
@@ -374,7 +375,7 @@ class Registry:
     def _declaring(self, function: Any, module: str = "") -> Generator[Declarations]:
         """The declarations about a function, to which a module adds."""
         with self._lock:
-            yield self._entries.setdefault(_identity(function), Declarations(function))
+            yield self._entries.setdefault(identity(function), Declarations(function))
             self._changed(function, module)
 
     def _changed(self, function: object, module: str = "") -> None:
@@ -382,8 +383,8 @@ class Registry:
         something about. A concurrent lookup is either seen here or gets the new answer.
         """
         if not is_of_library(module):
-            self._of_users.add(_identity(function))
-        if _identity(function) in self._asked:
+            self._of_users.add(identity(function))
+        if identity(function) in self._asked:
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
@@ -396,11 +397,6 @@ _NOTHING = Declarations(None)
 
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
-
-
-def _identity(function: Any) -> int:
-    """The key of a function; a dispatcher and its Python function are the same function."""
-    return id(getattr(function, "py_func", function))
 
 
 def _query(

@@ -189,6 +189,11 @@ def parameters_of(function: Any) -> tuple[str, ...]:
         return ()
 
 
+def identity(function: Any) -> int:
+    """The key of a function; a dispatcher and its Python function are the same function."""
+    return id(getattr(function, "py_func", function))
+
+
 def location_of(function: Any) -> str:
     """The "file:line" of a Python function or dispatcher."""
     code = getattr(function, "py_func", function).__code__

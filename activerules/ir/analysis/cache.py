@@ -1,7 +1,7 @@
 """Cache plan: what the tape keeps and what the reverse sweep recomputes, by a minimum cut.
 
-Needs       the nodes the reverse sweep needs; a recipe, a size in bytes and a loop depth per node;
-            the depth of the loop in whose rows it is kept, or has as many entries as it
+Needs       the nodes the reverse sweep needs; per node a recipe, a size in bytes, the loop depth at
+            which it is computed, and that at which it is kept
 Gives       CachePlan, frozen: `kept` (on the tape), and `computed`, each with the nodes from which
             it is recomputed
 Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds

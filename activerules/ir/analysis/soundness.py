@@ -426,7 +426,9 @@ class _Check:
             )
 
     def _is_nothing(self, o: MemoryObject) -> bool:
-        """Whether it stands for targets of pointers in memory that is declared to hold none."""
+        """Whether the object stands for what pointers in some memory lead to, which was declared
+        to hold no pointers.
+        """
         holder = root(o)
         declared = holder in self.types.declared and holder not in self.activity.memory.targets
         return o.kind == "loaded" and declared

@@ -70,7 +70,7 @@ class Table:
 class Keeping:
     """Where a value is kept: once per iteration of `home` (None: per call), or in a table for each.
 
-    depth   the loop depth at which it would be kept equally often, on average
+    depth   how often it is kept, as the depth of a loop: between two depths for a table
     """
 
     home: Loop | None

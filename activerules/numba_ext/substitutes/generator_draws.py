@@ -1,7 +1,7 @@
 """Samplers called by methods of `numpy.random.Generator` whose draws have no derivative.
 
 Needs       the library of rules, which gives the reasons
-Gives       nothing: importing it has derivatives of their results refused
+Gives       nothing: once it is imported, derivatives of their results are refused
 Invariants  D1  they include all of Numba's functions that draw by rejection and have parameters
 """
 

@@ -29,6 +29,7 @@ from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.target.symbols import (
     BLAS_RESULTS,
     DICT_RESULTS,
+    NOT_REPEATABLE,
     OF_PYTHON,
     RAISING,
     READING,
@@ -40,8 +41,6 @@ _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivative
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
-_STATE = frozenset({"numba_get_np_random_state", "numba_get_py_random_state", "PySys_FormatStdout"})
-"""Functions that the engine knows, and that a second run of the program would show."""
 _FLOATS = ("half", "float", "double")
 _NO_ADDRESS = frozenset({"i1", "i8", "i16", "i32", *_FLOATS})
 """Types whose values are neither a pointer nor part of one that the next store completes; nor are
@@ -109,7 +108,7 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     with global_compiler_lock:
         module = compiled.library._get_module_for_linking()
         names = {function.name for function in module.functions}
-        return _STATE.isdisjoint(names) and is_closed(
+        return NOT_REPEATABLE.isdisjoint(names) and is_closed(
             module.get_function(compiled.fndesc.llvm_func_name)
         )
 

@@ -182,6 +182,11 @@ READING = frozenset(
 )
 """Functions that write nothing the program can read."""
 
+NOT_REPEATABLE = frozenset(
+    {"numba_get_np_random_state", "numba_get_py_random_state", "PySys_FormatStdout"}
+)
+"""Functions that the engine knows, and whose second call the program would notice."""
+
 WRITES_ITEMS = frozenset({"numba_list_setitem"})
 """Functions that write items into typed lists."""
 

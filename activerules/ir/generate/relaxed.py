@@ -3,6 +3,9 @@
 Needs       generated functions, before they are printed
 Gives       `reassociate`: lets LLVM reorder sums and products
             `vectorise`: declares the vector variants of the functions that are called
+Invariants  V1  only sums, differences and products of floats may be reordered
+            V2  a call keeps its function, and names only variants that are declared for its type;
+                powers that LLVM turns into products stay as they are
 
 LLVM looks for a vector form in the attribute "vector-function-abi-variant" of a call, and among the
 functions of the module: the declarations are kept by `llvm.compiler.used`. It rewrites calls of
@@ -95,5 +98,5 @@ def _number(value: Value) -> float | None:
     if isinstance(value, Instruction) and value.opcode == "fsub":
         x, y = map(number_of, value.operands)
         return float(x - y) if x is not None and y is not None else None
-    found = number_of(value)
-    return None if found is None else float(found)
+    number = number_of(value)
+    return None if number is None else float(number)
