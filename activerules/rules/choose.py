@@ -165,113 +165,6 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     return call
 
 
-def prefers_body(
-    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], argtypes: Sequence[Any]
-) -> bool:
-    """Whether calls with these types are opted out, and no rule has more specific types."""
-    if None in opted_out:
-        return True
-    rules = [rule for rule in rules if not rule.of_library]  # C3: an `opt_out` is a user's
-    wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, argtypes)) is not None]
-    served = [t for rule in rules if (t := _narrowest(rule.arguments, argtypes)) is not None]
-    return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
-
-
-def waits_for_activities(
-    function: Any, opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
-) -> bool:
-    """Whether activities decide, too: every `opt_out` that fits the types admits only some, and the
-    body can be made a rule: the function is an `@njit` function.
-
-    If only one argument can carry a derivative, it does in every call that matters.
-    """
-    if not hasattr(function, "py_func"):
-        return False
-    fitting = [s for s in opted_out if s is None or _narrowest(s, argtypes) is not None]
-    return bool(fitting) and all(s is not None and _is_selective(s, argtypes) for s in fitting)
-
-
-def _is_selective(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> bool:
-    several = [
-        {alternative.kind is Const for alternative in pattern}
-        for pattern, one in zip(signature, argtypes, strict=True)
-        if differentiable_kind(one) is not Const
-    ]
-    return len(several) > 1 and any(len(both) == 1 for both in several)
-
-
-def chooses_body(
-    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: RuleQuery
-) -> bool:
-    """Whether a call is opted out with its activities; forward mode takes Active for Duplicated."""
-    types, kinds = call.types[:-1], call.kinds[:-1]
-    admitting = [
-        signature
-        for signature in opted_out
-        if signature is not None
-        and len(signature) == len(types)
-        and all(
-            any(patterns.admits(a.type, t) and (a.kind is Const) is (k is Const) for a in pattern)
-            for pattern, t, k in zip(signature, types, kinds, strict=True)
-        )
-    ]
-    return prefers_body(admitting, rules, types)
-
-
-def is_for_types(rules: Sequence[Rule], argtypes: Sequence[Any], *, forward: bool) -> bool:
-    """Whether a rule could serve arguments of these types, whatever their activities."""
-    return any(
-        len(rule.arguments) == len(argtypes)
-        and all(
-            could_have(pattern, one, forward=forward)
-            for pattern, one in zip(rule.arguments, argtypes, strict=True)
-        )
-        for rule in rules
-    )
-
-
-def serves_elements(
-    function: Any,
-    rules: Sequence[Rule],
-    opted_out: Sequence[tuple[Pattern, ...] | None],
-    argtypes: Sequence[Any],
-    *,
-    forward: bool,
-) -> bool:
-    """Whether a function that NumPy applies elementwise has rules for numbers, and none for these
-    arrays.
-    """
-    count = element_count(function)
-    if count is None or not any(_is_memory(one) for one in argtypes):
-        return False
-    elements = [one.dtype if _is_memory(one) else one for one in argtypes[:count]]
-    for_numbers = [r for r in rules if forward or _returns(r, {Active})]
-    for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
-    return (
-        any(differentiable_kind(one) is Active for one in elements)
-        and is_for_types(for_numbers, elements, forward=forward)
-        and not is_for_types(for_arrays, argtypes, forward=forward)
-        and not prefers_body(opted_out, rules, elements)
-    )
-
-
-def element_count(function: Any) -> int | None:
-    """The number of arguments of a function that NumPy applies elementwise; None for others."""
-    is_elementwise = getattr(function, "nout", None) == 1 and function.signature is None
-    return function.nin if is_elementwise else None
-
-
-def _is_memory(ty: Any) -> bool:
-    return hasattr(ty, "layout")
-
-
-_OF_MEMORY: set[Kind] = {Duplicated, DuplicatedNoNeed, BatchDuplicated, BatchDuplicatedNoNeed}
-
-
-def _returns(rule: Rule, kinds: set[Kind]) -> bool:
-    return any(alternative.kind in kinds for alternative in rule.result)
-
-
 def could_have(pattern: Pattern, ty: Any, *, forward: bool) -> bool:
     """Whether a value of this type could be passed for a parameter, whatever its activity."""
     return any(patterns.admits(a.type, ty) and _is_possible(a.kind, ty, forward) for a in pattern)
@@ -285,24 +178,6 @@ def _is_possible(kind: Kind, ty: Any, forward: bool) -> bool:
         return kind is not Active
     is_number = differentiable_kind(ty) is Active
     return is_number and (kind is Active) is not forward
-
-
-def _narrowest(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> list[Any] | None:
-    """The narrowest types of a signature that admit those of a call; None if it does not fit."""
-    if len(signature) != len(argtypes):
-        return None
-    narrowest: list[Any] = []
-    for pattern, one in zip(signature, argtypes, strict=True):
-        fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
-        if not fitting:
-            return None
-        narrowest.append(min(fitting, key=lambda t: sum(patterns.admits(t, u) for u in fitting)))
-    return narrowest
-
-
-def _is_narrower(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    orders = (patterns.type_order(a, b) for a, b in zip(first, second, strict=True))
-    return patterns.combined(orders) is Order.NARROWER
 
 
 def _candidates(rules: Sequence[Rule], call: RuleQuery) -> list[Candidate]:

@@ -21,14 +21,7 @@ from typing import Any
 from activerules.annotations.activity import BY_NAME, Const
 from activerules.errors import NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
-from activerules.rules.choose import (
-    RuleQuery,
-    choose,
-    choose_forward,
-    chooses_body,
-    prefers_body,
-    waits_for_activities,
-)
+from activerules.rules.choose import RuleQuery, choose, choose_forward
 from activerules.rules.consistent import (
     may_replace,
     refuse_dormant,
@@ -54,7 +47,14 @@ from activerules.rules.rule import (
     parameters_of,
 )
 from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
-from activerules.rules.treatment import Treatment, is_of_users, treatment_of
+from activerules.rules.treatment import (
+    Treatment,
+    chooses_body,
+    is_of_users,
+    prefers_body,
+    treatment_of,
+    waits_for_activities,
+)
 
 
 class Registry:
@@ -149,9 +149,7 @@ class Registry:
         """Whether anything but the library's rules may serve calls with these types, or keep
         derivatives from them.
         """
-        return identity(function) in self._of_users and is_of_users(
-            self._entry(function), argtypes
-        )
+        return identity(function) in self._of_users and is_of_users(self._entry(function), argtypes)
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """The rules of a function in the order of their definition."""

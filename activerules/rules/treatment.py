@@ -3,6 +3,7 @@
 Needs       the declarations about a function, and the names and types of a call's arguments
 Gives       `Treatment`; `treatment_of`: that of a call; `is_of_users`: whether declarations of
             users concern it
+            `prefers_body`, `waits_for_activities`, `chooses_body`: what an `opt_out` decides
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activerules.rules.choose import (
-    RuleQuery,
-    element_count,
-    is_for_types,
-    prefers_body,
-    serves_elements,
-    takes,
-    waits_for_activities,
+from activerules.annotations.activity import (
+    Active,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
 )
+from activerules.rules import pattern as patterns
+from activerules.rules.choose import RuleQuery, could_have, differentiable_kind, takes
 from activerules.rules.declarations import Declarations
 from activerules.rules.nearest import near_miss
-from activerules.rules.rule import Half, is_generic, parameters_of
+from activerules.rules.pattern import Order, Pattern
+from activerules.rules.rule import Half, Kind, Rule, is_generic, parameters_of
 
 
 @dataclass(frozen=True)
@@ -101,3 +104,128 @@ def is_of_users(declared: Declarations, argtypes: Sequence[Any]) -> bool:
         )
         for mode in modes
     )
+
+
+def prefers_body(
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], argtypes: Sequence[Any]
+) -> bool:
+    """Whether calls with these types are opted out, and no rule has more specific types."""
+    if None in opted_out:
+        return True
+    rules = [rule for rule in rules if not rule.of_library]  # C3: an `opt_out` is a user's
+    wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, argtypes)) is not None]
+    served = [t for rule in rules if (t := _narrowest(rule.arguments, argtypes)) is not None]
+    return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
+
+
+def waits_for_activities(
+    function: Any, opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
+) -> bool:
+    """Whether activities decide, too: every `opt_out` that fits the types admits only some, and the
+    body can be made a rule: the function is an `@njit` function.
+
+    If only one argument can carry a derivative, it does in every call that matters.
+    """
+    if not hasattr(function, "py_func"):
+        return False
+    fitting = [s for s in opted_out if s is None or _narrowest(s, argtypes) is not None]
+    return bool(fitting) and all(s is not None and _is_selective(s, argtypes) for s in fitting)
+
+
+def _is_selective(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> bool:
+    several = [
+        {alternative.kind is Const for alternative in pattern}
+        for pattern, one in zip(signature, argtypes, strict=True)
+        if differentiable_kind(one) is not Const
+    ]
+    return len(several) > 1 and any(len(both) == 1 for both in several)
+
+
+def chooses_body(
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: RuleQuery
+) -> bool:
+    """Whether a call is opted out with its activities; forward mode takes Active for Duplicated."""
+    types, kinds = call.types[:-1], call.kinds[:-1]
+    admitting = [
+        signature
+        for signature in opted_out
+        if signature is not None
+        and len(signature) == len(types)
+        and all(
+            any(patterns.admits(a.type, t) and (a.kind is Const) is (k is Const) for a in pattern)
+            for pattern, t, k in zip(signature, types, kinds, strict=True)
+        )
+    ]
+    return prefers_body(admitting, rules, types)
+
+
+def is_for_types(rules: Sequence[Rule], argtypes: Sequence[Any], *, forward: bool) -> bool:
+    """Whether a rule could serve arguments of these types, whatever their activities."""
+    return any(
+        len(rule.arguments) == len(argtypes)
+        and all(
+            could_have(pattern, one, forward=forward)
+            for pattern, one in zip(rule.arguments, argtypes, strict=True)
+        )
+        for rule in rules
+    )
+
+
+def serves_elements(
+    function: Any,
+    rules: Sequence[Rule],
+    opted_out: Sequence[tuple[Pattern, ...] | None],
+    argtypes: Sequence[Any],
+    *,
+    forward: bool,
+) -> bool:
+    """Whether a function that NumPy applies elementwise has rules for numbers, and none for these
+    arrays.
+    """
+    count = element_count(function)
+    if count is None or not any(_is_memory(one) for one in argtypes):
+        return False
+    elements = [one.dtype if _is_memory(one) else one for one in argtypes[:count]]
+    for_numbers = [r for r in rules if forward or _returns(r, {Active})]
+    for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
+    return (
+        any(differentiable_kind(one) is Active for one in elements)
+        and is_for_types(for_numbers, elements, forward=forward)
+        and not is_for_types(for_arrays, argtypes, forward=forward)
+        and not prefers_body(opted_out, rules, elements)
+    )
+
+
+def element_count(function: Any) -> int | None:
+    """The number of arguments of a function that NumPy applies elementwise; None for others."""
+    is_elementwise = getattr(function, "nout", None) == 1 and function.signature is None
+    return function.nin if is_elementwise else None
+
+
+def _is_memory(ty: Any) -> bool:
+    return hasattr(ty, "layout")
+
+
+_OF_MEMORY: set[Kind] = {Duplicated, DuplicatedNoNeed, BatchDuplicated, BatchDuplicatedNoNeed}
+
+
+def _returns(rule: Rule, kinds: set[Kind]) -> bool:
+    return any(alternative.kind in kinds for alternative in rule.result)
+
+
+def _narrowest(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> list[Any] | None:
+    """The narrowest types of a signature that admit those of a call; None if it does not fit."""
+    if len(signature) != len(argtypes):
+        return None
+    narrowest: list[Any] = []
+    for pattern, one in zip(signature, argtypes, strict=True):
+        fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
+        if not fitting:
+            return None
+        narrowest.append(min(fitting, key=lambda t: sum(patterns.admits(t, u) for u in fitting)))
+    return narrowest
+
+
+def _is_narrower(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    orders = (patterns.type_order(a, b) for a, b in zip(first, second, strict=True))
+    return patterns.combined(orders) is Order.NARROWER

@@ -222,16 +222,24 @@ class _Source:
         step = 2e-2 if self.single else 2e-4
         lines = [f"d{i} = _direction(a{i}, before[{i}], {i})" for i in self.numbers]
         for k, h in enumerate((step, step / 2)):
-            for sign in "pm":
-                lines += [
-                    f"{sign}{i} = _moved(before[{i}], d{i}, {h if sign == 'p' else -h})"
-                    for i in self.numbers
-                ]
-                lines += [f"y{sign} = _function({self._arguments(sign)})"]
-            terms = ["_paired(_cotangent(dret), yp, ym)"]
-            terms += [f"_paired(s{i}, p{i}, m{i})" for i in self.numbers]
-            lines += [f"in{k} = ({' + '.join(terms)}) / {2 * h}"]
+            lines += self._moved(h, self.numbers)
+            lines += [f"in{k} = {self._quotient(h)}"]
         return lines
+
+    def _moved(self, step: float, along: Sequence[int]) -> list[str]:
+        """Calls of the function with arguments moved along their directions, both ways."""
+        lines = []
+        for sign, h in (("p", step), ("m", -step)):
+            directions = {j: f"d{j}" if j in along else None for j in self.numbers}
+            lines += [f"{sign}{j} = _moved(before[{j}], {d}, {h})" for j, d in directions.items()]
+            lines += [f"y{sign} = _function({self._arguments(sign)})"]
+        return lines
+
+    def _quotient(self, step: float) -> str:
+        """The difference quotient of the left side of the identity after `_moved`."""
+        terms = ["_paired(_cotangent(dret), yp, ym)"]
+        terms += [f"_paired(s{j}, p{j}, m{j})" for j in self.numbers]
+        return f"({' + '.join(terms)}) / {2 * step}"
 
     def _compared(self) -> list[str]:
         terms = [f"_along(g{i}, d{i})" for i in self.numbers]
@@ -256,18 +264,10 @@ class _Source:
         if self.rule.arguments[i] is Const:
             return []
         step = 1e-2 if self.single else 1e-4
-        lines = []
-        for sign, moved in (("p", step), ("m", -step)):
-            lines += [
-                f"{sign}{j} = _moved(before[{j}], {f'd{j}' if j == i else None}, {moved})"
-                for j in self.numbers
-            ]
-            lines += [f"y{sign} = _function({self._arguments(sign)})"]
-        terms = ["_paired(_cotangent(dret), yp, ym)"]
-        terms += [f"_paired(s{j}, p{j}, m{j})" for j in self.numbers]
         what = f"the derivative with respect to `{self.names[i]}` differs from finite differences"
-        lines += [
-            f"found{i}, wanted{i} = _along(g{i}, d{i}), ({' + '.join(terms)}) / {2 * step}",
+        lines = [
+            *self._moved(step, [i]),
+            f"found{i}, wanted{i} = _along(g{i}, d{i}), {self._quotient(step)}",
             f"size = _size(g{i}, d{i}) + abs(wanted{i})",
             f"if abs(found{i} - wanted{i}) > {10 * tolerance} * size: "
             + self._raise(f"{what} of the function", f"found{i}", f"wanted{i}"),

@@ -53,8 +53,7 @@ from activerules.numba_ext.codegen.unlinked import (
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
-from activerules.rules.choose import element_count
-from activerules.rules.treatment import Treatment
+from activerules.rules.treatment import Treatment, element_count
 from activerules.rules.views import RuleView
 from activerules.values.kinds import is_list_of_numbers, leaves_of
 from activerules.values.layout import layout_of
