@@ -19,7 +19,7 @@ from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
 from activerules.errors import NoRuleForActivity
-from activerules.numba_ext.target.marked_calls import compile_for_cpu
+from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RulePair

@@ -31,8 +31,8 @@ from activerules.errors import (
 from activerules.interop.tapes import TAPES
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.numba_ext.target.marked_calls import NUMBA_REFUSES
 from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
 from activerules.rules.rule import display_name, location_of
 from activerules.rules.written import function_from

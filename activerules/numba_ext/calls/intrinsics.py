@@ -277,7 +277,7 @@ def _read_call(
 
 def dispatcher_of_type(function: Any) -> Any:
     """The CPU dispatcher of a Numba type; `ActivityError` if it is not the type of one."""
-    from activerules.numba_ext.target.marked_calls import on_cpu  # with the engine's tables
+    from activerules.numba_ext.target.rule_function import on_cpu  # with the engine's tables
 
     function = function.stub if isinstance(function, StubType) else on_cpu(function)
     if not isinstance(function, types.Dispatcher):

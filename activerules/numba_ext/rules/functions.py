@@ -22,7 +22,8 @@ from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
-from activerules.numba_ext.target.marked_calls import NUMBA_REFUSES, MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
 from activerules.rules.rule import ForwardRule, RulePair, is_of_numpy, location_of
 

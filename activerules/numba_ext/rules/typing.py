@@ -67,10 +67,7 @@ from activerules.numba_ext.rules.tapes import (
     of_result,
 )
 from activerules.numba_ext.rules.wrap import build_primal
-from activerules.numba_ext.target.marked_calls import (
-    MarkedCall,
-    plain_type,
-)
+from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig

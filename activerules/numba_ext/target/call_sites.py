@@ -21,7 +21,8 @@ from typing import Any
 from numba.core import ir, types
 
 from activerules.errors import NoRuleForActivity, UnknownCall
-from activerules.numba_ext.target.marked_calls import FollowedCall, RuleFunction
+from activerules.numba_ext.target.marked_calls import FollowedCall
+from activerules.numba_ext.target.rule_function import RuleFunction
 from activerules.numba_ext.target.symbols import OF_PYTHON
 
 _POINTERS = (types.ExternalFunctionPointer, types.FunctionType)

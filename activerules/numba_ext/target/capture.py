@@ -49,13 +49,12 @@ from activerules.numba_ext.target import (
 from activerules.numba_ext.target.call_sites import CallAt
 from activerules.numba_ext.target.declared import converts
 from activerules.numba_ext.target.marked_calls import (
-    NUMBA_REFUSES,
     SYMBOL_PREFIX,
     FollowedCall,
     MarkedCall,
-    compile_for_cpu,
     display_name,
 )
+from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu
 from activerules.numba_ext.target.target import Session
 from activerules.rules.rule import location_of
 from activerules.rules.views import RuleView

@@ -22,7 +22,7 @@ from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
 
 from activerules.numba_ext.codegen.arity import folded
-from activerules.numba_ext.target.marked_calls import on_cpu
+from activerules.numba_ext.target.rule_function import on_cpu
 
 
 def declared_signature(original: Any, args: Sequence[Any]) -> Any:

@@ -25,7 +25,7 @@ from numba.core.datamodel.models import handle_bound_function
 from numba.extending import register_model
 
 from activerules.numba_ext.codegen.protocols import TypingContext
-from activerules.numba_ext.target.marked_calls import RuleFunction
+from activerules.numba_ext.target.rule_function import RuleFunction
 
 
 class Method(types.BoundFunction):

@@ -19,7 +19,8 @@ from numba.core.compiler_machinery import register_pass
 
 from activerules.numba_ext.codegen.passes import UntypedPass
 from activerules.numba_ext.codegen.protocols import TypingContext
-from activerules.numba_ext.target.marked_calls import CallTable, RuleFunction
+from activerules.numba_ext.target.marked_calls import CallTable
+from activerules.numba_ext.target.rule_function import RuleFunction
 
 _PLAIN: dict[Any, Callable[..., Any]] = {
     getattr(operator, f"i{name}"): getattr(operator, name)

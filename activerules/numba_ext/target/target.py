@@ -17,7 +17,7 @@ This is a separate target because on the CPU target every callee is vectorised a
 its caller links it, and a pipeline class reaches only the top function. Implementations made with
 `@overload` follow the target by themselves. Dispatchers do not: wherever Numba resolves one, it is
 replaced by its *twin*, the same Python function compiled for this target. At the same point,
-callables that carry a rule are replaced by a `RuleFunction` (see `marked_calls`).
+callables that carry a rule are replaced by a `RuleFunction` (see `rule_function`).
 
 A session belongs to one state of the rule registry; a later state gets a new session with empty
 caches.
@@ -89,11 +89,7 @@ from activerules.numba_ext.target.call_sites import CallSite, CallSites
 from activerules.numba_ext.target.declared import declared_signature
 from activerules.numba_ext.target.dispatchers import explicit_options
 from activerules.numba_ext.target.line_tables import LineTable, on_its_line
-from activerules.numba_ext.target.marked_calls import (
-    CallTable,
-    MarkedCall,
-    RuleFunction,
-)
+from activerules.numba_ext.target.marked_calls import CallTable, MarkedCall
 from activerules.numba_ext.target.methods import (
     Method,
     RuledMethod,
@@ -103,6 +99,7 @@ from activerules.numba_ext.target.methods import (
 )
 from activerules.numba_ext.target.operators import AugmentedOperator, plain_operator
 from activerules.numba_ext.target.pipelines import ad_pipeline, compile_kernel, numbas_pipeline
+from activerules.numba_ext.target.rule_function import RuleFunction, rule_function
 from activerules.rules.views import RuleView
 from activerules.values.tree_items import refuse_of_keys
 
@@ -139,7 +136,7 @@ class ADTypingContext(NumbaTypingContext):
             ordinary = types.ExternalFunctionPointer(val.signature(), _address_of)
         calls = self._session.calls
         if calls.carries_rule(val):
-            return calls.function_type(val, ordinary)
+            return rule_function(calls, val, ordinary)
         plain = plain_operator(val)
         if plain is not None and calls.carries_rule(plain):
             return AugmentedOperator(plain, ordinary, calls)
@@ -502,7 +499,7 @@ class Session:
             return callee
         ordinary = types.Dispatcher(self.twin(original))
         if self.calls.carries_rule(original):
-            return self.calls.function_type(original, ordinary)
+            return rule_function(self.calls, original, ordinary)
         return ordinary
 
     def installed(self, original: Any) -> Any:
