@@ -38,6 +38,7 @@ ir.rewrite
 ir.plan
 ir.tape
 ir.generate
+ir.generated
 ir.foreign
 ir
 numba_ext.codegen

@@ -23,8 +23,8 @@ from activerules.errors import (
 )
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
-from activerules.ir.generate.relaxed import reassociate, vectorise
-from activerules.ir.generate.strides import scale_subscripts
+from activerules.ir.generated.relaxed import reassociate, vectorise
+from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.names import in_symbols

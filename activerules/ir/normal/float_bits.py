@@ -7,7 +7,7 @@ Gives       the module, changed in place: a float made from the bits of an integ
             a store of such an integer stores floats
 Invariants  B1  every value has the bits it had; memory is read and written at the same addresses
             B2  any other integer stays as it was
-                (`analysis/soundness.py` refuses it if it carries a derivative)
+                (`ir/analysis/soundness.py` refuses it if it carries a derivative)
 Assumes     little-endian memory
 
 Front ends copy, negate and select floats as integers of the same size, and pass small structs of

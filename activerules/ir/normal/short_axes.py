@@ -4,7 +4,7 @@ Needs       a parsed module, loops in simplified form
 Gives       `plain_subscripts`: `n > 1 ? i : 0`, or the same of a multiple of `i`, becomes `i` where
             `i` counts from 0 in a loop that ends at `n`; where it stays, its condition is that of
             the whole loop, and this is not an innermost loop, it is marked (`SHORT_AXIS`) for
-            `ir/generate/strides`
+            `ir/generated/strides`
 Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
                 the end of the one before, the only exit, has shown that `i` is less than `n`, and
                 `i` does not wrap around: so `n` is more than one
@@ -21,7 +21,7 @@ from activerules.ir.llvm.model import Constant, Instruction, Module, Value
 from activerules.ir.llvm.types import I1, I64
 
 SHORT_AXIS = "short axis"
-"""The attribute of a select to be replaced by a product: see `ir/generate/strides`."""
+"""The attribute of a select to be replaced by a product: see `ir/generated/strides`."""
 
 _LONGER = {("ugt", "1"), ("sgt", "1"), ("ne", "1"), ("uge", "2"), ("sge", "2")}
 _NOT_LONGER = {("ult", "2"), ("slt", "2"), ("eq", "1"), ("ule", "1"), ("sle", "1")}

@@ -6,8 +6,8 @@ Gives       the function, changed in place: an `i64`, `i32` or `ptr` that is loa
             floats, and then only stored (directly or through phi and select), becomes a float of
             the same size; an `i64` loaded from or stored to memory with pointers becomes a `ptr`
 Invariants  T1  every value has the bits it had
-            T2  a load with any other use stays as it is (`analysis/soundness.py` refuses it if it
-                carries a derivative)
+            T2  a load with any other use stays as it is (if it carries a derivative,
+                `ir/analysis/soundness.py` refuses it)
 """
 
 from __future__ import annotations

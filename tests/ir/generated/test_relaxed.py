@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from activerules.ir.generate.relaxed import SCALAR, reassociate, vectorise
+from activerules.ir.generated.relaxed import SCALAR, reassociate, vectorise
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from tests.ir.harness import compile_text

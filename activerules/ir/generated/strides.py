@@ -3,6 +3,8 @@
 Needs       generated functions, before they are printed; marks of `ir/normal/short_axes`
 Gives       `scale_subscripts`: a marked `condition ? i : 0` becomes `i * step`, where `step`, 1 or
             0, is loaded from a table that LLVM does not know to be constant
+Invariants  S1  a subscript that was marked has the value it had
+            S2  all other instructions stay as they are
 
 Loop unswitching copies a nest of loops for each such condition: for two operands with four axes up
 to 256 times, until a limit stops it. A stride leaves all loops instead. LLVM must not see what the

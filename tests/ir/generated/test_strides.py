@@ -7,11 +7,12 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from activerules.ir.generate.strides import scale_subscripts
+from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.short_axes import SHORT_AXIS
+from tests.ir.harness import compile_text
 
 LOOP = """
 define double @f(ptr %a, i64 %n, i1 %longer) {
@@ -33,7 +34,7 @@ end:
 """
 
 
-def test_marked_subscripts_are_products():
+def test_s1_marked_subscripts_are_products_of_the_same_value():
     module = parse_module(LOOP)
     function = module.functions["f"]
     marked = [i for i in function.instructions() if i.opcode == "select"]
@@ -43,10 +44,14 @@ def test_marked_subscripts_are_products():
     scale_subscripts([function], declarations)
     assert [i.opcode for i in marked] == ["mul", "mul"]
     assert [i.operands[0].name for i in marked] == ["i", "i"]
-    verified("\n".join([print_module(module), *declarations.values(), ""]))
+    text = verified("\n".join([print_module(module), *declarations.values(), ""]))
+    before, after = (compile_text(one).function("f") for one in (LOOP, text))
+    row = np.arange(5.0)
+    for longer, n in itertools.product((0, 1), range(1, 6)):
+        assert after(row.ctypes.data, n, longer) == before(row.ctypes.data, n, longer) == n - 1
 
 
-def test_other_subscripts_stay():
+def test_s2_other_subscripts_stay():
     module = parse_module(LOOP)
     before, declarations = print_module(module), {}
     scale_subscripts([module.functions["f"]], declarations)

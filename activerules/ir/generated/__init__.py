@@ -1,0 +1,1 @@
+"""Rewrites of generated code, before it is printed."""
