@@ -34,3 +34,15 @@ def named(module: Path) -> set[str]:
 @pytest.mark.parametrize("module", [m for m in MODULES if stated(m) or named(m)], ids=str)
 def test_every_invariant_has_a_test_named_after_it(module):
     assert named(module) == stated(module)
+
+
+PASSES = [
+    m for m in MODULES if m.parts[0] in {"analysis", "generated", "normal", "rewrite", "text"}
+]
+
+
+def test_every_pass_and_analysis_states_invariants():
+    """Its own, or those of another module that it keeps: `M1 of facts`."""
+    texts = {m: ast.get_docstring(ast.parse((IR / m).read_text())) or "" for m in PASSES}
+    passes = [m for m, text in texts.items() if re.search(r"^Needs {7}", text, re.MULTILINE)]
+    assert [str(m) for m in passes if "\nInvariants  " not in texts[m]] == []

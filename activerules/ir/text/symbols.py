@@ -5,6 +5,8 @@ Gives       the functions called and defined: `called`, `globals_named`, `names_
             declarations changed: `with_definitions`, `with_parameters`, `with_results`; definitions
             changed: `with_promises`, `with_statuses`
             pointers that Numba or a program resolves by name: `resolved`
+Invariants  Y1  a name is found wherever the text has it
+            Y2  what is changed is what the caller names; all other text stays as it is
 Cost        one search of the text each, which begins with a word that is rare in it
 """
 
