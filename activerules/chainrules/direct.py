@@ -18,6 +18,7 @@ from activerules.chainrules.registry import (
     type_of,
 )
 from activerules.errors import ArityError
+from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.registry import RULES
 from activerules.rules.rule import display_name, is_generic
 
@@ -105,12 +106,7 @@ def with_defaults(
     except TypeError:
         return None
     bound.apply_defaults()
-    return None if bound.kwargs or _is_variadic(plain) else bound.args
-
-
-def _is_variadic(plain: Any) -> bool:
-    parameters = inspect.signature(plain).parameters.values()
-    return any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return None if bound.kwargs or takes_any_number(plain) else bound.args
 
 
 def _given(pullback: Pullback, count: int) -> Pullback:

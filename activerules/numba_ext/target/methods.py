@@ -29,41 +29,36 @@ from activerules.numba_ext.target.rule_function import RuleFunction
 
 
 class Method(types.BoundFunction):
-    """A method of `@overload_method`, for one typing context."""
+    """A method of `@overload_method`.
 
-    def __init__(self, template: Any, this: types.Type, context: TypingContext) -> None:
-        self.context = context
+    owner   the typing context it belongs to
+    """
+
+    def __init__(self, template: Any, this: types.Type, owner: Any) -> None:
+        self.owner = owner
         super().__init__(template, this)
 
     @property
     def key(self) -> Any:
         """The key by which Numba compares types."""
-        return *super().key, self.context
+        return *super().key, self.owner
 
     def copy(self, this: types.Type) -> Method:
         """The same method of another object."""
-        return Method(self.template, this, self.context)
+        return type(self)(self.template, this, self.owner)
 
 
-class RuledMethod(types.BoundFunction):
-    """A method of arrays that equals a NumPy function with rules."""
+class RuledMethod(Method):
+    """A method of arrays that equals a NumPy function with rules.
 
-    def __init__(self, template: Any, this: types.Type, function: RuleFunction) -> None:
-        self.function = function
-        super().__init__(template, this)
+    owner   the type of that function
+    """
 
-    @property
-    def key(self) -> Any:
-        """The key by which Numba compares types."""
-        return *super().key, self.function
-
-    def copy(self, this: types.Type) -> RuledMethod:
-        """The same method of another array."""
-        return RuledMethod(self.template, this, self.function)
+    owner: RuleFunction
 
     def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
         """The signature of the NumPy function, as a method of its first argument."""
-        typed = self.function.get_call_type(context, (self.this, *args), kws)
+        typed = self.owner.get_call_type(context, (self.this, *args), kws)
         return None if typed is None else typed.as_method()
 
 

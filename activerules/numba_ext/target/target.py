@@ -151,7 +151,7 @@ class ADTypingContext(NumbaTypingContext):
         def resolve() -> Any:
             return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
 
-        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method | RuledMethod):
+        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method):
             return typed_with_originals(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(function, resolve)
 
@@ -265,7 +265,7 @@ class ADContext(InactiveValues):
         if isinstance(fn, StubType):
             fn, sig = fn.stub, sig.as_function()
         if isinstance(fn, RuledMethod):
-            fn, sig = fn.function, sig.as_function()
+            fn, sig = fn.owner, sig.as_function()
         iterating = iteration(fn, sig.args) or generators.iteration(self, fn, sig.args)
         if iterating is not None:
             return _wrap_impl(iterating, self, sig)
