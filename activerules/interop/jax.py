@@ -197,7 +197,7 @@ def _jvp(
         axes = recording.results[-1][1]  # of a batch
         *results, number = _bind(recording, [*shapes, np.shape(primals[0])[:axes]], primals)
         linear, given = continued(function), [*primals, number]
-    found = [*map(_zero_tangent, results)]
+    of_results = [*map(_zero_tangent, results)]
     if wrt and useful:
         pushed = _bind(
             linear.pushforward(wrt),
@@ -205,8 +205,8 @@ def _jvp(
             [*given, *(tangents[k] for k in wrt)],
         )
         for k, tangent in zip(useful, pushed, strict=True):
-            found[k] = tangent
-    return results, found
+            of_results[k] = tangent
+    return results, of_results
 
 
 def _zero_tangent(result: Any) -> Any:

@@ -143,10 +143,10 @@ class _Call(_torch.autograd.Function):
         function = ctx.function
         wrt = tuple(k for k in function.varied if tangents[k] is not None)
         pushed = _run(function.pushforward(wrt), [*ctx.saved_tensors, *(tangents[k] for k in wrt)])
-        found: list[Any] = [None] * len(function.results)
+        of_results: list[Any] = [None] * len(function.results)
         for k, tangent in zip(function.useful, pushed, strict=True):
-            found[k] = tangent
-        return tuple(found)
+            of_results[k] = tangent
+        return tuple(of_results)
 
     @staticmethod
     def vmap(

@@ -80,13 +80,13 @@ def parts_of_constant(value: Constant, named: NamedTypes) -> list[Value]:
         texts = _split(text)
     if len(texts) != len(elements):
         raise CannotSplit
-    found: list[Value] = []
+    parts: list[Value] = []
     for element, each in zip(elements, texts, strict=True):
         prefix = f"{element} "
         if not each.startswith(prefix):
             raise CannotSplit
-        found += _leaf(element, each.removeprefix(prefix).strip(), value, named)
-    return found
+        parts += _leaf(element, each.removeprefix(prefix).strip(), value, named)
+    return parts
 
 
 def _leaf(t: Type, text: str, whole: Constant, named: NamedTypes) -> list[Value]:

@@ -274,10 +274,10 @@ class Scalariser:
     def _range(self, t: Type, indices: Iterable[int]) -> tuple[int, int]:
         """The range of leaves of an index path: the first, and one past the last."""
         path = tuple(indices)
-        found = [
+        matching = [
             k for k, leaf in enumerate(leaves_of(t, self.named)) if leaf.path[: len(path)] == path
         ]
-        return (found[0], found[-1] + 1) if found else (0, 0)
+        return (matching[0], matching[-1] + 1) if matching else (0, 0)
 
     def _extractvalue(self, i: Instruction) -> None:
         first, end = self._range(i.operands[0].type, i.attributes["indices"])

@@ -193,15 +193,15 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
         return _record_period(copy, objects, types)
     spots = [_spots(p, types) for p in _pointers(copy)]
     period = gcd(*(stride for one in spots for _, stride, _ in one))
-    found: set[tuple[int, Type]] = set()
+    fields: set[tuple[int, Type]] = set()
     for offset, _, t in (spot for one in spots for spot in one):
         size = size_of(t, memory.named_types)
         start = offset % period if period else offset
         if (period and start + size > period) or (start < 0 < start + size):
             raise MixedCopy
         if start >= 0:
-            found.add((start, t))
-    scalars = sorted((CopiedScalar(*one) for one in found), key=lambda scalar: scalar.offset)
+            fields.add((start, t))
+    scalars = sorted((CopiedScalar(*one) for one in fields), key=lambda scalar: scalar.offset)
     # floats that are accessed only in copies of these bytes must be among them, too
     beyond = any(not a.type.is_int for o in objects - direct for a in types.accesses.get(o, ()))
     local = all(o.is_local for o in objects) and not beyond

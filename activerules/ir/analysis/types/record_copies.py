@@ -67,10 +67,10 @@ def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[
         target, source = (memory.objects(o) for o in i.operands[:2])
         if (target | source).isdisjoint(group):
             continue
-        found_ends = _ends_of(i, memory)
-        if found_ends is None:
+        both_ends = _ends_of(i, memory)
+        if both_ends is None:
             return None
-        copies.append(found_ends)
+        copies.append(both_ends)
         edges |= {(t, s) for t in target for s in source}
     # a callee may copy, too
     seen = all((o, source) in edges for o in group for source in memory.copy_sources.get(o, ()))
