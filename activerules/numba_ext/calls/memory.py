@@ -23,7 +23,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
-from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -432,12 +431,12 @@ def _own_shadow(name: str) -> tuple[str, ...]:
     return (f"make_zero({name})",)
 
 
-RELEASE_DEFINITION = f"""
-declare void @{COUNTED.release}(ptr)
-define void @activerules.release(ptr %meminfo) {{
-  call void @{COUNTED.release}(ptr %meminfo)
+RELEASE_DEFINITION = """
+declare void @NRT_decref(ptr)
+define void @activerules.release(ptr %meminfo) {
+  call void @NRT_decref(ptr %meminfo)
   ret void
-}}
+}
 """
 
 
