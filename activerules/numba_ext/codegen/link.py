@@ -27,6 +27,7 @@ import llvmlite.binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime.nrt import rtsys
+from numba.np.ufunc.parallel import _launch_threads
 
 from activerules.errors import UnknownCall, UnsupportedIR
 from activerules.ir.text.symbols import is_loaded, renamed
@@ -62,7 +63,7 @@ def make_library(
     linked = [*dict.fromkeys(libraries), rtsys.library]
     loaded = {symbol for one in called for symbol in one.symbols}
     missing = [one for one in undefined_symbols(module, linked) if one not in loaded]
-    _check_symbols(name, (*missing, *_missing_of_runtime(text)))
+    check_symbols(name, (*missing, *_missing_of_runtime(text)))
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
     library = codegen.create_library(name)
@@ -247,7 +248,8 @@ def _parse(name: str, text: str) -> llvm.ModuleRef:
     return module
 
 
-def _check_symbols(name: str, missing: Sequence[str]) -> None:
+def check_symbols(name: str, missing: Sequence[str]) -> None:
+    """Raise `UnknownCall` if symbols that code needs are missing: LLVM would end the process."""
     if missing:
         raise UnknownCall(
             f"{name} needs {', '.join(missing)}, which nothing defines",
@@ -274,14 +276,26 @@ def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple
     Code that Numba compiled earlier in this process does not count: a process that loads the
     library from Numba's cache would not find it.
     """
+    declared = declared_in(module, libraries)
+    return tuple(name for name in declared if llvm.address_of_symbol(name) is None)
+
+
+def start_threads_for(symbols: Sequence[str]) -> None:
+    """Start Numba's threads if any of these symbols is not in the process. They are defined with
+    them; code with loops in parallel needs them, and Numba forgets that of code it found on disk.
+    """
+    if any(llvm.address_of_symbol(name) is None for name in symbols):
+        _launch_threads()
+
+
+def declared_in(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple[str, ...]:
+    """The symbols that `module` only declares, and that the libraries do not define."""
     declared = [v for v in (*module.functions, *module.global_variables) if v.is_declaration]
     linked = set[str]().union(*map(_defined_in, libraries))
     return tuple(
         value.name
         for value in declared
-        if not value.name.startswith("llvm.")
-        and value.name not in linked
-        and llvm.address_of_symbol(value.name) is None
+        if not value.name.startswith("llvm.") and value.name not in linked
     )
 
 

@@ -5,7 +5,7 @@ Gives       `MachineCode`; `compiled`: that of a module; `is_called`: whether LL
             functions of a module even where it could inline them
 Invariants  M1  whatever calls machine code was compiled after that was loaded, or runs after it:
                 code on disk loads the machine code that it calls, which it contains, before itself
-            M2  nothing in it is undefined: LLVM would end the process
+            M2  nothing in it is undefined where it is loaded: LLVM would end the process
             M3  a process loads the machine code of one name once
 
 LLVM optimises a derivative together with all that it links. A rule as large as a product of
@@ -15,20 +15,24 @@ translated again for each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime.nrt import rtsys
 
 from activerules.numba_ext.codegen.link import (
+    check_symbols,
+    declared_in,
     environments_of,
     provide_environments,
+    start_threads_for,
     undefined_symbols,
 )
 from activerules.numba_ext.codegen.numba_versions import RELOADS
-from activerules.numba_ext.codegen.on_disk import pass_on
+from activerules.numba_ext.codegen.on_disk import pass_on, prepare
 from activerules.numba_ext.codegen.unlinked import cpu_context
 
 # LLVM inlines up to a cost of 250, and an instruction costs 5. Twice that: some cost nothing.
@@ -44,14 +48,16 @@ class MachineCode:
 
     name          is made from all that the code depends on
     environments  names of the Numba environments that it reads
-    calls         other machine code
+    needs         what to call first: other machine code, vector functions, Numba's threads
+    external      the symbols that it finds in the process
     """
 
     name: str
     symbols: tuple[str, ...]
     code: bytes
     environments: tuple[str, ...]
-    calls: tuple[MachineCode, ...]
+    needs: tuple[Callable[[], None], ...]
+    external: tuple[str, ...]
 
     def __call__(self) -> None:
         """Called before code on disk is loaded that calls this."""
@@ -60,11 +66,16 @@ class MachineCode:
 
     @global_compiler_lock
     def load(self) -> None:
-        """Make the functions known to code that is compiled or loaded from now on."""
+        """Make the functions known to code that is compiled or loaded from now on.
+
+        Raises `UnknownCall` if something that they call is not in this process.
+        """
         if self.name in _loaded:
             return
-        for other in self.calls:
-            other.load()
+        prepare(self.needs)
+        start_threads_for(self.external)
+        missing = [each for each in self.external if llvm.address_of_symbol(each) is None]
+        check_symbols(self.name, missing)
         codegen: Any = cpu_context().codegen()
         provide_environments(codegen, self.name, self.environments)
         library = codegen.create_library(self.name)
@@ -83,24 +94,20 @@ def is_called(module: Any, symbols: Sequence[str]) -> bool:
     return all(size >= _INSTRUCTIONS for size in sizes)
 
 
-def called_by(library: Any) -> tuple[MachineCode, ...]:
-    """The machine code that a code library calls."""
-    parts = library._reload_init if RELOADS else ()
-    return tuple(part for part in parts if isinstance(part, MachineCode))
-
-
 @global_compiler_lock
 def compiled(
-    name: str, module: Any, symbols: Sequence[str], calls: Sequence[MachineCode]
+    name: str, module: Any, symbols: Sequence[str], needs: Sequence[Callable[[], None]]
 ) -> MachineCode | None:
     """The machine code of a module that is not bound to the process, loaded; None if code on disk
     could not ask for it (Numba 0.62), or if something in the module is undefined (M2).
     """
     if name in _loaded:  # by code on disk
         return _loaded[name][0]
-    known = {symbol for other in calls for symbol in other.symbols}
+    called = [one for one in needs if isinstance(one, MachineCode)]
+    known = {symbol for other in called for symbol in other.symbols}
     if not RELOADS or not known.issuperset(undefined_symbols(module, [rtsys.library])):
         return None
+    external = [each for each in declared_in(module, [rtsys.library]) if each not in known]
     codegen: Any = cpu_context().codegen()
     environments = environments_of(module, name)
     provide_environments(codegen, name, environments)
@@ -110,6 +117,6 @@ def compiled(
     library.add_linking_library(rtsys.library)
     library.finalize()
     code = library._get_compiled_object()
-    made = MachineCode(name, tuple(symbols), code, environments, tuple(calls))
+    made = MachineCode(name, tuple(symbols), code, environments, tuple(needs), tuple(external))
     _loaded[name] = made, library
     return made

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -153,6 +153,26 @@ def pass_on(part: Any) -> None:
         return library
 
     codegen.unserialize_library = with_part
+
+
+def parts_of(library: Any) -> tuple[Any, ...]:
+    """What runs before the code of a library is loaded from disk, but for questions whether it is
+    up to date: other machine code, vector functions, Numba's threads.
+    """
+    parts = library._reload_init if RELOADS else ()
+    return tuple(part for part in parts if not isinstance(part, _Unchanged))
+
+
+def prepare(parts: Sequence[Any]) -> None:
+    """Run parts for code that Numba does not load, so that nothing is passed on."""
+    context: Any = cpu_target.target_context
+    codegen = context.codegen()
+    before = vars(codegen).get("unserialize_library")
+    for part in parts:
+        part()
+    vars(codegen).pop("unserialize_library", None)
+    if before is not None:
+        codegen.unserialize_library = before
 
 
 class _OutOfDate(OSError):

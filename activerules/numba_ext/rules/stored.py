@@ -34,6 +34,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
+from numba.core.runtime.nrt import rtsys
 
 from activerules.ir.text.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.codegen.files import (
@@ -49,14 +50,15 @@ from activerules.numba_ext.codegen.link import (
     leave_to_caller,
     provide_environments,
     rename_environments,
+    start_threads_for,
+    undefined_symbols,
 )
 from activerules.numba_ext.codegen.machine_code import (
     MachineCode,
-    called_by,
     compiled,
     is_called,
 )
-from activerules.numba_ext.codegen.on_disk import SUFFIX
+from activerules.numba_ext.codegen.on_disk import SUFFIX, parts_of, prepare
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
@@ -118,7 +120,7 @@ class StoredRules:
 def _made(make: Any) -> Stored:
     told, library, exported = make(None)
     name, module = exported[0], _alone(library, exported[0], exported)
-    return Stored(told, _library_of(name, module, called_by(library)))
+    return Stored(told, _library_of(name, module, parts_of(library)))
 
 
 def _on_disk(
@@ -131,32 +133,33 @@ def _on_disk(
     stored = read_file(path, key)
     if stored is None:
         told, library, exported = make(key)
-        module, calls = _alone(library, exported[0], exported), called_by(library)
+        module, needs = _alone(library, exported[0], exported), parts_of(library)
         if is_bound_to_process(module):
-            return Stored(told, _library_of(key, module, calls))
+            return Stored(told, _library_of(key, module, needs))
         rename_environments(module, key)
-        code = _machine_code(key, module, exported, calls)
-        kept = code or (module.as_bitcode(), calls)
+        code = _machine_code(key, module, exported, needs)
+        kept = code or (module.as_bitcode(), needs)
         write_file(path, key, (told, kept))
         if code is None:
-            return Stored(told, _library_of(key, module, calls))
+            return Stored(told, _library_of(key, module, needs))
     else:
         told, kept = stored
     if isinstance(kept, MachineCode):
         kept.load()
         return Stored(told, kept)
-    bitcode, calls = kept
-    for one in calls:
-        one.load()
-    return Stored(told, _library_of(key, llvm.parse_bitcode(bitcode), calls))
+    bitcode, needs = kept
+    prepare(needs)
+    module = llvm.parse_bitcode(bitcode)
+    start_threads_for(undefined_symbols(module, [rtsys.library]))
+    return Stored(told, _library_of(key, module, needs))
 
 
 def _machine_code(
-    key: str, module: Any, exported: Sequence[str], calls: Sequence[MachineCode]
+    key: str, module: Any, exported: Sequence[str], needs: Sequence[Any]
 ) -> MachineCode | None:
     """The machine code of a rule whose code is called, not inlined."""
     halves = [name for name in exported if name.endswith(HALVES)]
-    return compiled(key, module, exported, calls) if is_called(module, halves) else None
+    return compiled(key, module, exported, needs) if is_called(module, halves) else None
 
 
 # --- on disk ---
@@ -283,14 +286,14 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
     return module
 
 
-def _library_of(name: str, module: Any, calls: Sequence[MachineCode]) -> Any:
+def _library_of(name: str, module: Any, needs: Sequence[Any]) -> Any:
     """A library of a module, left for its callers to optimise."""
     codegen = cpu_context().codegen()
     provide_environments(codegen, name, environments_of(module, name))
     library = codegen.create_library(name)
     leave_to_caller(library)
     library.add_llvm_module(module)
-    if calls:
-        library._reload_init.update(calls)
+    if needs:
+        library._reload_init.update(needs)
     library.finalize()
     return library

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import llvmlite.binding as llvm
 import pytest
 from numba.core.runtime.nrt import rtsys
 
+from activerules.errors import UnknownCall
 from activerules.numba_ext.codegen.machine_code import compiled, is_called
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.unlinked import cpu_context
@@ -43,6 +45,35 @@ def _augmented(config, ret: ar.Active, a: ar.Duplicated):
 @njit(cache=True)
 def _reverse(config, dret: ar.Active, tape, a: ar.Duplicated):
     a.dval[:] += dret.val * slope(a.val)
+""",
+    "in_parallel": """
+import numpy as np
+from numba import njit, prange
+import activerules as ar
+
+@njit(cache=True)
+def squares(v):
+    return np.sum(v * v)
+
+@ar.augmented_primal(squares)
+@njit(cache=True, parallel=True)
+def _augmented(config, ret: ar.Active, v: ar.Duplicated):
+    total = 0.0
+    for i in prange(v.val.size):
+        total += v.val[i] ** 2
+    return ar.AugmentedReturn(total, None, v.val.copy())
+
+@ar.reverse(squares)
+@njit(cache=True, parallel=True)
+def _reverse(config, dret: ar.Active, tape, v: ar.Duplicated):
+    for i in prange(tape.size):
+        v.dval[i] += 2.0 * dret.val * tape[i]
+
+gradient = ar.grad(squares, cache=True)
+
+@njit(cache=True)
+def doubled(v):
+    return squares(v) + squares(v)
 """,
     "training": """
 import numpy as np
@@ -74,6 +105,7 @@ def steps(a, b):
 import json, sys
 import numpy as np
 import activerules as ar
+import in_parallel
 import training
 from activerules.numba_ext.codegen import machine_code
 
@@ -98,6 +130,10 @@ if "rule" in sys.argv:
 if "new" in sys.argv:  # the machine code that is loaded already is called by another derivative
     da, db = slopes(a, b)
     check(ar.grad(lambda a, b: 3.0 * np.sum(np.tanh(a @ b)))(a, b), 3.0 * da)
+if "threads" in sys.argv:
+    check(in_parallel.gradient(a[0]), 2.0 * a[0])
+if "threads of a rule" in sys.argv:
+    check(ar.grad(in_parallel.doubled)(a[0]), 4.0 * a[0])
 hits = sum(training.steps.stats.cache_hits.values())
 print(json.dumps([hits, sorted(machine_code._loaded)]))
 """,
@@ -168,6 +204,19 @@ def test_m1_m3_code_on_disk_contains_the_machine_code_that_it_calls(machine: Mac
             file.write_bytes(content)
 
 
+@pytest.mark.skipif(not RELOADS, reason="Numba 0.62 forgets the threads of any cached caller")
+def test_m1_machine_code_with_loops_in_parallel_starts_numbas_threads(machine: Machine) -> None:
+    machine.run("threads", "threads of a rule")
+    machine.run("threads")
+    machine.run("threads of a rule")
+    # the functions of the rule come from Numba's cache, which forgets that they need threads
+    for file in machine.rules:
+        if "in_parallel" in file.name:
+            file.unlink()
+    machine.run("threads of a rule")
+    machine.run("threads of a rule")
+
+
 @pytest.fixture
 def runtime() -> None:
     """Numba's, which a first compilation initialises."""
@@ -187,6 +236,17 @@ def _module(call: str) -> Any:
 @pytest.mark.usefixtures("runtime")
 def test_m2_code_with_undefined_symbols_is_not_compiled() -> None:
     assert compiled("test.undefined", _module("activerules.nobody.defines"), ["large"], ()) is None
+
+
+@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+@pytest.mark.usefixtures("runtime")
+def test_m2_code_whose_symbols_another_process_lacks_is_not_loaded() -> None:
+    made = compiled("test.external", _module("sin"), ["large"], ())
+    assert made is not None
+    assert "sin" in made.external
+    elsewhere = replace(made, name="test.elsewhere", external=("activerules.nobody.defines",))
+    with pytest.raises(UnknownCall, match="nobody"):
+        elsewhere.load()
 
 
 @pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
