@@ -1,13 +1,12 @@
 """Loads of what was loaded or stored before in their block: in random programs, and where not."""
 
-from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.memory.facts import analyse_memory
 from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.normal import normal_form
+from tests.ir.memory_of import memory_of
 from tests.ir.same_results import assert_same_bits, programs
 
 LOADS = """
@@ -29,20 +28,10 @@ define double @f(ptr %p, ptr %q, ptr noalias %own, double %x) {
 
 
 def values_in(module):
-    function, calls = module.functions["f"], EngineCalls(None)
+    function = module.functions["f"]
     normal_form.tidy(function)
     flow = control_flow(function)
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: "noalias" in a.attributes,
-        disjoint=False,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=module.types,
-        live=flow.order,
-    )
+    memory = memory_of(module, function, flow)
     dependence = Dependence(Integers(flow, module.types, []))
     return repeated_loads(flow, memory, dependence, flow.order)
 

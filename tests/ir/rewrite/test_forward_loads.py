@@ -1,13 +1,12 @@
 """Loads that leave loops, and that are values known before: in random programs, and where not."""
 
-from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.memory.facts import analyse_memory
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.normal import normal_form
 from activerules.ir.rewrite.forward_loads import forward_loads
+from tests.ir.memory_of import memory_of
 from tests.ir.same_results import assert_same_bits, programs
 
 LOOP = """
@@ -37,20 +36,10 @@ end:
 
 
 def rewrite(module):
-    function, calls = module.functions["f"], EngineCalls(None)
+    function = module.functions["f"]
     normal_form.tidy(function)
     flow = control_flow(function)
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: "noalias" in a.attributes,
-        disjoint=False,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=module.types,
-        live=flow.order,
-    )
+    memory = memory_of(module, function, flow)
     dependence = Dependence(Integers(flow, module.types, []))
     return forward_loads(function, flow, memory, dependence, set(flow.order))
 

@@ -140,6 +140,9 @@ print(json.dumps([hits, sorted(machine_code._loaded)]))
 }
 
 
+needs_reload = pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+
+
 class Machine:
     """A folder with a program and a cache."""
 
@@ -186,7 +189,7 @@ def test_m1_a_stored_rule_calls_the_machine_code_of_another(machine: Machine) ->
     assert bool(loaded) == RELOADS
 
 
-@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+@needs_reload
 def test_m1_m3_code_on_disk_contains_the_machine_code_that_it_calls(machine: Machine) -> None:
     kept = {file: file.read_bytes() for file in machine.rules}
     try:
@@ -238,7 +241,7 @@ def test_m2_code_with_undefined_symbols_is_not_compiled() -> None:
     assert compiled("test.undefined", _module("activerules.nobody.defines"), ["large"], ()) is None
 
 
-@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+@needs_reload
 @pytest.mark.usefixtures("runtime")
 def test_m2_code_whose_symbols_another_process_lacks_is_not_loaded() -> None:
     made = compiled("test.external", _module("sin"), ["large"], ())
@@ -249,7 +252,7 @@ def test_m2_code_whose_symbols_another_process_lacks_is_not_loaded() -> None:
         elsewhere.load()
 
 
-@pytest.mark.skipif(not RELOADS, reason="code on disk cannot ask for machine code")
+@needs_reload
 @pytest.mark.usefixtures("runtime")
 def test_m3_machine_code_is_loaded_once() -> None:
     first = compiled("test.loaded.once", _module("sin"), ["large"], ())

@@ -3,11 +3,11 @@
 import pytest
 
 from activerules.ir.analysis.calls import EngineCalls
-from activerules.ir.analysis.memory.facts import analyse_memory
 from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
+from tests.ir.memory_of import memory_of
 
 MODULE = """
 declare ptr @malloc(i64)
@@ -40,18 +40,8 @@ def called(first, second, unknown=""):
     function = module.functions["f"]
     flow = control_flow(function)
     returns = analyse_returns(function, flow, status=False)
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: "noalias" in a.attributes,
-        disjoint=False,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=module.types,
-        live=flow.order,
-        callees=CallsIn(ModuleSummaries(module, calls), returns),
-    )
+    callees = CallsIn(ModuleSummaries(module, calls), returns)
+    memory = memory_of(module, function, flow, callees=callees)
     (call,) = memory.called.values()
     named = [*function.arguments, *(i for i in function.instructions() if i.type.is_pointer)]
     return call, {v.name: memory.objects(v) for v in named if v.type.is_pointer}

@@ -3,12 +3,12 @@
 import pytest
 
 from activerules.ir.analysis.calls import EngineCalls
-from activerules.ir.analysis.memory.facts import analyse_memory
 from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.analysis.types.same_layout import is_same_layout
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
+from tests.ir.memory_of import memory_of
 
 MODULE = """
 declare ptr @malloc(i64)
@@ -47,19 +47,10 @@ def test_l1_every_copy_moves_bytes_to_the_offset_they_had(copy, same):
     module, calls = parse_module(MODULE.replace("COPY", copy)), EngineCalls(None)
     function = module.functions["f"]
     flow = control_flow(function)
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: False,
-        disjoint=True,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=module.types,
-        live=flow.order,
-        callees=CallsIn(
-            ModuleSummaries(module, calls), analyse_returns(function, flow, status=False)
-        ),
+    returns = analyse_returns(function, flow, status=False)
+    callees = CallsIn(ModuleSummaries(module, calls), returns)
+    memory = memory_of(
+        module, function, flow, private=lambda a: False, disjoint=True, callees=callees
     )
     to, from_, _ = function.arguments
     group = memory.objects(to) | memory.objects(from_)
