@@ -1,17 +1,19 @@
 """Ownership: which memory the tape owns, and what becomes of calls that count references or free.
 
-Needs       Facts; memory the reverse sweep reads (`retained`), memory that outlives the call
-            (`escaped`), the calls with rules
-Gives       Ownership, frozen; `refuse_leaving`
+Needs       Facts; the cache plan, the calls with rules and with derivatives of their own; memory
+            that outlives the call (`escaped`)
+Gives       `retained_memory`, which the reverse sweep reads; Ownership, frozen; `refuse_leaving`
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from activerules.errors import MixedActivity
+from activerules.ir.analysis.cache import CachePlan
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
+from activerules.ir.analysis.nodes import Primal, Shadow
 from activerules.ir.llvm.model import Argument, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.normal.effects import effect_of
@@ -40,6 +42,59 @@ class Ownership:
     needless: frozenset[Instruction]
     deferred: frozenset[Instruction]
     unowned: Mapping[Instruction, frozenset[int]]
+
+
+def retained_memory(
+    facts: Facts, cache: CachePlan, rules: Collection[RuleUse], derived: Collection[Instruction]
+) -> frozenset[MemoryObject]:
+    """Objects whose primal data the reverse sweep reads, so that the tape must retain them.
+
+    derived   the calls of functions that have derivatives of their own
+    """
+    memory = facts.memory
+    read = _shared_with_calls(facts, derived)
+    for node in cache.computed.keys() | cache.needed:
+        match node:
+            case Primal(Instruction(opcode="load") as load):
+                read |= memory.objects(load.operands[0])
+            case Primal(Instruction(opcode="call") as call) | Shadow(
+                Instruction(opcode="call") as call
+            ):
+                read |= _behind(call.operands, facts)
+            case _:
+                pass
+    for use in rules:
+        read |= _behind(use.call.operands[2:], facts)
+        if use.result is not None:
+            read.add(MemoryObject("result", use.call))
+    return frozenset(o for o in read | _owners(read, facts) if o.kind in MADE)
+
+
+def _shared_with_calls(facts: Facts, derived: Collection[Instruction]) -> set[MemoryObject]:
+    """Memory passed to or returned by callees; in a callee, also what it returns."""
+    memory = facts.memory
+    shared: set[MemoryObject] = set()
+    for call in derived:
+        shared |= memory.called[call].reached | {memory.called[call].fresh}
+    if facts.request.callee:
+        end = facts.returns.exit.terminator
+        shared |= memory.escaping(end.operands[0] if end.operands else None)
+    return shared
+
+
+def _behind(operands: Iterable[Value], facts: Facts) -> set[MemoryObject]:
+    """What the pointers among these operands may point to."""
+    return {o for p in operands if p.type.is_pointer for o in facts.memory.objects(p)}
+
+
+def _owners(owned: set[MemoryObject], facts: Facts) -> set[MemoryObject]:
+    """Reference-counted objects that may own, and release, plain memory in the set."""
+    plain = {o for o in owned if o.kind == "allocation" and not is_counted(o)}
+    return {
+        holder
+        for holder in (facts.memory.contents if plain else ())
+        if is_counted(holder) and not plain.isdisjoint(facts.memory.handed_over([holder]))
+    }
 
 
 def plan_ownership(

@@ -11,34 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from activerules.ir.analysis.cache import RELOAD_COST, CachePlan, plan_cache
+from activerules.ir.analysis.cache import CachePlan, plan_cache
 from activerules.ir.analysis.choices import added_if_chosen, passed_over
-from activerules.ir.analysis.loops.dependence import Dependence
-from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
-from activerules.ir.analysis.memory.objects import MemoryObject, has_header, is_counted
+from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     AT_HAND,
-    MUST_KEEP,
     LeavingIteration,
     Node,
     Primal,
-    Recipe,
     RuleTape,
     SavedStruct,
     Shadow,
     Taken,
 )
-from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import speculated
-from activerules.ir.analysis.variation import Keeping, Variation
 from activerules.ir.analysis.windows import windows_of
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.slopes import absorbing, is_finite
-from activerules.ir.derivatives.table import chooses, cost, is_pure_call, require_row
+from activerules.ir.derivatives.table import chooses, require_row
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
-from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.analyses import Analyses, prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
@@ -51,17 +44,14 @@ from activerules.ir.plan.marked import (
     refuse_without_keys,
     site_of,
 )
-from activerules.ir.plan.ownership import MADE, plan_ownership, refuse_leaving
-from activerules.ir.plan.plan import Plan, home_of
+from activerules.ir.plan.ownership import plan_ownership, refuse_leaving, retained_memory
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.recipes import Recipes
 from activerules.ir.plan.request import Request
-from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal, used_across_blocks
+from activerules.ir.plan.reversal import Reversal, plan_reversal, used_across_blocks
 from activerules.ir.plan.shadow_copies import mirrored, undone_copies
 from activerules.ir.plan.tape_arrays import escaped
 from activerules.ir.plan.tracking import tracked_accesses
-
-# in bytes of tape that it is worth spending to avoid the recomputation (nodes.Recipe)
-INDUCTION_COST = 0.05
-NEVER_KEPT = 1 << 40
 
 
 def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
@@ -91,34 +81,27 @@ class _Planner:
     def __init__(self, facts: Facts, family: Family) -> None:
         self.facts, self.family = facts, family
         self.flow, self.memory, self.activity = facts.flow, facts.memory, facts.activity
-        self.loops = analyse_loops(facts.flow, facts.returns)
+        self.recipes = Recipes(facts)
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
         self.retaining: set[Instruction] = set()
-        self.dependence = Dependence(
-            facts.integers, may_assume=facts.request.checked and not facts.request.callee
-        )
-        self.overwriters: dict[Instruction, Instruction | None] = {}
-        self.variation = Variation(
-            facts.integers, self.loops, facts.memory, self.dependence, self.overwriters
-        )
-        self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def decide(self) -> Callable[..., Plan]:
         """Decide everything; return a constructor that takes the plans of the callees (`pairs`)."""
         while True:
             needs, reversal, cache = self._plan_cache()
-            retained, escaped_memory = self._retained(cache), escaped(self.facts)
+            escaped_memory = escaped(self.facts)
+            retained = retained_memory(self.facts, cache, self.rules.values(), self.derived)
             more = self._calls_to_augment(retained)
             if not more:
                 break
             self.retaining |= more
-        tracked = tracked_accesses(self.facts, escaped_memory)
+        recipes, tracked = self.recipes, tracked_accesses(self.facts, escaped_memory)
         may_be_unused = speculated(self.facts.returns, chooses, tracked.__contains__)
         return partial(
             Plan,
             **vars(self.facts),
-            loops=self.loops,
+            loops=recipes.loops,
             reversal=reversal,
             cache=cache,
             rules=self.rules,
@@ -135,37 +118,27 @@ class _Planner:
                 (i, k) for i in may_be_unused for k in range(len(i.operands)) if not is_finite(i, k)
             ),
             tracked=tracked,
-            overwriters={load: by for load, by in self.overwriters.items() if by is not None},
-            assumptions=tuple(self.dependence.assumptions),
-            copies=self.copies,
-            keeping={n: k for n in cache.kept if (k := self._keeping(n)) is not None},
+            overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
+            assumptions=tuple(recipes.dependence.assumptions),
+            copies=recipes.copies,
+            keeping={n: k for n in cache.kept if (k := recipes.keeping(n)) is not None},
             ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
             mirrored=mirrored(self.facts),
             undone=undone_copies(self.facts, needs),
             windows=windows_of(
-                self.facts.integers, self.memory, self.dependence, needs.keys() - tracked
+                self.facts.integers, self.memory, recipes.dependence, needs.keys() - tracked
             ),
             passed_over=passed_over(self.flow, needs.keys(), may_be_unused | tracked),
             added_if_chosen=added_if_chosen(
-                self.flow, self.memory, self.dependence, needs.keys() - tracked
+                self.flow, self.memory, recipes.dependence, needs.keys() - tracked
             ),
             across_blocks=used_across_blocks(self.facts.request.function),
             fixed_data=frozenset(
                 node.value
                 for node in cache.computed
-                if isinstance(node, Primal | Shadow) and self._is_fixed_data(node.value)
+                if isinstance(node, Primal | Shadow) and recipes.is_fixed_data(node.value)
             ),
         )
-
-    def _is_fixed_data(self, i: Value) -> bool:
-        """Whether a value is the address of the data of counted memory, which never moves."""
-        if not isinstance(i, Instruction):
-            return False
-        effect = effect_of(i.callee_name)
-        if effect is None or not effect.gives_data or effect.resizes is not None:
-            return False
-        objects = self.memory.objects(i.operands[0])
-        return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
 
     def _plan_cache(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
         """The nodes each instruction needs, the reversed control flow, and the cache plan."""
@@ -180,7 +153,7 @@ class _Planner:
                 refuse_leaving(i, self.facts)
                 needed = self._needs(i)
                 if needed is not None:
-                    needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
+                    needs[i] = frozenset(n for n in needed if self.recipes.recipe(n) is not AT_HAND)
                     work.add(block)
                     if i.opcode == "phi":
                         joins.add(block)
@@ -193,21 +166,16 @@ class _Planner:
         while True:
             cache = plan_cache(
                 needed,
-                lambda n: self._recipe(n, reversal),
-                self._size,
-                self._depth,
-                lambda n: k.depth if (k := self._keeping(n)) is not None else self._depth(n),
+                lambda n: self.recipes.recipe(n, reversal),
+                self.recipes.size,
+                self.recipes.depth,
+                self.recipes.depth_kept,
             )
-            tables = [k.table for n in cache.kept if (k := self._keeping(n)) and k.table]
+            tables = [k.table for n in cache.kept if (k := self.recipes.keeping(n)) and k.table]
             more = {Primal(table.pointer) for table in tables} - needed
             if not more:
                 return cache
             needed |= more
-
-    def _keeping(self, node: Node) -> Keeping | None:
-        """Where a node is kept, if that may be outside the loop in which it is computed."""
-        value = node.value if isinstance(node, Primal) else None
-        return self.variation.keeping(value) if isinstance(value, Instruction) else None
 
     # --- what the reverse of an instruction needs ---
 
@@ -337,129 +305,16 @@ class _Planner:
                 needed.add(Taken(block))
         return needed
 
-    # --- how a node can be obtained ---
-
-    def _recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
-        match node:
-            case Primal(value):
-                return self._recipe_of_primal(value)
-            case Shadow(value):
-                return self._recipe_of_shadow(value)
-            case LeavingIteration(loop):
-                count = self.loops[loop].trip_count
-                if count is None:
-                    return MUST_KEEP
-                return self._from(count.start, count.bound, cost=0.1)
-            case Taken(block):
-                decision = reversal.steps[block].decision if reversal else None
-                if isinstance(decision, Decision):
-                    return Recipe(tuple(Primal(c) for c in decision.conditions()), 0.05)
-                return MUST_KEEP
-            case _:
-                return MUST_KEEP
-
-    def _from(self, *values: Value, cost: float = 0.0) -> Recipe:
-        return Recipe(tuple(Primal(v) for v in values), cost)
-
-    def _recipe_of_primal(self, value: Value) -> Recipe:
-        if not isinstance(value, Instruction):
-            return AT_HAND
-        match value.opcode:
-            case "alloca":
-                return AT_HAND
-            case "phi":
-                return self._recipe_of_phi(value)
-            case "load":
-                if value in self.copies:
-                    return self._from(self.copies[value])
-                if self._is_overwritten(value):
-                    return MUST_KEEP
-                return self._from(value.operands[0], cost=RELOAD_COST)
-            case "call":
-                return self._recipe_of_call(value)
-            case "inttoptr" | "va_arg":
-                return MUST_KEEP
-            case _:
-                price = cost(value)
-                return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
-
-    def _is_overwritten(self, load: Instruction) -> bool:
-        """Whether memory that a load reads may be written later."""
-        if load not in self.overwriters:
-            pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
-            writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
-            self.overwriters[load] = self.dependence.met_later(load, writes)
-        return self.overwriters[load] is not None or self.memory.written_by_callers(
-            load.operands[0]
-        )
-
-    def _recipe_of_phi(self, phi: Instruction) -> Recipe:
-        induction = self._induction(phi)
-        if induction is None:
-            return MUST_KEEP
-        return self._from(induction.start, induction.step, cost=INDUCTION_COST)
-
-    def _induction(self, phi: Instruction) -> Induction | None:
-        loop = self.flow.loop_of(phi.owner)
-        return self.loops[loop].inductions.get(phi) if loop is not None else None
-
-    def _recipe_of_call(self, call: Instruction) -> Recipe:
-        name, effect = call.callee_name or "", effect_of(call.callee_name)
-        if name.startswith("activerules.ignore."):
-            return self._from(*call.operands)
-        if effect is not None and effect.pure:
-            return self._from(*call.operands, cost=RELOAD_COST)
-        price = cost(call) if is_pure_call(name) else None
-        return MUST_KEEP if price is None else self._from(*call.operands, cost=price)
-
-    def _recipe_of_shadow(self, value: Value) -> Recipe:
-        if not isinstance(value, Instruction):
-            return AT_HAND
-        match value.opcode:
-            case "alloca":
-                return AT_HAND
-            case "getelementptr":
-                base, *indices = value.operands
-                return Recipe((Shadow(base), *map(Primal, indices)))
-            case "freeze" | "bitcast" | "addrspacecast":
-                return Recipe((Shadow(value.operands[0]),))
-            case "select":
-                condition, x, y = value.operands
-                return Recipe((Primal(condition), Shadow(x), Shadow(y)))
-            case "load":
-                # a reverse sweep clears shadow memory, and in split mode it may run several times
-                if self.facts.request.split or self._is_overwritten(value):
-                    return MUST_KEEP
-                return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
-            case "phi" if (induction := self._induction(value)) is not None:
-                return Recipe((Shadow(induction.start), Primal(induction.step)), INDUCTION_COST)
-            case "call" if (source := self._base_of_result(value)) is not None:
-                return Recipe((Shadow(source),), RELOAD_COST)
-            case _:
-                return MUST_KEEP
-
-    def _base_of_result(self, call: Instruction) -> Value | None:
-        """The operand into whose memory the result points, if the call may be repeated."""
-        effect = effect_of(call.callee_name)
-        if effect is None or effect.returns is None or not effect.pure:
-            return None
-        return call.operands[effect.returns]
-
-    def _moves(self, value: Value) -> bool:
-        """Whether a value is an address in memory that resizing may move."""
-        if isinstance(value, Instruction) and value.opcode == "ptrtoint":
-            value = value.operands[0]
-        address = self.memory.address(value)
-        return address.through and not all(
-            is_counted(o) and not has_header(o) for o in self.memory.objects(address.base)
-        )
-
     def _refuse_moving(self, i: Instruction) -> None:
         """Refuse an address in memory that may move and that the reverse sweep cannot recompute."""
         if i.opcode not in {"phi", "select", "store", "freeze"}:
             return
         for value in i.operands[:1] if i.opcode == "store" else i.operands:
-            if value.type.is_pointer and self.activity.has_shadow(value) and self._moves(value):
+            if (
+                value.type.is_pointer
+                and self.activity.has_shadow(value)
+                and self.recipes.moves(value)
+            ):
                 raise refusal(
                     i,
                     "the address of an item of a list is kept while the list may grow",
@@ -467,58 +322,7 @@ class _Planner:
                     ["use an array of fixed size"],
                 )
 
-    def _size(self, node: Node) -> int:
-        match node:
-            case Primal(value) | Shadow(value) if self._moves(value):
-                return NEVER_KEPT
-            case Primal(value):
-                return max(1, size_of(value.type, self.memory.named_types))
-            case Taken():
-                return 1
-            case RuleTape(_, size, _) | SavedStruct(_, _, size):
-                return size
-            case _:
-                return 8
-
-    def _depth(self, node: Node) -> int:
-        home = home_of(node, self.flow)
-        return home.depth if home else 0
-
-    # --- memory that must outlive the primal ---
-
-    def _shared_with_calls(self) -> set[MemoryObject]:
-        """Memory passed to or returned by callees; in a callee, also what it returns."""
-        found: set[MemoryObject] = set()
-        for call in self.derived:
-            found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
-        if self.facts.request.callee:
-            end = self.facts.returns.exit.terminator
-            found |= self.memory.escaping(end.operands[0] if end.operands else None)
-        return found
-
-    def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
-        """Objects whose primal data the reverse sweep reads, so that the tape must retain them."""
-        found: set[MemoryObject] = set()
-        for node in cache.computed.keys() | cache.needed:
-            match node:
-                case Primal(Instruction(opcode="load") as load):
-                    found |= self.memory.objects(load.operands[0])
-                case Primal(Instruction(opcode="call") as call) | Shadow(
-                    Instruction(opcode="call") as call
-                ):
-                    for operand in call.operands:
-                        if operand.type.is_pointer:
-                            found |= self.memory.objects(operand)
-                case _:
-                    pass
-        found |= self._shared_with_calls()
-        for use in self.rules.values():
-            for operand in use.call.operands[2:]:
-                if operand.type.is_pointer:
-                    found |= self.memory.objects(operand)
-            if use.result is not None:
-                found.add(MemoryObject("result", use.call))
-        return frozenset(o for o in found | self._owners(found) if o.kind in MADE)
+    # --- callees ---
 
     def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
         """Calls whose primal would release memory that the reverse sweep reads. Their augmented
@@ -527,12 +331,3 @@ class _Planner:
         called = self.memory.called.items()
         more = {call for call, memory in called if memory.fresh in retained}
         return more - self.derived.keys() - self.retaining
-
-    def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
-        """Reference-counted objects that may own, and release, plain memory in the set."""
-        plain = {o for o in found if o.kind == "allocation" and not is_counted(o)}
-        return {
-            holder
-            for holder in (self.memory.contents if plain else ())
-            if is_counted(holder) and not plain.isdisjoint(self.memory.handed_over([holder]))
-        }

@@ -10,7 +10,7 @@ from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.variation import Keeping, Table, Variation
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Block, Instruction, Value
-from activerules.ir.plan import planning
+from activerules.ir.plan import recipes
 from activerules.ir.plan.plan import Plan
 from tests.ir.interpreter import Interpreter
 from tests.ir.nests import ReadingNest
@@ -61,11 +61,11 @@ def runs(seeds: range) -> list[tuple[Plan, Variation, tuple[int, int]]]:
             made.append(Variation(*facts))
             return made[-1]
 
-        planning.Variation, before = variation, planning.Variation
+        recipes.Variation, before = variation, recipes.Variation
         try:
             _, plan = planned(ReadingNest(random.Random(seed)).text, checked=False)
         finally:
-            planning.Variation = before
+            recipes.Variation = before
         found += [(plan, made[0], sizes) for sizes in SIZES]
     return found
 
