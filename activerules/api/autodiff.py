@@ -16,7 +16,7 @@ from numba import TypingError, types
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
 from activerules.errors import ActiverulesError
-from activerules.numba_ext.calls.checks import types_of
+from activerules.numba_ext.calls.call_arguments import types_of
 from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative, forward_form
 from activerules.numba_ext.calls.intrinsics import (

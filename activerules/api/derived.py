@@ -20,7 +20,7 @@ from activerules.annotations.signature import GradientSpec
 from activerules.annotations.trees import are_flat, flattened, restored
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.errors import ActiverulesError, ArityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade, MadeOnce
@@ -158,7 +158,7 @@ class DerivedFunction(Generic[P, R]):
 
     def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise `ArityError` if the arguments do not fit the parameters."""
-        checks.require_call(self._target, args, kwargs)
+        call_arguments.require_call(self._target, args, kwargs)
 
     def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of this function, given that of the function it is made from."""

@@ -21,7 +21,7 @@ from activerules.api.jacobian_blocks import copy_of
 from activerules.api.value_and_aux import aux_of, constant_aux, value_alone
 from activerules.api.vjp import vjp_stub
 from activerules.errors import NotAFloatReturn
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
@@ -39,8 +39,8 @@ def gradient_with_aux(typing_context, spec, function, *args):
         return None
     request, args = spec.value, tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(args))
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(args))
         checks.read_gradient_arguments(names, args, request.argnums)
     if compiles_for_derivative():
         lines, scope = _nested_gradient(request, dispatcher, len(args))
@@ -99,7 +99,7 @@ def jacobian_with_aux(typing_context, spec, function, *args):
         return None
     request, args = spec.value, tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    checks.read_arity(dispatcher, len(args))
+    call_arguments.parameter_names(dispatcher, len(args))
     argnums = request.argnums[0] if request.single else request.argnums
     options = {"holomorphic": True} if request.holomorphic else {}
     jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)

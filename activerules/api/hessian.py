@@ -30,7 +30,7 @@ from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
@@ -129,7 +129,7 @@ def hessian_of(typing_context, spec, function, *args):
     request = spec.value
     argnums = request.argnums
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args))
+    names = call_arguments.parameter_names(dispatcher, len(args))
     argtypes = tuple(map(types.unliteral, args))
     for j in argnums:
         _require_hessian(names[j], argtypes[j])

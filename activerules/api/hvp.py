@@ -25,7 +25,7 @@ from activerules.api.jacobian_forward import written_arguments
 from activerules.api.jvp import along
 from activerules.api.list_arguments import is_number_list
 from activerules.errors import ArityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
@@ -97,7 +97,7 @@ def product_of(typing_context, spec, function, *given):
     x, v, *rest = map(types.unliteral, given)
     args = (x, *rest)
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args))
+    names = call_arguments.parameter_names(dispatcher, len(args))
     written = written_arguments(dispatcher, names, args, 0)
     for k in written:
         if not is_number_list(args[k]):

@@ -34,7 +34,7 @@ from activerules.api.jacobian_reverse import (
 from activerules.api.list_arguments import by_arrays
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import NotYetSupported, UnknownOption
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
@@ -209,12 +209,12 @@ class _Jacobian(DerivedFunction[..., Any]):
         """Whether a run of the function shows that forward mode needs fewer sweeps."""
         from activerules.numba_ext.target.effects import is_repeatable  # with the engine's tables
 
-        checks.read_arity(self._target, len(args))
+        call_arguments.parameter_names(self._target, len(args))
         asked = [args[k] for k in self._spec.argnums if k < len(args)]
         plain = all(isinstance(x, np.ndarray | Number) for x in args)
         plain = plain and not any(map(np.iscomplexobj, args))
         arrays = any(isinstance(x, np.ndarray) for x in asked)
-        if not (plain and arrays and is_repeatable(self._target, checks.types_of(args))):
+        if not (plain and arrays and is_repeatable(self._target, call_arguments.types_of(args))):
             return False
         result = self._target(*map(copy_of_argument, args))
         if not isinstance(result, np.ndarray):

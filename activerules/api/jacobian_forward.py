@@ -26,7 +26,7 @@ from activerules.api.jacobian_blocks import (
 )
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.list_arguments import by_arrays
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType
@@ -48,10 +48,10 @@ def jacobian_forward(typing_context, spec, function, *args):
         return by_lists
     request = spec.value
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args))
+    names = call_arguments.parameter_names(dispatcher, len(args))
     argtypes = tuple(map(types.unliteral, args))
     for i in request.argnums:
-        with checks.naming(dispatcher):
+        with error_context.of_call(dispatcher):
             require_numbers(names[i], argtypes[i], complex_too=request.holomorphic)
     runs = {i: forward_run(dispatcher, names, argtypes, i) for i in request.argnums}
     result = next(iter(runs.values()))[1].result_type

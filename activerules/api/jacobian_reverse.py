@@ -36,7 +36,7 @@ from activerules.api.list_arguments import by_arrays
 from activerules.api.split import play, record
 from activerules.api.vjp import spec_of, vjp_stub
 from activerules.errors import ActivityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
@@ -129,7 +129,7 @@ def size_of(leaves: Sequence[LeafText]) -> str:
 
 def sweeps_of(dispatcher: Any, function: Any, argtypes: Sequence[Any], request: Any) -> Sweeps:
     """The code of the Jacobian; `ActivityError` if the function has none."""
-    names = checks.read_arity(dispatcher, len(argtypes))
+    names = call_arguments.parameter_names(dispatcher, len(argtypes))
     for name, ty in zip(names, argtypes, strict=True):
         if isinstance(ty, AnnotationType):
             raise annotation_given(name, ty)

@@ -23,7 +23,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
 from activerules.api.autodiff import make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
@@ -102,7 +102,7 @@ def autodiff_thunk(
                 instead=["a class: Active, Duplicated, Const, for the result and each argument"],
             )
     target = dispatcher_of(function)
-    checks.read_arity(target, len(activities))
+    call_arguments.parameter_names(target, len(activities))
     checks.refuse_holomorphic(mode)
     spec = SplitSpec(result, activities, mode.returns_primal, options=mode.options)
     return thunks(target, spec)

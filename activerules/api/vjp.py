@@ -25,7 +25,7 @@ from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.value_and_aux import constant_aux
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
@@ -109,7 +109,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
     (12.0, (4.0, 3.0), (40.0, 30.0))
     """
     primals = flattened(primals)
-    fingerprint = None if has_aux or options else checks.fingerprint(primals)
+    fingerprint = None if has_aux or options else call_arguments.fingerprint(primals)
     run = _runs.find(function, fingerprint) if fingerprint else None
     if run is not None:
         return restored(run(*primals))
@@ -121,11 +121,11 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
         parted = constant_aux(target, len(primals))
         (value, aux), pullback = vjp(parted, *primals, **options)
         return value, _OfValue(pullback, make_zero(flattened(aux))), aux
-    argtypes = checks.types_of(primals)
+    argtypes = call_arguments.types_of(primals)
     key = ("vjp of", argtypes, repr(sorted(options.items())) if options else "")
     run = COMPILED.find(target, key)
     if run is None:
-        require_kept(checks.read_arity(target, len(argtypes)), argtypes)
+        require_kept(call_arguments.parameter_names(target, len(argtypes)), argtypes)
         if options.get("cache") or options.get("nogil"):
             run = _apart(target, argtypes, options)
         else:
@@ -179,7 +179,7 @@ def stub_of(target: Any, spec: SplitSpec) -> Any:
 
 def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None) -> SplitSpec:
     """The split derivative that `vjp` needs for arguments of these types."""
-    names = checks.read_arity(target, len(argtypes))
+    names = call_arguments.parameter_names(target, len(argtypes))
     chosen = range(len(argtypes)) if argnums is None else argnums
     kinds = tuple(
         _kind_of(name, types.unliteral(ty)) if k in chosen else Const

@@ -27,7 +27,7 @@ from activerules.errors import (
     RuleCheckError,
 )
 from activerules.explain.text import columns
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.rule import location_of
 from activerules.testing.gradient import Check, Comparison, default_activity
@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
     function = _require_jitted(load_function(options.function))
     asked = [read_argument(text) for text in options.argument]
     target = dispatcher_of(function)
-    checks.require_call(target, asked, {})
-    names = checks.read_arity(target, len(asked))
+    call_arguments.require_call(target, asked, {})
+    names = call_arguments.parameter_names(target, len(asked))
     print(f"{target.py_func.__name__}({', '.join(names)})   {location_of(target)}")
     rows: list[tuple[str, ...]] = []
     faults: dict[str, str] = {}

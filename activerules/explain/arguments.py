@@ -16,7 +16,7 @@ from numba import types
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, Narrowed
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import read_forward_arguments
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.target.derivative import ActivityName, DerivativeSpec
@@ -48,7 +48,7 @@ class Question:
 
     def derivation(self, *, split: bool = False) -> Derivation:
         """Compile the derivative up to its IR; errors say how to reproduce them."""
-        with self._asking():
+        with self._context():
             spec = self._spec("split" if split else "reverse")
             derived = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
             if derived.gradient.return_activity == "active":
@@ -57,7 +57,7 @@ class Question:
 
     def forward_derivation(self) -> ForwardDerivation:
         """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
-        with self._asking():
+        with self._context():
             return derive_forward(self.dispatcher, self._spec("forward"), view=_FORWARD_VIEW)
 
     def _spec(self, mode: Literal["reverse", "split", "forward"]) -> DerivativeSpec:
@@ -69,8 +69,8 @@ class Question:
             width=self.width,
         )
 
-    def _asking(self) -> AbstractContextManager[None]:
-        return checks.asking(
+    def _context(self) -> AbstractContextManager[None]:
+        return error_context.of_derivative(
             self.dispatcher, self.arguments, self.return_activity, forward=self.forward
         )
 
@@ -87,7 +87,7 @@ def read_question(
     Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would.
     """
     dispatcher = dispatcher_of(function)
-    names = checks.read_arity(dispatcher, len(annotated))
+    names = call_arguments.parameter_names(dispatcher, len(annotated))
     argtypes = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
     if forward:
         read = read_forward_arguments(names, argtypes)

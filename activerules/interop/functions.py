@@ -29,7 +29,7 @@ from activerules.errors import (
     ShadowMismatch,
 )
 from activerules.interop.tapes import TAPES
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
@@ -80,14 +80,14 @@ class Specialised:
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name; `ArityError` if they do not fit."""
         if kwargs:
-            checks.require_call(self.target, args, kwargs)
+            call_arguments.require_call(self.target, args, kwargs)
             given = self._signature.bind(*args, **kwargs)
             given.apply_defaults()  # one before a keyword argument, too
             args = given.args
         names = self._names.get(len(args))
         if names is None:
-            checks.require_call(self.target, args, {})
-            names = self._names[len(args)] = checks.read_arity(self.target, len(args))
+            call_arguments.require_call(self.target, args, {})
+            names = self._names[len(args)] = call_arguments.parameter_names(self.target, len(args))
         return dict(zip(names, args, strict=True))
 
     def of(self, kinds: Sequence[Kind]) -> ArrayFunction:
@@ -116,7 +116,7 @@ class ArrayFunction:
     def __init__(self, target: Any, kinds: Sequence[Kind], conjugated: bool) -> None:
         self._target, self.conjugated = target, conjugated
         self.kinds = tuple(kinds)
-        checks.read_arity(self._target, len(self.kinds))
+        call_arguments.parameter_names(self._target, len(self.kinds))
         self._derivatives: dict[Any, ArrayFunction] = {}
 
     @property

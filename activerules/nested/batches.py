@@ -15,7 +15,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.api.autodiff import autodiff
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
@@ -28,8 +28,8 @@ from activerules.rules.written import tuple_of
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that replaces a call with batched arguments."""
     dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(annotated))
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(annotated))
     forward = mode.direction == "forward"
     if forward:
         read = read_forward_arguments(names, annotated)

@@ -25,7 +25,7 @@ from activerules.annotations.signature import Mode
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
@@ -90,9 +90,9 @@ def _require_holomorphic(
     typing_context: TypingContext, dispatcher: Any, annotated: Sequence[Any]
 ) -> Any:
     """The type of the result; raises unless arguments and result are complex."""
-    names = checks.read_arity(dispatcher, len(annotated))
+    names = call_arguments.parameter_names(dispatcher, len(annotated))
     arguments = checks.read_arguments(names, annotated)
-    with checks.naming(dispatcher):
+    with error_context.of_call(dispatcher):
         checks.require_holomorphic(arguments)
         result = returned_by(typing_context, dispatcher, arguments)
         checks.require_float_return(dispatcher, result, holomorphic=True)

@@ -27,7 +27,7 @@ from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.emitter import RETURNED_NONE
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
@@ -59,7 +59,7 @@ _IS_VIEW = (
 def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that returns `(out, pullback)` in code that is differentiated."""
     plain_types = tuple(map(types.unliteral, argtypes))
-    checks.read_arity(dispatcher, len(plain_types))
+    call_arguments.parameter_names(dispatcher, len(plain_types))
     indices = [k for k, ty in enumerate(plain_types) if layout_of(ty).activity != "const"]
     return _once(_vjp_stub, dispatcher, len(plain_types), tuple(indices))
 

@@ -20,7 +20,7 @@ from activerules.nested.batches import call_per_lane
 from activerules.nested.gradient_rules import call_of
 from activerules.nested.options import call_without_options
 from activerules.nested.pullbacks import nested_vjp_stub, playing, recording
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks
 from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.intrinsics import return_activity
 from activerules.numba_ext.calls.nested_forms import (
@@ -52,7 +52,7 @@ def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any
 
 
 def _read_call(typing_context: TypingContext, call: NestedCall) -> ReadCall:
-    names = checks.read_arity(call.dispatcher, len(call.given))
+    names = call_arguments.parameter_names(call.dispatcher, len(call.given))
     if call.gradient is not None:
         arguments = checks.read_gradient_arguments(names, call.given, call.gradient.argnums)
         return ReadCall(call, arguments, True, call.gradient.with_value)

@@ -19,7 +19,7 @@ from activerules.api.derived import ArgNums
 from activerules.api.sparse.patterns import Plan, detected, pattern_of, scipy_sparse
 from activerules.api.sparse.products import HessianProducts, JacobianProducts
 from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.rule import location_of
 
@@ -107,7 +107,7 @@ class SparseFunction:
         """The positional arguments for a call."""
         if not kwargs and len(args) > self._argnum:
             return args
-        checks.require_call(self._target, args, kwargs)
+        call_arguments.require_call(self._target, args, kwargs)
         bound = inspect.signature(self._target.py_func).bind(*args, **kwargs)
         bound.apply_defaults()  # an argument before one with a keyword, too
         return bound.args

@@ -23,7 +23,7 @@ from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import forward_run, names_of, pushed, written_arrays
 from activerules.api.jvp import along
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.pattern import type_name
@@ -108,7 +108,7 @@ def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any,
     """The argument, the function, the names of its parameters, and the types of `args`."""
     argtypes = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(argtypes) - 1)
+    names = call_arguments.parameter_names(dispatcher, len(argtypes) - 1)
     [i] = spec.value.argnums
     given = argtypes[i + 1]
     if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):

@@ -1,4 +1,4 @@
-"""Checks of a call of `autodiff` while it is typed: the number of arguments and their annotations.
+"""Checks of the annotations of a call of `autodiff`, while it is typed: activities and shadows.
 
 They raise before a derivative is compiled. What depends on the arrays themselves is checked by
 compiled code, see `memory`.
@@ -6,17 +6,10 @@ compiled code, see `memory`.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
-from numba import typeof
-from numba._dispatcher import compute_fingerprint
 from numba.core import types
-from numba.core.errors import NumbaError
 
 from activerules.annotations.activity import (
     Active,
@@ -26,22 +19,17 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.signature import Mode
-from activerules.annotations.trees import NATIVE
 from activerules.errors import (
-    ActiverulesError,
     ActivityError,
     ArityError,
     NotAFloatReturn,
     NotYetSupported,
     ShadowMismatch,
-    Where,
 )
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.arity import of_count
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
-from activerules.rules.rule import location_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import (
     is_instance,
@@ -61,150 +49,6 @@ from activerules.values.layout import (
     pairs,
     show,
 )
-
-
-def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
-    """The first location in an error about a derivative: the function being differentiated."""
-    call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
-    return ("while differentiating", call, location_of(function))
-
-
-@contextmanager
-def asking(
-    function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
-) -> Generator[None, None, None]:
-    """Add to errors raised inside which derivative was requested, and how to reproduce them."""
-    try:
-        yield
-    except ActiverulesError as error:
-        error.where.insert(0, asked_for(function, arguments))
-        asked = [f"--return {activity.capitalize()}"] if activity else []
-        asked += ["--forward"] * forward
-        if activity in (None, "active", "const"):  # `explain` has options for these
-            error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
-        raise
-
-
-def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[str]) -> str:
-    """The command line that explains a derivative; "" if it cannot be expressed in a shell."""
-    file = inspect.getsourcefile(function)
-    expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
-    if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
-        return ""
-    written = [f'"{argument.annotation}"' for argument in arguments]
-    command = f"python -m activerules explain {file}:{function.__qualname__}"
-    return " ".join([command, *written, *asked])
-
-
-def _is_expressible(ty: Any) -> bool:
-    item = ty.dtype if isinstance(ty, types.Array) else ty
-    return isinstance(item, types.Number | types.Boolean)
-
-
-@contextmanager
-def naming(function: Any) -> Generator[None, None, None]:
-    """Add to errors raised inside the name of the function whose call they are about."""
-    try:
-        yield
-    except ActiverulesError as error:
-        call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
-        error.where.insert(0, ("in the call of", call, location_of(function)))
-        raise
-
-
-# --- while the call is typed ---
-
-
-def read_arity(function: Any, count: int) -> tuple[str, ...]:
-    """Return the names of the first `count` parameters of a dispatcher; `ArityError` if they do not
-    fit.
-    """
-    name = function.py_func.__name__
-    signature = of_count(function, count)
-    try:
-        bound = _by_position(signature).bind(*range(count))
-    except TypeError as error:
-        raise ArityError(
-            f"{name} cannot be called with {count} argument{'s' * (count != 1)}: {error}",
-            why=f"its signature is {name}{signature}",
-            instead=["one annotation or value per argument, after the activity of the return"],
-        ) from error
-    return tuple(bound.arguments)
-
-
-def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise `ArityError` if a dispatcher cannot be called with these arguments."""
-    signature = inspect.signature(function.py_func)
-    name = function.py_func.__name__
-    try:
-        signature.bind(*args, **keywords)
-    except TypeError as error:
-        raise ArityError(
-            f"the arguments are not those of {name}: {error}",
-            where=[("in the derivative of", f"{name}{signature}", location_of(function))],
-        ) from error
-
-
-def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
-    """The Numba types of values; `ActivityError` for the first one that Numba has no type for."""
-    return tuple(map(_type_of, values))
-
-
-def fingerprint(values: tuple[Any, ...]) -> bytes | None:
-    """What stands for the Numba types of values in Numba's dispatchers, found in a fraction of a
-    microsecond; None if there are others than numbers, arrays, and tuples of these.
-    """
-    try:
-        return compute_fingerprint(values)
-    except (NotImplementedError, ValueError):
-        return None
-
-
-def _type_of(value: Any) -> Any:
-    try:
-        numba_type = typeof(value)
-    except (ValueError, TypeError, NumbaError):
-        numba_type = types.pyobject
-    if numba_type.is_precise():
-        return numba_type
-    types_of(value if isinstance(value, tuple) else ())
-    raise ActivityError(
-        f"an argument is {_described(value)}, for which Numba has no type",
-        why="a derivative is compiled code, and takes what compiled code takes",
-        instead=[
-            *_converted(value),
-            "numbers, arrays of numbers, tuples, records, numba.typed containers",
-        ],
-    )
-
-
-def _converted(value: Any) -> list[str]:
-    """The expression that converts a value to NumPy numbers that Numba supports."""
-    if isinstance(value, np.ma.MaskedArray):
-        return ["x.filled(0.0), and the mask as an argument of its own"]
-    if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return [NATIVE]
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fcO":
-        return [f"x.astype(np.{'complex128' if value.dtype.kind == 'c' else 'float64'})"]
-    return ["np.asarray(x)"] if hasattr(value, "__array__") else []
-
-
-def _described(value: Any) -> str:
-    kind = type(value).__name__
-    return f"of class {kind}" + (f" with dtype {value.dtype}" if hasattr(value, "dtype") else "")
-
-
-def _by_position(signature: inspect.Signature) -> inspect.Signature:
-    """The signature with keyword-only parameters made positional, as Numba treats them."""
-    kinds = inspect.Parameter
-    plain = [p for p in signature.parameters.values() if p.kind is not kinds.KEYWORD_ONLY]
-    only = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
-    if any(p.default is not p.empty for p in plain):
-        # a parameter without default follows one with a default: only the number is checked
-        only = [p.replace(default=None) for p in only]
-    return signature.replace(
-        parameters=plain + [p.replace(kind=kinds.POSITIONAL_OR_KEYWORD) for p in only]
-    )
 
 
 def read_arguments(names: Sequence[str], argtypes: Sequence[Any]) -> tuple[ArgumentSpec, ...]:

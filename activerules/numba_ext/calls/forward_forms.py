@@ -17,7 +17,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.errors import ActivityError, ArityError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.emitter import all_fields
 from activerules.numba_ext.calls.forward_checks import (
     WITHOUT,
@@ -41,8 +41,8 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
     dispatcher = dispatcher_of_type(function)
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(args) - skipped)
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(args) - skipped)
         checks.require_marked(dispatcher, mode.value, names, args[skipped:])
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
@@ -110,9 +110,9 @@ def compiled_forward(
         again=again or compiles_for_derivative(),
         needs_primal=needs_primal,
     )
-    with checks.asking(dispatcher, arguments, spec.return_activity, forward=True):
+    with error_context.of_derivative(dispatcher, arguments, spec.return_activity, forward=True):
         gradient = compile_spec(dispatcher, spec)
-    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
+    return replace(gradient, asked=error_context.where_requested(dispatcher, arguments))
 
 
 def _require_zero(
@@ -154,14 +154,14 @@ def jvp_form(typing_context, function, primals, tangents):
     """`jvp(function, primals, tangents)`."""
     require_pairs(primals, tangents, types.BaseTuple)
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(primals))
+    names = call_arguments.parameter_names(dispatcher, len(primals))
     argtypes = [types.unliteral(ty) for ty in items_of(primals)]
     given = [types.unliteral(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
     for name, ty, tangent in zip(names, argtypes, given, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
         if not constant:
-            with checks.naming(dispatcher):
+            with error_context.of_call(dispatcher):
                 require_tangible(name, ty)
                 require_tangent(name, ty, tangent)
         arguments.append(ArgumentSpec(name, ty, "const" if constant else "duplicated"))

@@ -22,7 +22,7 @@ from numba.core.typing.templates import infer, infer_global, make_intrinsic_temp
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import Mode, Reverse, no_mode
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.emitter import (
     BY_SHADOW,
     DerivativeCall,
@@ -178,8 +178,8 @@ def gradient_of(typing_context, spec, function, *args):
     if request is None:
         return None
     dispatcher = dispatcher_of_type(function)
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(args))
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
     plain = tuple(argument.numba_type for argument in arguments)
     nested = current_target() == AD_TARGET
@@ -253,14 +253,14 @@ def _read_call(
     """The typed call, and how many of `args` (0 or 1) are the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(args) - skipped)
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(args) - skipped)
         checks.require_marked(dispatcher, mode, names, args[skipped:])
         arguments = checks.read_arguments(names, args[skipped:])
     returned = return_activity(marker)
     holomorphic = "holomorphic" in mode.options
     if holomorphic:
-        with checks.naming(dispatcher):
+        with error_context.of_call(dispatcher):
             checks.require_holomorphic(arguments)
         returned = "active"
     gradient = compiled(
@@ -340,12 +340,12 @@ def compiled(
         again=again,
         needs_primal=needs_primal,
     )
-    with checks.asking(dispatcher, arguments, return_activity, forward=False):
+    with error_context.of_derivative(dispatcher, arguments, return_activity, forward=False):
         gradient = compile_spec(dispatcher, spec)
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
-    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
+    return replace(gradient, asked=error_context.where_requested(dispatcher, arguments))
 
 
 def _needs_float_return(

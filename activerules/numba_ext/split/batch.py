@@ -22,7 +22,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
-from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
 from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field, all_fields
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
@@ -40,8 +40,8 @@ def batch_form(mode, function, args, deferred):
     marker = marker_class(args[0]) if args else None
     annotated = args if marker is None else args[1:]
     dispatcher = dispatcher_in(function)
-    with checks.naming(dispatcher):
-        names = checks.read_arity(dispatcher, len(annotated))
+    with error_context.of_call(dispatcher):
+        names = call_arguments.parameter_names(dispatcher, len(annotated))
         width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     checks.refuse_holomorphic(mode.value)

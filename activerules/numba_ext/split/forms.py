@@ -29,7 +29,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
-from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
 from activerules.numba_ext.calls.emitter import (
     DerivativeCall,
     Emitter,
@@ -240,7 +240,7 @@ def _wants_primal(asked: SplitSpec) -> bool:
 
 def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
     """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
-    names = checks.read_arity(dispatcher, len(args))
+    names = call_arguments.parameter_names(dispatcher, len(args))
     for name, ty, kind in zip(names, args, asked.arguments, strict=True):
         given = ty.kind if isinstance(ty, AnnotationType) else Const
         if given is not kind:
@@ -248,7 +248,7 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
                 f"`{name}` is {given.__name__}, and the thunk was made for {kind.__name__}",
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
-    with checks.naming(dispatcher):
+    with error_context.of_call(dispatcher):
         width_of(names, args)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in args])
         return arguments

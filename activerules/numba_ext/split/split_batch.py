@@ -21,7 +21,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, TapeError
-from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls import call_arguments, checks
 from activerules.numba_ext.calls.emitter import DerivativeCall, all_fields
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import (
@@ -140,7 +140,7 @@ def _read_one_lane(
             instead=["vjp, whose pullback is called once per cotangent"],
         )
     checks.refuse_runtime_activity(asked.options, "with several shadows per argument")
-    width = width_of(checks.read_arity(dispatcher, len(args)), args)
+    width = width_of(call_arguments.parameter_names(dispatcher, len(args)), args)
     one = replace(one_lane(asked), repeated=True)
     one, call = read_split(one, function, [first_lane(ty) for ty in args])
     refuse_shared_records(call.arguments)

@@ -1,0 +1,70 @@
+"""The context of errors about a call: which call, which derivative, how to reproduce them.
+
+Gives       `of_call`, `of_derivative`: add it to errors that are raised inside; `where_requested`
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numba.core import types
+
+from activerules.errors import (
+    ActiverulesError,
+    Where,
+)
+from activerules.rules.rule import location_of
+from activerules.values.argument import ArgumentSpec
+
+
+def where_requested(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
+    """The first location in an error about a derivative: the function being differentiated."""
+    call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
+    return ("while differentiating", call, location_of(function))
+
+
+@contextmanager
+def of_derivative(
+    function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
+) -> Generator[None, None, None]:
+    """Add to errors raised inside which derivative was requested, and how to reproduce them."""
+    try:
+        yield
+    except ActiverulesError as error:
+        error.where.insert(0, where_requested(function, arguments))
+        asked = [f"--return {activity.capitalize()}"] if activity else []
+        asked += ["--forward"] * forward
+        if activity in (None, "active", "const"):  # `explain` has options for these
+            error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
+        raise
+
+
+def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[str]) -> str:
+    """The command line that explains a derivative; "" if it cannot be expressed in a shell."""
+    file = inspect.getsourcefile(function)
+    expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
+    if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
+        return ""
+    written = [f'"{argument.annotation}"' for argument in arguments]
+    command = f"python -m activerules explain {file}:{function.__qualname__}"
+    return " ".join([command, *written, *asked])
+
+
+def _is_expressible(ty: Any) -> bool:
+    item = ty.dtype if isinstance(ty, types.Array) else ty
+    return isinstance(item, types.Number | types.Boolean)
+
+
+@contextmanager
+def of_call(function: Any) -> Generator[None, None, None]:
+    """Add to errors raised inside the name of the function whose call they are about."""
+    try:
+        yield
+    except ActiverulesError as error:
+        call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
+        error.where.insert(0, ("in the call of", call, location_of(function)))
+        raise
