@@ -5,9 +5,11 @@ import io
 import json
 import re
 import runpy
+import sys
 import tarfile
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,6 +75,19 @@ def test_pins_are_the_tested_releases():
         )
     }
     assert pins == TESTED
+
+
+def test_the_description_links_to_nothing_that_pypi_lacks(monkeypatch):
+    """Hatchling is there while the package is built, not where it is tested."""
+    interface = SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["Description"]()
+    hook.root, metadata = str(ROOT), {}
+    hook.update(metadata)
+    text = metadata["readme"]["text"]
+    assert all(link.startswith("https://") for link in re.findall(r"\]\((.*?)\)", text))
+    assert "- Start, tutorial, and fourteen examples of real work\n" in text
+    assert "[-2.  4. -2.]\n" in text
 
 
 def test_classifiers_name_the_supported_pythons():
