@@ -364,11 +364,12 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
 
 
 class MissingExtra(ActiverulesError, ImportError):
-    """A bridge of `activerules.interop`, or a sparse derivative, needs a package that is not
-    installed.
+    """A bridge of `activerules.interop`, a sparse derivative, or `python -m activerules warm` needs
+    a package that is not installed.
 
     Each bridge has an extra of its name: `pip install "activerules[jax]"`. Sparse matrices are
-    those of SciPy, `pip install "activerules[scipy]"`.
+    those of SciPy, `pip install "activerules[scipy]"`, and Numba compiles products of matrices and
+    `np.linalg` with SciPy's BLAS: without it, Numba refuses programs that use them.
     """
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from activerules.api.extras import load
 from activerules.api.grad import grad
 from activerules.command.programs import PROGRAMS, REAL_ONLY
 from activerules.errors import CommandError
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     dtypes = options.types.split(",")
     _check("type", dtypes, _REAL + _COMPLEX)
     _check("function", options.name, PROGRAMS)
+    load("scipy", "scipy", "Numba compiles products of matrices and np.linalg with SciPy's BLAS")
     where = _writable_folders()
     start, total = time.monotonic(), 0
     for name in options.name or PROGRAMS:

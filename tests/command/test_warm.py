@@ -101,6 +101,14 @@ def test_unknown_names_are_listed(capsys, nothing_compiled, arguments, error):
     assert ("np.linalg.solve, " if "--types" not in arguments else "complex128, ") in err
 
 
+def test_without_scipy(monkeypatch, capsys, nothing_compiled):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert main(["warm", "np.dot"]) == 2
+    err = capsys.readouterr().err
+    assert "MissingExtra: scipy is not installed" in err
+    assert 'pip install "activerules[scipy]"' in err
+
+
 def test_complex_arrays_where_rules_are_real(capsys, tmp_path, monkeypatch, nothing_compiled):
     monkeypatch.setattr(stored.config, "CACHE_DIR", str(tmp_path))
     assert main(["warm", "np.linalg.lstsq", "--types", "complex128"]) == 0
