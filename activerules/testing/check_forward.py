@@ -13,7 +13,6 @@ from typing import Any
 import numba
 
 from activerules.annotations.activity import Const, Duplicated
-from activerules.annotations.values import make_zero
 from activerules.errors import NoRuleForActivity
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -23,6 +22,7 @@ from activerules.testing.halves import run_forward
 from activerules.testing.numeric import inner_terms, scaled
 from activerules.testing.reference import SCALES, Reference
 from activerules.testing.situations import Kind, Situation, activities, annotate
+from activerules.testing.trees import zero_of
 
 
 class ForwardCheck:
@@ -68,7 +68,7 @@ class ForwardCheck:
         scales = SCALES[:width]
         lanes = [
             [
-                completed(None if kind is Const else scaled(v, scale), make_zero(x))
+                completed(None if kind is Const else scaled(v, scale), zero_of(x))
                 for v, kind, x in zip(
                     self.ref.directions, situation.kinds, self.ref.values, strict=True
                 )

@@ -13,7 +13,6 @@ from typing import Any
 import numba
 
 from activerules.annotations.activity import Const, MixedDuplicated
-from activerules.annotations.values import make_zero
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -23,6 +22,7 @@ from activerules.testing.halves import PairOutcome, arrays_in, is_like, run_pair
 from activerules.testing.numeric import inner_terms, scaled
 from activerules.testing.reference import SCALES, Reference
 from activerules.testing.situations import Kind, Lane, Situation, activities, annotate
+from activerules.testing.trees import zero_of
 
 
 class PairCheck:
@@ -135,12 +135,12 @@ class PairCheck:
     ) -> Lane:
         """The arguments with shadows that start non-zero, and the cotangent of the result."""
         shadows = tuple(
-            completed(scaled(c, scale) if kind in SHADOWED else None, make_zero(x))
+            completed(scaled(c, scale) if kind in SHADOWED else None, zero_of(x))
             for x, c, kind in zip(self.ref.values, self.ref.starts, situation.kinds, strict=True)
         )
         annotated = tuple(map(annotate, pair.arguments, copies, shadows))
         is_const = situation.result is Const
-        bar = make_zero(self.ref.result) if is_const else scaled(self.ref.result_bar, scale)
+        bar = zero_of(self.ref.result) if is_const else scaled(self.ref.result_bar, scale)
         return Lane(annotated, shadows, bar, scale)
 
     def check_primal(self, run: PairOutcome, copies: Sequence[Any], situation: Situation) -> None:

@@ -187,10 +187,12 @@ def _assignments_refused(name: str, half: str) -> Generator[None]:
     try:
         yield
     except FrozenInstanceError as error:
+        of_annotation = error.args[0].endswith(("'val'", "'dval'"))
+        to = "an annotation" if of_annotation else "config"
         raise RuleCheckError(
-            f"{name}: `{half}` assigns to an annotation: {error}",
+            f"{name}: `{half}` assigns to {to}: {error}",
             why="it is a value: compiled code refuses this, too",
-            instead=["add into a shadow: x.dval[:] += …"],
+            instead=["add into a shadow: x.dval[:] += …"] if of_annotation else (),
         ) from error
 
 

@@ -77,7 +77,7 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
         return like_tuple(type(x), [rand_tangent(entry, rng) for entry in x])
     if is_tree(x):
         return rebuilt(x, [rand_tangent(entry, rng) for entry in entries(x)])
-    if hasattr(x, "_numba_type_"):
+    if hasattr(x, "_numba_type_") or is_object(x):
         return rand_object(x, rng)
     if not is_differentiable(x):
         return None
@@ -177,6 +177,14 @@ def same_layout(x: np.ndarray) -> np.ndarray:
     after = sum(step for step in steps if step > 0)
     buffer = np.zeros(before + after + x.itemsize, dtype=np.uint8)
     return np.ndarray(x.shape, x.dtype, buffer, before, x.strides)
+
+
+def shares_items(x: np.ndarray) -> bool:
+    """Whether items of an array share memory, as those of a broadcast array do."""
+    numbers = np.arange(x.size).reshape(x.shape).astype(x.dtype)
+    probe = same_layout(x)
+    probe[...] = numbers
+    return not np.array_equal(probe, numbers)
 
 
 def copy_layout(x: np.ndarray) -> np.ndarray:

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from activerules.annotations.activity import Annotation, Const, Duplicated, alternatives
 from activerules.annotations.values import kind_of
 from activerules.errors import NotYetSupported
-from activerules.testing.numeric import is_differentiable
+from activerules.testing.numeric import is_differentiable, shares_items
 from activerules.testing.trees import is_object
 
 Kind = type[Annotation]
@@ -129,11 +131,20 @@ def is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 def require_known(argument: CheckedArgument) -> None:
     """Refuse an argument for which there are no directions: the check would compare nothing."""
-    if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
+    if all(kind is Const for kind in argument.kinds):
+        return
+    if isinstance(argument.value, np.ndarray) and shares_items(argument.value):
+        raise NotYetSupported(
+            "check_rule with respect to an array whose items share memory",
+            why="each would get the sum of all their derivatives, as in the program",
+            instead=["a copy of the array"],
+        )
+    if not is_differentiable(argument.value):
         raise NotYetSupported(
             f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
-            why="it knows directions in numbers, arrays, tuples of them, instances of jitclasses, "
-            "typed lists and dictionaries; those of Python have no shadow in a rule",
+            why="it knows directions in numbers, arrays, tuples of them, records, instances of "
+            "jitclasses, StructRefs, typed lists and dictionaries; those of Python have no shadow "
+            "in a rule",
             instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
         )
 

@@ -2,8 +2,9 @@
 
 Needs       a value
 Gives       `is_tree`, `entries`, `rebuilt`: for lists, dictionaries and dataclasses, whose tangents
-            have None for parts without one; `is_object`, `contents`, `holding`, `rand_object`: the
-            same for Numba's objects, whose tangents are such objects; `shown`: a value as text
+            have None for parts without one; `is_object`, `contents`, `holding`, `zero_of`,
+            `rand_object`: the same for records and Numba's objects, whose tangents are such
+            objects; `opened`: a StructRef that interpreted code can use; `shown`: a value as text
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numba
 import numpy as np
 
 from activerules.annotations.containers import is_dict, is_list
 from activerules.annotations.values import make_zero
+from activerules.rules.written import function_from
 
 _LONGEST = 400
 
@@ -23,7 +26,8 @@ _LONGEST = 400
 def shown(x: Any) -> str:
     """A value for an error: long arrays as NumPy summarises them, anything else cut off."""
     with np.printoptions(threshold=12, edgeitems=3):
-        text = str(x)
+        fields = _fields_of(x)
+        text = str(x) if fields is None else str(dict(zip(fields, contents(x), strict=True)))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
@@ -52,59 +56,78 @@ def rebuilt(x: Any, new: Sequence[Any]) -> Any:
 
 
 def is_object(x: Any) -> bool:
-    """Whether `x` is a Numba object whose fields or items can be set from Python: an instance of a
-    jitclass, a typed list or a typed dictionary.
+    """Whether `x` is a record or an object of Numba whose fields or items can be set: an instance
+    of a jitclass, a StructRef, a typed list or a typed dictionary.
     """
-    numba_type = getattr(x, "_numba_type_", None)
-    return numba_type is not None and (hasattr(numba_type, "struct") or hasattr(x, "__setitem__"))
+    has_items = hasattr(x, "_numba_type_") and hasattr(x, "__setitem__")
+    return has_items or _fields_of(x) is not None
+
+
+def _fields_of(x: Any) -> Sequence[str] | None:
+    """The names of the fields of a record, an instance or a StructRef; None for all else."""
+    if isinstance(x, np.void):
+        return None if x.dtype.names is None else [*x.dtype.names]
+    fields = getattr(getattr(x, "_numba_type_", None), "struct", None)
+    return [*fields] if fields is not None else _fields_of_struct_ref(x) or None
 
 
 def contents(x: Any) -> list[Any]:
     """The contents of an object: its fields, its items, or the values of a dictionary."""
-    fields = getattr(x._numba_type_, "struct", None)
+    fields = _fields_of(x)
     if fields is not None:
-        return [getattr(x, name) for name in fields]
+        return [_field(opened(x), name) for name in fields]
     return list(x.values()) if hasattr(x, "keys") else list(x)
 
 
 def holding(x: Any, new: Sequence[Any]) -> Any:
     """A new object like `x` with other contents; None: the content of a shadow of `x`."""
-    made = make_zero(x)
-    fields = getattr(x._numba_type_, "struct", None)
-    if fields is not None:
-        for name, value in zip(fields, new, strict=True):
-            if value is not None:
-                setattr(made, name, value)
-        return made
-    keys = list(x) if hasattr(x, "keys") else range(len(x))
-    for key, value in zip(keys, new, strict=True):
+    made = zero_of(x)
+    for key, value in zip(_keys(x), new, strict=True):
         if value is not None:
-            made[key] = value
+            _set(made, key, value)
     return made
 
 
+def zero_of(x: Any) -> Any:
+    """A zero shadow, one that interpreted code can use."""
+    return opened(make_zero(x))
+
+
 def rand_object(x: Any, rng: np.random.Generator) -> Any:
-    """A random tangent of an instance of a jitclass, a typed list or a typed dictionary."""
-    tangent = make_zero(x)
-    fields = getattr(x._numba_type_, "struct", None)
-    if fields is not None:
-        for name in fields:
-            setattr(tangent, name, _random_like(getattr(tangent, name), rng))
-        return tangent
-    if not hasattr(tangent, "__setitem__"):
+    """A random tangent of a record or an object."""
+    tangent = zero_of(x)
+    if not is_object(tangent):
         raise TypeError(
             f"a random tangent of a {type(x).__name__}: its fields cannot be set from Python; "
             "pass a tangent that compiled code made"
         )
-    keys = list(tangent) if hasattr(tangent, "keys") else range(len(tangent))
-    for key in keys:
-        tangent[key] = _random_like(tangent[key], rng)
+    for key, zero in zip(_keys(tangent), contents(tangent), strict=True):
+        _set(tangent, key, _random_like(zero, rng))
     return tangent
+
+
+def _keys(x: Any) -> Sequence[Any]:
+    """What the contents of an object are found by."""
+    fields = _fields_of(x)
+    if fields is not None:
+        return fields
+    return list(x) if hasattr(x, "keys") else range(len(x))
+
+
+def _field(x: Any, name: str) -> Any:
+    return x[name] if isinstance(x, np.void) else getattr(x, name)
+
+
+def _set(x: Any, key: Any, value: Any) -> None:
+    if isinstance(x, np.void) or _fields_of(x) is None:
+        x[key] = value
+    else:
+        setattr(x, key, value)
 
 
 def _random_like(zero: Any, rng: np.random.Generator) -> Any:
     """A random value of the type of `zero`; anything but numbers and arrays stays unchanged."""
-    if hasattr(zero, "_numba_type_"):
+    if hasattr(zero, "_numba_type_") or isinstance(zero, np.void):
         return rand_object(zero, rng)
     if isinstance(zero, np.ndarray):
         if np.issubdtype(zero.dtype, np.inexact):
@@ -118,3 +141,41 @@ def _random_like(zero: Any, rng: np.random.Generator) -> Any:
 def _sample(like: Any, rng: np.random.Generator) -> Any:
     sample = rng.standard_normal(np.shape(like))
     return sample + 1j * rng.standard_normal(np.shape(like)) if np.iscomplexobj(like) else sample
+
+
+# --- objects whose fields Python code reads and sets, as compiled code does ---
+
+
+def opened(x: Any) -> Any:
+    """A StructRef as one whose class has a property per field, a record as a `np.record`; anything
+    else unchanged.
+    """
+    if isinstance(x, np.void):
+        return x.view((np.record, x.dtype)) if type(x) is np.void and x.dtype.names else x
+    fields = _fields_of_struct_ref(x)
+    if not fields or isinstance(x, _Opened):
+        return x
+    kind = x._numba_type_
+    if kind not in _opened_classes:
+        properties = {name: property(*_accessors(name)) for name in fields}
+        _opened_classes[kind] = type(type(x).__name__, (_Opened, type(x)), properties)
+    return _opened_classes[kind]._numba_box_(kind, x._meminfo)
+
+
+class _Opened:
+    """The mark of the classes that `opened` makes."""
+
+    __slots__ = ()
+
+
+_opened_classes: dict[Any, Any] = {}
+
+
+def _fields_of_struct_ref(x: Any) -> Sequence[str]:
+    return list(getattr(getattr(x, "_numba_type_", None), "field_dict", ()))
+
+
+def _accessors(name: str) -> list[Any]:
+    """The compiled functions that get and set a field."""
+    source = f"def get(x): return x.{name}\ndef put(x, value): x.{name} = value\n"
+    return [numba.njit(function_from(source, each, {}, module=__name__)) for each in ("get", "put")]

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import float64, int64, njit, typed
-from numba.experimental import jitclass
+from numba import float64, int64, njit, typed, types
+from numba.experimental import jitclass, structref
 from numba.extending import overload
 
 import activerules as ar
@@ -671,6 +671,57 @@ def test_objects_are_checked_in_each_number():
     assert (unit.scale, unit.count, unit.w.tolist()) == (1.7, 2, [1.0, 2.0, 0.5])
     with pytest.raises(RuleCheckError, match="derivative of argument 0"):
         check_rule(pair_of_unit(1e-3), unit, x, compiled=False)
+
+
+@structref.register
+class UnitType(types.StructRef):
+    def preprocess_fields(self, fields):
+        return tuple((name, types.unliteral(ty)) for name, ty in fields)
+
+
+class UnitRef(structref.StructRefProxy):
+    def __new__(cls, w, scale, count):
+        return structref.StructRefProxy.__new__(cls, w, scale, count)
+
+
+structref.define_proxy(UnitRef, UnitType, ["w", "scale", "count"])
+
+RECORD = np.zeros(1, [("scale", "f8"), ("count", "i8"), ("w", "f8", (2,))])
+RECORD[0] = (1.7, 2, (1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    "value", [UnitRef(np.array([1.0, 2.0]), 1.7, 2), RECORD[0], RECORD.view(np.recarray)[0]]
+)
+def test_struct_refs_and_records_are_checked_in_each_number(value):
+    def checked(error, *, compiled):
+        @njit
+        def output(u):
+            return u.count * u.scale * u.w[1]
+
+        @ar.augmented_primal(output)
+        def _(config, ret: ar.Active, u: ar.Duplicated):
+            return ar.AugmentedReturn(output(u.val), None, None)
+
+        @ar.reverse(output, saves="u")
+        def _(config, dret: ar.Active, tape, u: ar.Duplicated):
+            g = u.val.count * dret.val
+            u.dval.scale += (g + error) * u.val.w[1]
+            u.dval.w[1] += g * u.val.scale
+
+        check_rule(output, value, compiled=compiled)
+
+    checked(0.0, compiled=True)
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        checked(1e-3, compiled=False)
+
+
+def test_an_array_whose_items_share_memory_is_refused():
+    """The program refuses it, too: each item would get the sum of all their derivatives."""
+    with pytest.raises(ar.NotYetSupported, match="items share memory"):
+        check_rule(np.sum, np.broadcast_to(X, (2, 3)))
+    with pytest.raises(ar.NotYetSupported, match="items share memory"):
+        check_rule(np.sum, np.lib.stride_tricks.sliding_window_view(X, 2))
 
 
 def test_typed_lists_are_checked_and_those_of_python_refused():
