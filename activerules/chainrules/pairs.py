@@ -42,10 +42,14 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
     kept = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
-    made = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x))
+    shadows = [make_zero(value) for value in x]
+    made = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return NoTangent(), *_pulled(pair, config, made, kept, extern(dy))
+        for shadow in (*shadows, made.shadow):
+            _clear(shadow)
+        annotated = _annotated(pair, kept, shadows)
+        return NoTangent(), *_pulled(pair, config, made, annotated, extern(dy))
 
     return made.primal, pullback
 
@@ -65,34 +69,39 @@ def _kept(value: Any) -> Any:
     return value.copy() if is_array(value) else value
 
 
-def _annotated(pair: RulePair, x: Sequence[Any]) -> list[Annotation]:
-    return [
-        _annotated_as(kind, value, make_zero(value))
-        for kind, value in zip(pair.arguments, x, strict=True)
-    ]
+def _clear(shadow: Any) -> None:
+    """Fill the arrays of a shadow with zeros: the tape may hold them."""
+    if is_array(shadow):
+        shadow[...] = 0
+    for part in shadow if is_tuple(shadow) else ():
+        _clear(part)
+
+
+def _annotated(pair: RulePair, x: Sequence[Any], shadows: Sequence[Any]) -> list[Annotation]:
+    return list(map(_annotated_as, pair.arguments, x, shadows))
 
 
 def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
     return kind(value, shadow) if kind in (Duplicated, MixedDuplicated) else kind(value)
 
 
-def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy: Any) -> list[Any]:
-    """The cotangents of the arguments; each call makes its own shadows."""
-    annotated = _annotated(pair, x)
-    dret = _result(pair.result, made.primal, dy)
+def _pulled(
+    pair: RulePair, config: RuleConfig, made: Any, annotated: Sequence[Annotation], dy: Any
+) -> list[Any]:
+    """The cotangents of the arguments; their shadows are zero before."""
+    dret = _result(pair.result, made, dy)
     returned = _python_function(pair.reverse)(config, dret, made.tape, *annotated)
     entries = entry_per_argument(returned, annotated)
-    return [
-        _cotangent(annotation, entry, value)
-        for annotation, entry, value in zip(annotated, entries, x, strict=True)
-    ]
+    return list(map(_cotangent, annotated, entries))
 
 
-def _result(kind: type[Annotation], y: Any, dy: Any) -> Annotation:
+def _result(kind: type[Annotation], made: Any, dy: Any) -> Annotation:
     if kind is Const:
-        return Const(y)
-    bar = filled(make_zero(y), dy)
-    return Active(bar) if kind is Active else _annotated_as(kind, y, bar)
+        return Const(made.primal)
+    if kind is Active:
+        return Active(filled(make_zero(made.primal), dy))
+    shadow = make_zero(made.primal) if made.shadow is None else made.shadow
+    return _annotated_as(kind, made.primal, filled(shadow, dy))
 
 
 def filled(bar: Any, dy: Any) -> Any:
@@ -116,12 +125,12 @@ def entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[
     return tuple(returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated)
 
 
-def _cotangent(annotation: Annotation, entry: Any, value: Any) -> Any:
-    if kind_of(value) is Const:
+def _cotangent(annotation: Annotation, entry: Any) -> Any:
+    if kind_of(annotation.fields[0]) is Const:
         return NoTangent()
     if not isinstance(annotation, Duplicated | MixedDuplicated):
         return entry
-    shadow = annotation.fields[1]
+    shadow = _kept(annotation.fields[1])
     return _joined(entry, shadow) if is_tuple(shadow) else shadow
 
 

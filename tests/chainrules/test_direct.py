@@ -298,6 +298,26 @@ def test_a_function_that_writes_its_argument_runs_once():
     check_rule(squares, np.array([3.0, 0.5]), compiled=False)
 
 
+def test_the_reverse_of_a_pair_may_read_the_cotangent_from_its_tape():
+    @njit
+    def doubled(x):
+        return 2.0 * x
+
+    @ar.augmented_primal(doubled)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+        shadow = np.zeros_like(x.val)
+        return ar.AugmentedReturn(doubled(x.val), shadow, shadow)
+
+    @ar.reverse(doubled)
+    def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+        ar.accumulate(x, 2.0 * tape)
+
+    _, pullback = rrule(doubled, np.ones(2))
+    first, again = (pullback(np.array([1.0, k]))[1] for k in (3.0, 4.0))
+    np.testing.assert_array_equal((first, again), [[2.0, 6.0], [2.0, 8.0]])
+    check_rule(doubled, np.ones(2), compiled=False)
+
+
 def test_scalar_rules_of_several_outputs():
     _, pullback = rrule(turned, 0.3)
     assert pullback((2.0, ZeroTangent()))[1] == 2.0 * math.cos(0.3)
