@@ -32,7 +32,7 @@ class Declarations:
 
     rules       by the half that all of them are for: "reverse" has the pairs
     inactive    the module that declares the whole function inactive, or None
-    by_body     modes in which differentiating its body was declared right
+    by_body     modes in which its body is differentiated, whatever rules there are
     recomputed  the rule that its body is made into
     """
 
@@ -52,8 +52,8 @@ class Declarations:
         return self.inactive is not None
 
     def in_mode(self, mode: Half) -> list[Rule]:
-        """The rules for a mode, "reverse" or "forward"."""
-        return self.rules.get(mode, [])
+        """The rules for a mode, "reverse" or "forward", unless its body was chosen in this one."""
+        return [] if mode in self.by_body else self.rules.get(mode, [])
 
     def group_of(self, which: Half) -> list[Rule]:
         """The list that a rule with this half belongs to; it may be extended."""

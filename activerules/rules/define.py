@@ -37,7 +37,15 @@ from activerules.rules.consistent import refuse_other_order
 from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES
-from activerules.rules.rule import RESULT, Half, Rule, RuleHalf, display_name, location_of
+from activerules.rules.rule import (
+    RESULT,
+    Half,
+    Rule,
+    RuleHalf,
+    display_name,
+    location_of,
+    signature_of,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -183,9 +191,9 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
     that computes the function once more. Otherwise (one such argument; NumPy's functions) the types
     decide. Without a signature the body is differentiated at every call.
 
-    `mode="forward"`, without a signature, is for a function with only a reverse pair: it declares
-    that differentiating its body is correct in forward mode, and in second derivatives.
-    `mode="reverse"` is for one with only a forward rule.
+    `mode="forward"`, without a signature, declares that differentiating the body is correct in
+    forward mode, and in second derivatives: for a function with only a reverse pair it silences the
+    warning, and rules for that mode are not used. Likewise `mode="reverse"`.
     """
     if mode not in ("both", "forward", "reverse") or (mode != "both" and signature):
         raise RuleDefinitionError(
@@ -228,9 +236,8 @@ def require_function(function: Any, what: str) -> None:
 
 
 def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
-    plain = getattr(function, "py_func", function)
     try:
-        parameters = list(inspect.signature(plain).parameters)
+        parameters = list(signature_of(function).parameters)
     except (TypeError, ValueError):
         return
     for name in names:

@@ -181,10 +181,21 @@ def is_generic(function: Any) -> bool:
 _GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
 
 
+def signature_of(function: Any) -> inspect.Signature:
+    """The signature of a function as compiled code calls it; ValueError or TypeError if unknown.
+
+    That of an intrinsic is without its first parameter, Numba's typing context.
+    """
+    found = inspect.signature(getattr(function, "py_func", function))
+    if not hasattr(function, "_defn"):
+        return found
+    return found.replace(parameters=list(found.parameters.values())[1:])
+
+
 def parameters_of(function: Any) -> tuple[str, ...]:
     """The names of all parameters of a function; () if they are not known."""
     try:
-        return tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
+        return tuple(signature_of(function).parameters)
     except (TypeError, ValueError):
         return ()
 

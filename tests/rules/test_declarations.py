@@ -117,6 +117,39 @@ def test_opting_out_by_type():
     assert "cube   its body is differentiated: opt_out" in str(ar.explain(program, ar.Active(2.0)))
 
 
+def test_opting_out_of_one_mode():
+    """It differentiates the body in that mode, whatever rules there are."""
+
+    @numba.njit
+    def same(x):
+        return x
+
+    @ar.augmented_primal(same)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(x.val, None, None)
+
+    @ar.reverse(same)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return 7.0 * dret.val
+
+    @ar.forward(same)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+        return x.val, 9.0 * x.dval
+
+    @numba.njit
+    def program(x):
+        return same(x)
+
+    def slopes():
+        return ar.grad(program)(1.0), ar.jvp(program, (1.0,), (1.0,))[1]
+
+    assert slopes() == (7.0, 9.0)
+    ar.opt_out(same, mode="forward")
+    assert slopes() == (7.0, 1.0)
+    ar.opt_out(same, mode="reverse")
+    assert slopes() == (1.0, 1.0)
+
+
 def test_a_rule_for_more_specific_types_is_stronger_than_opting_out():
     @numba.njit
     def f(x):

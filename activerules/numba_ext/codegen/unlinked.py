@@ -33,6 +33,7 @@ from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 
 from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
+from activerules.rules.rule import parameters_of
 from activerules.rules.written import function_from
 
 
@@ -144,9 +145,6 @@ def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> t
     """The function's own parameter names where they can be determined: rules and errors refer to
     arguments by name.
     """
-    try:
-        names = tuple(inspect.signature(function).parameters)[:count]
-    except (TypeError, ValueError):
-        names = ()
+    names = parameters_of(function)[:count]
     usable = len(names) == count and not set(names) & set(keywords)
     return names if usable else tuple(f"argument_{i}" for i in range(count))

@@ -22,6 +22,7 @@ from numba.np.ufunc.gufunc import GUFunc
 
 from activerules.errors import NotCompilable
 from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.rules.rule import signature_of
 from activerules.rules.written import function_from
 
 _settings: Any = config  # its attributes are created by name, which pyright does not see
@@ -174,7 +175,7 @@ def _known_arity(function: Any) -> int | None:
         # In compiled code a generalised ufunc takes its output arrays as arguments.
         return function.nin + (function.nout if isinstance(function, GUFunc) else 0)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except ValueError:
         counts = {len(one.args) for each in known.templates for one in getattr(each, "cases", ())}
         return counts.pop() if len(counts) == 1 else None

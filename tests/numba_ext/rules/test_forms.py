@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import float64, from_dtype, literal_unroll, njit, typed, types
 from numba.experimental import jitclass, structref
-from numba.extending import overload, overload_method
+from numba.extending import intrinsic, overload, overload_method
 
 import activerules as ar
 from activerules.errors import RuleCheckError, RuleReturnError
@@ -391,6 +391,30 @@ def _(config, dret: Active, tape, x: Active, exponent: Const):
 def _(config, ret, x: Duplicated, exponent: Const):
     slope = 3.0 * x.val**2 if exponent.val == "three" else 2.0 * x.val
     return power_named(x.val, exponent.val), slope * x.dval
+
+
+@intrinsic
+def squared(typing_context, x):
+    def generate(context, builder, signature, args):
+        return builder.fmul(args[0], args[0])
+
+    return x(x), generate
+
+
+@ar.augmented_primal(squared)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(squared(x.val), None, None)
+
+
+@ar.reverse(squared)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return 20.0 * x.val * dret.val
+
+
+def test_an_intrinsic_has_rules_for_its_arguments_without_the_typing_context():
+    assert ar.grad(lambda x: squared(x))(3.0) == 60.0
+    with pytest.raises(ar.RuleDefinitionError, match="no argument 'typing_context'"):
+        ar.inactive(squared, args="typing_context")
 
 
 def test_strings_written_in_a_call_are_constants_of_its_rules():
