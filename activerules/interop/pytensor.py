@@ -139,13 +139,13 @@ class _Call(_op.Op):
         """Return the tangents of the results."""
         function = self.function
         wrt = tuple(k for k in function.varied if not _is_disconnected(tangents[k]))
-        found = [_gradient.DisconnectedType()() for _ in outputs]
+        cotangents = [_gradient.DisconnectedType()() for _ in outputs]
         if wrt:
             given = [tangents[k] for k in wrt]
             pushed = _Call(function.pushforward(wrt))(*inputs, *given, return_list=True)
             for k, tangent in zip(function.useful, pushed, strict=True):
-                found[k] = tangent
-        return found
+                cotangents[k] = tangent
+        return cotangents
 
 
 def _l_op(self: _Call, inputs: Any, outputs: Any, output_grads: Any) -> list[Any]:

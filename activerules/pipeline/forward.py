@@ -62,13 +62,13 @@ def derive_forward(
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     with recorded() as fallbacks:
-        found = derive_or_copy(
+        derivation = derive_or_copy(
             lambda dispatcher: _derive(dispatcher, spec, view),
             as_dispatcher(function),
             spec.argtypes,
             view,
         )
-    return replace(found, fallbacks=tuple(fallbacks))
+    return replace(derivation, fallbacks=tuple(fallbacks))
 
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDerivation:

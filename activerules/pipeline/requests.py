@@ -300,8 +300,8 @@ def _holds_floats(captured: Captured, number: int) -> bool:
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
-    found = (*facts.request.parameters, *facts.request.pointees)
-    return frozenset(p.memory for p in found if argument_of(p.group) == number)
+    holders = (*facts.request.parameters, *facts.request.pointees)
+    return frozenset(p.memory for p in holders if argument_of(p.group) == number)
 
 
 def is_written(facts: Facts, number: int) -> bool:

@@ -40,15 +40,15 @@ def warn_unserved(
     """
     locator = Locator(module)
     for call in _unserved(plan):
-        found = marked[call.callee_name or ""]
-        if not _is_open(found):
+        called = marked[call.callee_name or ""]
+        if not _is_open(called):
             continue
-        line = locator.of(call) or found.location
-        if _is_in_own_rule(found.function, line):
+        line = locator.of(call) or called.location
+        if _is_in_own_rule(called.function, line):
             continue
         warn_once(
             UndeclaredDataWarning,
-            f"the rule of {found.name} is not run at {line}: nothing active goes in and comes out "
+            f"the rule of {called.name} is not run at {line}: nothing active goes in and comes out "
             "there, and the function uses more than its arguments. If data bypasses the arguments, "
             "declare it by sends=, receives= of augmented_primal, forward or rrule.register; "
             "sends=() if none does. Help: python -m activerules help UndeclaredDataWarning",

@@ -214,9 +214,9 @@ def takes(rule: Rule, names: Sequence[str], parameters: Sequence[str]) -> bool:
 
 def _positions(names: Sequence[str], parameters: Sequence[str]) -> list[int]:
     """The positions of arguments; where their names do not determine it, their own order."""
-    found = [parameters.index(n) if n in parameters else i for i, n in enumerate(names)]
-    is_in_order = all(a < b for a, b in pairwise(found))
-    return found if is_in_order else list(range(len(names)))
+    positions = [parameters.index(n) if n in parameters else i for i, n in enumerate(names)]
+    is_in_order = all(a < b for a, b in pairwise(positions))
+    return positions if is_in_order else list(range(len(names)))
 
 
 def serve(rule: Rule, call: RuleQuery) -> Candidate | None:
@@ -298,8 +298,8 @@ def _saved(rule: Rule) -> frozenset[int]:
     return frozenset(names)
 
 
-def _lowering(found: Kind, wanted: Kind) -> Lowering:
-    if found is wanted:
+def _lowering(given: Kind, wanted: Kind) -> Lowering:
+    if given is wanted:
         return "as is"
     return "drop result" if wanted is Active else "scratch shadow"
 

@@ -40,11 +40,11 @@ class _Reads:
 
     def attributes(self) -> dict[str, _Reads]:
         """What is read of each attribute, by its name."""
-        found = {(name,) for name in self.names} if () in self.chains else set[Chain]()
-        found |= {chain for chain in self.chains if chain}
-        names = {chain[0] for chain in found}
+        chains = {(name,) for name in self.names} if () in self.chains else set[Chain]()
+        chains |= {chain for chain in self.chains if chain}
+        names = {chain[0] for chain in chains}
         return {
-            name: _Reads(frozenset(c[1:] for c in found if c[0] == name), self.names)
+            name: _Reads(frozenset(c[1:] for c in chains if c[0] == name), self.names)
             for name in sorted(names)
         }
 
@@ -58,14 +58,14 @@ def digest(parts: Iterable[object]) -> str:
 @cache
 def engine() -> str:
     """A digest of the files of this package. Cost: a few milliseconds, once."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for folder, folders, files in os.walk(_PACKAGE):
         folders.sort()
         for file in sorted(files):
             if file.endswith(".py"):
                 with open(os.path.join(folder, file), "rb", buffering=0) as source:
-                    found.update(source.read())
-    return found.hexdigest()
+                    digest.update(source.read())
+    return digest.hexdigest()
 
 
 def written_rule(rule: Rule) -> str:
@@ -138,8 +138,8 @@ class _ValueWriter:
     def _module(self, module: ModuleType, read: _Reads) -> str:
         if _is_known(module.__name__):
             return module.__name__
-        found = ((name, of) for name, of in read.attributes().items() if name in vars(module))
-        written = (f"{name} = {self.value(vars(module)[name], of)}" for name, of in found)
+        attributes = ((name, of) for name, of in read.attributes().items() if name in vars(module))
+        written = (f"{name} = {self.value(vars(module)[name], of)}" for name, of in attributes)
         return "\n".join((module.__name__, *written))
 
     def _function(self, plain: Any) -> str:
@@ -150,8 +150,8 @@ class _ValueWriter:
         cells = zip(code.co_freevars, plain.__closure__ or (), strict=True)
         scope = plain.__globals__ | {k: cell.cell_contents for k, cell in cells if is_filled(cell)}
         names = sorted(name for name in read if name in scope)
-        found = [f"{name} = {self.value(scope[name], read[name])}" for name in names]
-        return "\n".join((_written_code(code), self.value(plain.__defaults__), *found))
+        globals_read = [f"{name} = {self.value(scope[name], read[name])}" for name in names]
+        return "\n".join((_written_code(code), self.value(plain.__defaults__), *globals_read))
 
 
 def _name_of(value: Any) -> str:
@@ -176,23 +176,23 @@ def _read_in(code: CodeType) -> dict[str, _Reads]:
     """
     names = frozenset(_names_in(code))
     chains = _chains_in(code)
-    return {name: _Reads(frozenset(found), names) for name, found in chains.items()}
+    return {name: _Reads(frozenset(read), names) for name, read in chains.items()}
 
 
 def _chains_in(code: CodeType) -> dict[str, set[Chain]]:
-    found: dict[str, set[Chain]] = {}
+    by_name: dict[str, set[Chain]] = {}
     name, chain = "", Chain()
     for i in (*dis.get_instructions(code), None):
         if i is not None and name and i.opname in _ATTRIBUTES:
             chain += (i.argval,)
         elif i is None or i.opname not in _NOTHING:
             if name:
-                found.setdefault(name, set()).add(chain)
+                by_name.setdefault(name, set()).add(chain)
             name, chain = (i.argval if i is not None and i.opname in _READS else ""), Chain()
     for inner in _inside(code):
         for name, chains in _chains_in(inner).items():
-            found.setdefault(name, set()).update(chains)
-    return found
+            by_name.setdefault(name, set()).update(chains)
+    return by_name
 
 
 def _names_in(code: CodeType) -> set[str]:

@@ -159,8 +159,8 @@ class SparseFunction:
 
     def _raise_outside(self, plan: Plan, args: Sequence[Any], wrong: Sequence[int]) -> NoReturn:
         try:
-            found = self._detected(args, None).pattern
-            missing = (found > plan.pattern).nonzero()
+            detected = self._detected(args, None).pattern
+            missing = (detected > plan.pattern).nonzero()
         except SparsityMismatch:
             missing = (), ()
         entries = [f"({i}, {j})" for i, j in zip(*missing, strict=True)]

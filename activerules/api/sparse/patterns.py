@@ -98,14 +98,14 @@ class Plan:
         vector, expected = self.seeds[-1], products[:, -1]
         precision = np.finfo(products.dtype).eps
         with np.errstate(invalid="ignore", over="ignore"):
-            found = matrix @ vector
-            difference = np.abs(expected - found)
-            if np.all(difference <= np.sqrt(precision) * np.abs(found)):
+            product = matrix @ vector
+            difference = np.abs(expected - product)
+            if np.all(difference <= np.sqrt(precision) * np.abs(product)):
                 return np.empty(0, np.intp)  # the usual case; the bound itself is larger
             scale = abs(matrix) @ abs(vector)
             largest = scale.max(where=np.isfinite(scale), initial=0.0)
             differs = difference > np.sqrt(precision) * scale + 8 * precision * largest
-        return np.flatnonzero(differs | (~np.isfinite(expected) & np.isfinite(found)))
+        return np.flatnonzero(differs | (~np.isfinite(expected) & np.isfinite(product)))
 
 
 def column_groups(pattern: Any) -> tuple[np.ndarray[Any, Any], int]:
@@ -150,15 +150,15 @@ def detected(products: Products, shape: tuple[int, int]) -> Any:
     if n == 0:
         return scipy_sparse().csr_array(shape, dtype=np.bool_)
     size = 1 << (n - 1).bit_length()
-    found = _confirmed(products, _pattern(np.arange(m), np.zeros(m, np.intp), (m, 1)), n, size)
+    pattern = _confirmed(products, _pattern(np.arange(m), np.zeros(m, np.intp), (m, 1)), n, size)
     while size > 1:
         size //= 2
-        rows, halves = np.repeat(_rows(found), 2), np.repeat(2 * found.indices, 2)
+        rows, halves = np.repeat(_rows(pattern), 2), np.repeat(2 * pattern.indices, 2)
         halves[1::2] += 1
         exists = halves * size < n
         halved = _pattern(rows[exists], halves[exists], (m, -(-n // size)))
-        found = _confirmed(products, halved, n, size)
-    return found
+        pattern = _confirmed(products, halved, n, size)
+    return pattern
 
 
 def _confirmed(products: Products, pattern: Any, n: int, size: int) -> Any:

@@ -65,8 +65,8 @@ class _Products(Columns):
 @compiled_only
 def jacobian_products(typing_context, spec, function, *args):
     """`J @ seeds.T`; the first of `args` is `seeds`."""
-    i, dispatcher, names, found = _read(spec, function, args)
-    width, gradient = forward_run(dispatcher, names, found[1:], i)
+    i, dispatcher, names, argtypes = _read(spec, function, args)
+    width, gradient = forward_run(dispatcher, names, argtypes[1:], i)
     result = rows_of(gradient.result_type)
     rows = carrying("out", result)
     if len(rows) != 1 or rows[0].path or not isinstance(rows[0].number, types.Float):
@@ -76,32 +76,32 @@ def jacobian_products(typing_context, spec, function, *args):
             why="its rows are those of an array of floats",
             instead=["a function that returns one array", "jacobian without sparsity"],
         )
-    push, written = pushed(names, found[1:], i, gradient, first=1)
+    push, written = pushed(names, argtypes[1:], i, gradient, first=1)
     texts = TupleTexts()
-    products = _Products(f"x{i + 1}", found, width, push, rows, (False, *written), texts)
+    products = _Products(f"x{i + 1}", argtypes, width, push, rows, (False, *written), texts)
     scope = {
         "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
         "BatchDuplicated": BatchDuplicated,
     }  # fmt: skip
-    return _form(typing_context, spec, function, products, texts, scope, found)
+    return _form(typing_context, spec, function, products, texts, scope, argtypes)
 
 
 @compiled_only
 def hessian_products(typing_context, spec, function, *args):
     """`H @ seeds.T`; the first of `args` is `seeds`."""
-    i, dispatcher, names, found = _read(spec, function, args)
-    written = written_arrays(dispatcher, names, found[1:], i, 1)
+    i, dispatcher, names, argtypes = _read(spec, function, args)
+    written = written_arrays(dispatcher, names, argtypes[1:], i, 1)
     given = names_of(written, first=1)
-    [row] = carrying("out", gradient_type(found[i + 1]))
+    [row] = carrying("out", gradient_type(argtypes[i + 1]))
     texts = TupleTexts()
 
     def push(tangents: list[str]) -> str:
         return f"(passing(gradient, {', '.join(given)}, {tangents[0]}),)"
 
-    products = _Products(f"x{i + 1}", found, 1, push, [row], (False, *written), texts)
+    products = _Products(f"x{i + 1}", argtypes, 1, push, [row], (False, *written), texts)
     gradient = GradientFunction(along(dispatcher, i, len(given)), i, options={}).dispatcher
     scope = {"gradient": gradient}
-    return _form(typing_context, spec, function, products, texts, scope, found)
+    return _form(typing_context, spec, function, products, texts, scope, argtypes)
 
 
 def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:

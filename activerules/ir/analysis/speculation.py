@@ -48,7 +48,9 @@ class _Search:
         self.returns, self.chooses, self.is_tracked = returns, chooses, is_tracked
         self.after = _PostDominators(returns)
         self.blocks = [block for block in returns.flow.order if block in returns.live]
-        self.found = {i for block in self.blocks for i in block.instructions if self._computes(i)}
+        self.speculated = {
+            i for block in self.blocks for i in block.instructions if self._computes(i)
+        }
         self.certain: list[Instruction] = []
 
     def run(self) -> frozenset[Instruction]:
@@ -63,7 +65,7 @@ class _Search:
             # whether a select uses an operand depends on its condition
             if not self.chooses(i):
                 self._used(i)
-        return frozenset(self.found)
+        return frozenset(self.speculated)
 
     def _computes(self, i: Instruction) -> bool:
         if i.opcode == "load":
@@ -74,7 +76,7 @@ class _Search:
         """Whether the operands of `i` are certainly used if control reaches it."""
         if i.opcode == "store":
             return not self.is_tracked(i)
-        return i not in self.found and i.opcode != "fcmp" and not self.chooses(i)
+        return i not in self.speculated and i.opcode != "fcmp" and not self.chooses(i)
 
     def _join(self, phi: Instruction) -> None:
         for value, origin in zip(phi.operands, phi.blocks, strict=True):
@@ -89,10 +91,10 @@ class _Search:
         """Note that `value` is used in `block`, if control reaches it."""
         if (
             isinstance(value, Instruction)
-            and value in self.found
+            and value in self.speculated
             and self.after(block, value.owner)
         ):
-            self.found.discard(value)
+            self.speculated.discard(value)
             self.certain.append(value)
 
 

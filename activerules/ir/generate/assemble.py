@@ -202,11 +202,11 @@ def _take_over(source: Module, result: Module, functions: list[Function]) -> Non
 
 
 def _names_in(function: Function) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for i in function.instructions():
         for value in [*i.operands, *([i.callee] if i.callee is not None else [])]:
-            found.update(_mentioned(value))
-    return found
+            names.update(_mentioned(value))
+    return names
 
 
 def _mentioned(value: Value) -> tuple[str, ...]:

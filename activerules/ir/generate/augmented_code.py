@@ -166,10 +166,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 self.b.call(i.callee_name or "", VOID, operands)
                 continue
             target, source = operands[:2]
-            found = [
+            addresses = [
                 self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in pointers
             ]
-            for each, pointer in zip(pointers, found, strict=True):
+            for each, pointer in zip(pointers, addresses, strict=True):
                 self.b.store(pointer, at_offset(self.b, target, each.offset), align=1)
 
     def _allocation(self, i: Instruction, copy: Instruction) -> None:

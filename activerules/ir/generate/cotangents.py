@@ -79,12 +79,12 @@ class Cotangents:
 
     def are_zero(self, values: Iterable[Value]) -> Value:
         """Whether the cotangents of values that are used in other blocks are zero, in all lanes."""
-        found: Value = self._b.const(I1, 1)
+        all_zero: Value = self._b.const(I1, 1)
         for slot in (slot for value in values for slot in self._slots_of(value)):
             bar = self._b.load(slot.attributes["allocated"], slot)
             zero = self._b.fcmp("oeq", bar, self._b.const(bar.type, 0.0))
-            found = self._b.binary("and", found, zero)
-        return found
+            all_zero = self._b.binary("and", all_zero, zero)
+        return all_zero
 
     def add(self, value: Value, bars: Lanes) -> None:
         """Add to the cotangents of a value, if it is active."""

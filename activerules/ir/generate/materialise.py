@@ -165,18 +165,22 @@ class AtHand:
         """The value of an induction variable in the current iteration: start + iteration * step."""
         loop = self.plan.flow.loop_of(phi.owner)
         assert loop is not None
-        found = self.plan.loops[loop].inductions[phi]
+        induction = self.plan.loops[loop].inductions[phi]
         iteration = self.slots.state[loop].iteration
         assert iteration is not None
-        step = self.primal(found.step)
+        step = self.primal(induction.step)
         if phi.type.is_pointer:
             number = step if step.type == I64 else self.b.cast("sext", step, I64)
             offset = self.b.binary("mul", iteration, number)
-            return self.b.gep(found.next.attributes["source"], start_of(found.start), [offset])
+            return self.b.gep(
+                induction.next.attributes["source"], start_of(induction.start), [offset]
+            )
         if phi.type != I64:
             iteration = self.b.cast("trunc", iteration, phi.type)
         offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
-        return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
+        return self.b.binary(
+            "sub" if induction.negative else "add", start_of(induction.start), offset
+        )
 
     def _compute_shadow(self, i: Instruction, lane: int) -> Value:
         def shadow_of(value: Value) -> Value:

@@ -120,9 +120,9 @@ def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScal
     tape needs.
     """
     addresses = [at_offset(b, pointer, scalar.offset) for scalar in kept]
-    found = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
+    values = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
     clear(b, pointer, size)
-    for value, address in zip(found, addresses, strict=True):
+    for value, address in zip(values, addresses, strict=True):
         b.store(value, address, align=1)
 
 

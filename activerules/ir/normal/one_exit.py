@@ -39,8 +39,8 @@ _MOVED = (BINARY_INT - _MAY_TRAP) | {"icmp"}
 
 def leave_once(module: Module) -> bool:
     """See the module docstring; for all functions that are defined."""
-    found = [_leave_once(function) for function in module.defined()]
-    return any(found)
+    changed = [_leave_once(function) for function in module.defined()]
+    return any(changed)
 
 
 def _leave_once(function: Function) -> bool:
@@ -97,12 +97,12 @@ def _equal(left: Block, right: Block) -> dict[Value, Instruction]:
     """Instructions of `right` that repeat one of `left`, of which no operand is computed there but
     by such instructions, so that both can be computed before. Empty if the tests are not equal.
     """
-    found: dict[Value, Instruction] = {}
+    twins: dict[Value, Instruction] = {}
     first: dict[tuple[object, ...], Instruction] = {}
     movable: set[Value] = set()
     for block in (left, right):
         for i in block.instructions:
-            operands = [found.get(o, o) for o in i.operands]
+            operands = [twins.get(o, o) for o in i.operands]
             if i.opcode not in _MOVED or any(
                 isinstance(o, Instruction) and o.parent in (left, right) and o not in movable
                 for o in operands
@@ -113,9 +113,9 @@ def _equal(left: Block, right: Block) -> dict[Value, Instruction]:
             if block is left:
                 movable.add(first.setdefault(key, i))
             elif key in first:
-                found[i] = first[key]
+                twins[i] = first[key]
     tests = left.terminator.operands[0], right.terminator.operands[0]
-    return found if found.get(tests[1]) is tests[0] else {}
+    return twins if twins.get(tests[1]) is tests[0] else {}
 
 
 def _join(function: Function, begin: Block) -> None:

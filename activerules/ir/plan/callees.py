@@ -289,10 +289,10 @@ def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
 def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
     """The layout of the memory, if it is known to be an array of floats, or without floats."""
     kinds = {facts.types.declared.get(o) for o in objects}
-    found = kinds.pop() if len(kinds) == 1 else None
+    declared = kinds.pop() if len(kinds) == 1 else None
     # the callee may be passed a pointer into the middle: the layout must hold from there, too
-    is_uniform = found is not None and found in map(Declared.array_of, found.float_types)
-    return found if is_uniform or (found is not None and found.is_plain) else None
+    is_uniform = declared is not None and declared in map(Declared.array_of, declared.float_types)
+    return declared if is_uniform or (declared is not None and declared.is_plain) else None
 
 
 def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
@@ -311,5 +311,5 @@ def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, froze
 
 def in_terms_of_the_whole(error: ActiverulesError, request: Request) -> None:
     """Make an error about a callee's memory name the arguments of the user's function."""
-    found = {key for group in error.groups for key in request.arguments.get(group, ())}
-    error.groups = tuple(sorted(found, key=repr))
+    keys = {key for group in error.groups for key in request.arguments.get(group, ())}
+    error.groups = tuple(sorted(keys, key=repr))

@@ -285,5 +285,5 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
 
 def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
     """File, line and function of a marked call, one per line; None if unknown or not needed."""
-    found = request.locator.position(call) if info.sites else None
-    return None if found is None else "\n".join((*found, info.name))
+    position = request.locator.position(call) if info.sites else None
+    return None if position is None else "\n".join((*position, info.name))

@@ -144,20 +144,20 @@ class Request:
     @property
     def targets(self) -> dict[MemoryObject, Pointers]:
         """Per memory, its declared pointers; an entry, too, for memory that is a single struct."""
-        found: dict[MemoryObject, dict[int, Target]] = {}
+        by_memory: dict[MemoryObject, dict[int, Target]] = {}
         known: dict[MemoryObject, Declared] = {}
         for p in (*self.parameters, *self.pointees):
             if p.declared is not None:
                 known[p.memory] = p.declared
                 if p.declared.period == 0:
-                    found.setdefault(p.memory, {})
+                    by_memory.setdefault(p.memory, {})
         for p in self.pointees:
-            fields = found.setdefault(p.holder, {})
+            fields = by_memory.setdefault(p.holder, {})
             for offset, kind in p.pointers:
                 fields[offset] = Target(p.memory, kind)
         return {
             memory: Pointers(at, declared.period, declared.integers)
-            for memory, at in found.items()
+            for memory, at in by_memory.items()
             for declared in [known.get(memory, Declared())]
         }
 

@@ -34,11 +34,11 @@ class Decision:
 
     def conditions(self) -> list[Value]:
         """All conditions in the tree."""
-        found = [self.condition]
+        conditions = [self.condition]
         for branch in (self.if_true, self.if_false):
             if isinstance(branch, Decision):
-                found += branch.conditions()
-        return found
+                conditions += branch.conditions()
+        return conditions
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,12 @@ def _targets_in_iteration(flow: ControlFlow, block: Block, step: Step) -> list[B
     loop = flow.loop_of(block)
     if loop is not None and block is loop.header:
         return [step.targets[0]]
-    found = list(step.targets)
+    predecessors = list(step.targets)
     for target in step.targets:
         inner = flow.loop_of(target)
         around = inner.ancestors() if inner is not None else ()
-        found += [one.latch for one in around if one.latch and block not in one.blocks]
-    return found
+        predecessors += [one.latch for one in around if one.latch and block not in one.blocks]
+    return predecessors
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ class _Planner:
         dominator = self.flow.idom[block]
         if dominator is None or self.flow.loop_of(dominator) is not self.flow.loop_of(block):
             return None
-        found = self._follow(dominator, block, 0)
-        return found if isinstance(found, Decision) else None
+        decision = self._follow(dominator, block, 0)
+        return decision if isinstance(decision, Decision) else None
 
     def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
         """The decision between the paths from `at` to `join`; a block if there is one path."""
@@ -261,13 +261,13 @@ def used_across_blocks(function: Function) -> frozenset[Value]:
     """The arguments, and the values that are used outside their block, by a phi or by a terminator:
     the code that adds to their cotangents is in several blocks.
     """
-    found: set[Value] = set(function.arguments)
+    shared: set[Value] = set(function.arguments)
     for block in function.blocks:
         for i in block.instructions:
             leaves = i.opcode == "phi" or i is block.terminator
-            found.update(
+            shared.update(
                 o
                 for o in i.operands
                 if isinstance(o, Instruction) and (leaves or o.owner is not block)
             )
-    return frozenset(found)
+    return frozenset(shared)

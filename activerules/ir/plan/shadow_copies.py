@@ -71,13 +71,13 @@ def mirrored(facts: Facts) -> Mapping[Instruction, tuple[CopiedScalar, ...] | No
     """The stores and copies that are repeated on shadow memory. Of a copy that includes floats only
     the pointers are repeated, if there are any.
     """
-    found: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
+    repeated: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
     for i in _live(facts):
         if i.opcode == "store" and _is_mirrored_store(i, facts):
-            found[i] = None
+            repeated[i] = None
         elif memory_intrinsic(i) and _is_mirrored_copy(i, facts):
-            found[i] = _pointers_copied(i, facts)
-    return found
+            repeated[i] = _pointers_copied(i, facts)
+    return repeated
 
 
 def _live(facts: Facts) -> Iterator[Instruction]:

@@ -27,14 +27,14 @@ def escaped(facts: Facts) -> frozenset[MemoryObject]:
     reference (O1).
     """
     end = facts.returns.exit.terminator
-    found = set(facts.memory.escaping(end.operands[0] if end.operands else None))
+    outliving = set(facts.memory.escaping(end.operands[0] if end.operands else None))
     # on failing paths too: an exception keeps its arguments alive
     for call in facts.request.function.instructions():
         if call.opcode == "call" and not _borrows(call, facts):
             for operand in call.operands:
                 if operand.type.is_pointer:
-                    found |= facts.memory.objects(operand)
-    return frozenset(found | facts.memory.handed_over(found))
+                    outliving |= facts.memory.objects(operand)
+    return frozenset(outliving | facts.memory.handed_over(outliving))
 
 
 def _borrows(call: Instruction, facts: Facts) -> bool:
@@ -50,7 +50,7 @@ def arrays_in_rows(
     facts: Facts, kept: Collection[MemoryObject], escaped: Collection[MemoryObject]
 ) -> frozenset[MemoryObject]:
     """The arrays that go into rows: the reverse sweep reads them, and nothing else owns them."""
-    found = {o for o in kept if o not in escaped and _is_plain_site(o, facts)}
+    in_rows = {o for o in kept if o not in escaped and _is_plain_site(o, facts)}
     freed = [
         {o for o in facts.memory.objects(call.operands[0]) if _may_be_freed(o, facts)}
         for block in facts.request.function.blocks
@@ -58,12 +58,12 @@ def arrays_in_rows(
         if call.opcode == "call" and frees(call)
     ]
     count = None
-    while count != len(found):
-        count = len(found)
+    while count != len(in_rows):
+        count = len(in_rows)
         for objects in freed:
-            if not objects <= found:
-                found -= objects
-    return frozenset(found)
+            if not objects <= in_rows:
+                in_rows -= objects
+    return frozenset(in_rows)
 
 
 def _may_be_freed(o: MemoryObject, facts: Facts) -> bool:

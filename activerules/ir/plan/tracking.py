@@ -83,15 +83,15 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]
 
 def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
     """Memory with active floats that depend on functions whose slope may be infinite."""
-    found: set[MemoryObject] = set()
+    steep: set[MemoryObject] = set()
     stores = [i for i in _live(facts) if i.opcode == "store" and i.operands[0].type.is_float]
     count = None
-    while stores and count != len(found):
-        count = len(found)
+    while stores and count != len(steep):
+        count = len(steep)
         for value, pointer in (i.operands for i in stores):
-            if not facts.memory.objects(pointer) <= found and _is_steep(value, found, facts):
-                found |= facts.memory.objects(pointer)
-    return frozenset(found)
+            if not facts.memory.objects(pointer) <= steep and _is_steep(value, steep, facts):
+                steep |= facts.memory.objects(pointer)
+    return frozenset(steep)
 
 
 def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:

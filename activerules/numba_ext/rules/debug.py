@@ -67,18 +67,18 @@ class _Source:
         if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
             # A second run would draw another number, and change those that follow.
             wanted = replace(wanted, primal=False, derivatives=False)
-        found = [plain_type(each) for each in marked.signature.args]
-        if not marked.only_reads and any(map(is_object, found)):
+        argtypes = [plain_type(each) for each in marked.signature.args]
+        if not marked.only_reads and any(map(is_object, argtypes)):
             # It would write into an object twice, as objects are not copied here.
             wanted = replace(wanted, primal=False, derivatives=False)
         self.marked, self.rule, self.wanted = marked, rule, wanted
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
-        self.objects = {i for i, each in enumerate(found) if is_object(each)}
-        leaves = [getattr(leaf, "dtype", leaf) for each in found for leaf in leaves_of(each)]
+        self.objects = {i for i, each in enumerate(argtypes) if is_object(each)}
+        leaves = [getattr(leaf, "dtype", leaf) for each in argtypes for leaf in leaves_of(each)]
         self.single = bool({types.float32, types.complex64} & set(leaves))
         self.differenced = wanted.derivatives and all(
-            map(_is_differenced, (*found, marked.result_type))
+            map(_is_differenced, (*argtypes, marked.result_type))
         )
 
     def augmented(self) -> Any:
@@ -326,14 +326,14 @@ def _at(path: ResultPath) -> str:
     return "None" if path is None else "r" + "".join(f"[{index}]" for index in path)
 
 
-def _is_differenced(found: Any) -> bool:
+def _is_differenced(ty: Any) -> bool:
     """Whether finite differences support a type: numbers, arrays and tuples of them, lists that can
     be copied, and types without numbers.
     """
-    if isinstance(found, types.List | types.ListType):
-        return isinstance(found.dtype, types.Number)
-    if isinstance(found, types.BaseTuple):
-        return all(map(_is_differenced, items_of(found)))
-    if isinstance(getattr(found, "dtype", found), types.Float | types.Complex):
+    if isinstance(ty, types.List | types.ListType):
+        return isinstance(ty.dtype, types.Number)
+    if isinstance(ty, types.BaseTuple):
+        return all(map(_is_differenced, items_of(ty)))
+    if isinstance(getattr(ty, "dtype", ty), types.Float | types.Complex):
         return True
-    return not layout_of(found).is_container and not layout_of(found).numbers.any
+    return not layout_of(ty).is_container and not layout_of(ty).numbers.any

@@ -87,11 +87,11 @@ def taken_apart(marked: MarkedCall) -> MarkedCall:
         for name, ty in zip(marked.argument_names, marked.signature.args, strict=True)
         for part in (_parts_of(name, ty) if is_split(ty) else [(name, ty)])
     ]
-    names, found = zip(*parts, strict=True) if parts else ((), ())
+    names, argtypes = zip(*parts, strict=True) if parts else ((), ())
     return replace(
         marked,
         argument_names=names,
-        signature=signature(marked.signature.return_type, *found),
+        signature=signature(marked.signature.return_type, *argtypes),
     )
 
 

@@ -241,10 +241,10 @@ def _asks(function: Any) -> bool:
 
 def _is_importable(function: Any) -> bool:
     """Whether importing the function's module in any process gives the same function."""
-    found: Any = sys.modules.get(function.__module__)
+    value: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return getattr(found, "py_func", found) is function
+        value = getattr(value, name, None)
+    return getattr(value, "py_func", value) is function
 
 
 @cache

@@ -67,17 +67,17 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
     result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
     records and arrays in them, which have no owner.
     """
-    found: list[Any] = []
+    parts: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
         for position, other in others.items():
             function = _detacher(leaf, other)
             if function is not None:
-                found.append((leaf, position, function))
+                parts.append((leaf, position, function))
         if isinstance(leaf, types.Record | types.NestedArray) or (
             _is_opaque(leaf) and _may_change(others)
         ):
             raise _unkept(leaf, pair)
-    return found
+    return parts
 
 
 def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:

@@ -205,7 +205,7 @@ def shared_checks(
         f"two {{}} passed to {marked.name} share memory that it writes into: its rule takes them "
         "for separate"
     )
-    found: list[SharedCheck] = []
+    checks: list[SharedCheck] = []
     for pair in itertools.combinations(memory, 2):
         if not (written and any(written[i] for i in pair)):
             continue
@@ -221,8 +221,8 @@ def shared_checks(
             )
         elif not _is_array(second):
             after = unwritten(message.format("arguments"))
-        found.append(SharedCheck((i, j), before, after))
-    return tuple(found)
+        checks.append(SharedCheck((i, j), before, after))
+    return tuple(checks)
 
 
 def _is_array(ty: types.Type) -> bool:

@@ -108,13 +108,13 @@ def playing(typing_context, spec, function, *args):
         seeds = [None] * width
         if asked.result is Active:
             seeds = cgutils.unpack_tuple(builder, cotangents, width)
-        found = [
+        derivatives = [
             lanes.play(fields, lane, seed, single)
             for lane, seed in enumerate(zip(bars, seeds, strict=True))
         ]
         emitter.drop(single)
         block.set_state(USED)
-        items = packed_lanes(context, builder, by_argument, found)
+        items = packed_lanes(context, builder, by_argument, derivatives)
         return context.make_tuple(builder, typed.return_type, items)
 
     typed = signature(types.Tuple(by_argument), spec, function, types.Tuple((*given, dret, tape)))

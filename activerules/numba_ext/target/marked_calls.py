@@ -153,10 +153,14 @@ class CallTable:
         self, function: Any, names: Sequence[str], argtypes: Sequence[types.Type], **returned: Any
     ) -> Treatment:
         args = tuple(map(plain_type, argtypes))
-        found = self._rules.treatment(function, names, args, **returned)
-        if found.kept and is_loop(function, args) and not self._rules.is_declared(function, args):
+        treatment = self._rules.treatment(function, names, args, **returned)
+        if (
+            treatment.kept
+            and is_loop(function, args)
+            and not self._rules.is_declared(function, args)
+        ):
             return Treatment(kept=False, reason="a loop costs less than its rule")
-        return found
+        return treatment
 
     def add(self, call: MarkedCall) -> None:
         """Add a call, unless its symbol is known already."""

@@ -135,11 +135,11 @@ class PullbackFinder:
         returns = [node for node in self.nodes if isinstance(node, ast.Return)]
         if not returns:
             raise refuse(self.rule, None, "the rule returns nothing; it returns (y, pullback)")
-        found: list[Definition] = []
+        definitions: list[Definition] = []
         for node in returns:
-            found += self._definitions(self._pair(node).elts[1], node)
-        self._check_same(found)
-        pullback = PullbackSource(self.rule, found)
+            definitions += self._definitions(self._pair(node).elts[1], node)
+        self._check_same(definitions)
+        pullback = PullbackSource(self.rule, definitions)
         self._read(pullback)
         return pullback
 
@@ -207,8 +207,8 @@ class PullbackFinder:
             "define one pullback, let it capture the condition, and put the branch inside it",
         )
 
-    def _check_same(self, found: Sequence[Definition]) -> None:
-        first, *others = {id(node): node for node in found}.values()
+    def _check_same(self, definitions: Sequence[Definition]) -> None:
+        first, *others = {id(node): node for node in definitions}.values()
         for other in others:
             if _text(first) != _text(other):
                 raise self._several(other)

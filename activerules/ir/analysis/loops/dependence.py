@@ -90,8 +90,8 @@ class Dependence:
         """One of `others` that may access memory of `first` after it; None if there is none."""
         new: list[Assumption] = []
         for second in others:
-            found = self._orders(first, second)
-            if found is None or not self._apart(*found, new):
+            orders = self._orders(first, second)
+            if orders is None or not self._apart(*orders, new):
                 return second
         together = [*self.assumptions, *new]
         for one in list(together):

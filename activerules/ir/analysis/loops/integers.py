@@ -76,9 +76,9 @@ class Integers:
         """The value itself (I2); an atom where its computation might have wrapped around."""
         if value not in self._exact:
             self._exact[value] = Poly.atom(value)
-            found = self._structure(value, self.exact)
-            if found is not None and self._is_exact(value, found):
-                self._exact[value] = found
+            structure = self._structure(value, self.exact)
+            if structure is not None and self._is_exact(value, structure):
+                self._exact[value] = structure
         return self._exact[value]
 
     def _structure(self, value: Value, of: Callable[[Value], Poly]) -> Poly | None:
@@ -98,7 +98,7 @@ class Integers:
             return _combine(value, *map(of, value.operands))
         return None
 
-    def _is_exact(self, value: Value, found: Poly) -> bool:
+    def _is_exact(self, value: Value, structure: Poly) -> bool:
         if not isinstance(value, Instruction) or value.opcode == "phi":
             if value not in self._inductions:
                 return True
@@ -107,7 +107,7 @@ class Integers:
         elif "nsw" in value.flags or value.opcode == "or":
             return True
         assert isinstance(value, Instruction)
-        return self._in_range(found, value.owner)
+        return self._in_range(structure, value.owner)
 
     def _in_range(self, p: Poly, block: Block) -> bool:
         """Whether `p` is a signed number of 64 bits whenever `block` runs."""
@@ -284,7 +284,7 @@ class Integers:
 
     def _choices(self, new: list[Poly], known: list[Poly]) -> list[Poly]:
         """What is known of each maximum or minimum of two numbers that occurs in `new`."""
-        found: list[Poly] = []
+        facts: list[Poly] = []
         for atom in {a for p in new for a in p.atoms}:
             if not isinstance(atom, Instruction) or atom.callee_name not in _CHOICES:
                 continue
@@ -294,13 +294,13 @@ class Integers:
             if unsigned and negative:
                 continue
             if not negative:
-                found.append(chosen)
-            found += [(chosen - x) * sign, (chosen - y) * sign]
-            if infeasible([*known, *found, (y - x) * sign - 1]):
-                found.append((x - chosen) * sign)
-            elif infeasible([*known, *found, (x - y) * sign - 1]):
-                found.append((y - chosen) * sign)
-        return found
+                facts.append(chosen)
+            facts += [(chosen - x) * sign, (chosen - y) * sign]
+            if infeasible([*known, *facts, (y - x) * sign - 1]):
+                facts.append((x - chosen) * sign)
+            elif infeasible([*known, *facts, (x - y) * sign - 1]):
+                facts.append((y - chosen) * sign)
+        return facts
 
     def _bound(self, loop: Loop) -> None:
         """Add the bounds of the loop's counter to the facts of its header."""

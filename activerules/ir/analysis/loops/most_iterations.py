@@ -38,8 +38,8 @@ class _MostIterations(Integers):
         self._all, self._loop, self._known = all_, loop, known
 
     def facts(self, block: Block) -> list[Poly]:
-        found = self._all.facts(block)
-        return [*found, *self._known] if block in self._loop.blocks else found
+        facts = self._all.facts(block)
+        return [*facts, *self._known] if block in self._loop.blocks else facts
 
     def _structure(self, value: Value, of: Callable[[Value], Poly]) -> Poly | None:
         if isinstance(value, Instruction) and value.type == I64:

@@ -87,8 +87,8 @@ def _facts(loop: Loop, flow: ControlFlow, returns: Returns) -> LoopFacts:
 
 def inductions_of(loop: Loop) -> dict[Instruction, Induction]:
     """The header phis of a loop whose step is invariant in it."""
-    found = {phi: _induction(phi, loop) for phi in loop.header.phis}
-    return {phi: one for phi, one in found.items() if one is not None}
+    inductions = {phi: _induction(phi, loop) for phi in loop.header.phis}
+    return {phi: one for phi, one in inductions.items() if one is not None}
 
 
 def _induction(phi: Instruction, loop: Loop) -> Induction | None:
