@@ -63,7 +63,7 @@ def gradient(count):
     return ar.autodiff(ar.Reverse, polynomial, ar.Active(0.5), ar.Const(c))[0]
 
 
-def test_one_chunk_serves_later_calls():
+def test_c1_one_chunk_serves_later_calls():
     assert abs(gradient(40_000) - 4.0) < 1e-12
     first = spare()
     assert first
@@ -75,7 +75,7 @@ def test_one_chunk_serves_later_calls():
     assert spare() == first
 
 
-def test_a_tape_of_many_chunks_becomes_one():
+def test_c3_a_tape_of_many_chunks_becomes_one():
     for _ in range(3):
         ar.autodiff(ar.Reverse, shrinking, ar.Active(1.0), 200_000)
     first = spare()
@@ -83,14 +83,14 @@ def test_a_tape_of_many_chunks_becomes_one():
     assert spare() == first != 0
 
 
-def test_a_large_tape_is_given_back():
+def test_c1_a_large_tape_is_given_back():
     gradient(40_000)
     before = spare()
     gradient(40_000_000)
     assert spare() in (0, before)
 
 
-def test_a_chunk_of_what_is_asked_for_where_there_is_no_room_for_more():
+def test_c3_a_chunk_of_what_is_asked_for_where_there_is_no_room_for_more():
     gradient(40_000)
     wish = shared("wish")
     before = wish[0]
@@ -101,7 +101,7 @@ def test_a_chunk_of_what_is_asked_for_where_there_is_no_room_for_more():
         wish[0] = before
 
 
-def test_threads_never_share_a_chunk():
+def test_c2_threads_never_share_a_chunk():
     with ThreadPoolExecutor(4) as pool:
         counts = [30_000, 60_000, 90_000] * 30
         assert all(abs(g - 4.0) < 1e-12 for g in pool.map(gradient, counts))
@@ -151,7 +151,7 @@ def test_rows_and_arrays_of_any_size_share_chunks():
     assert after.alloc - before.alloc == after.free - before.free
 
 
-def test_threads_never_share_arrays():
+def test_c2_threads_never_share_arrays():
     with ThreadPoolExecutor(4) as pool:
         sizes = [20_000, 30_000, 40_000] * 8
         a = np.linspace(0.5, 1.5, 40_000)

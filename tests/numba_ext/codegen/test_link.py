@@ -13,6 +13,7 @@ import pytest
 from numba.core.registry import cpu_target
 
 from activerules.errors import UnknownCall, UnsupportedIR
+from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.link import make_library, with_callee
 from numba_ext.codegen import linked_gradient as linked
 from numba_ext.codegen.linked_gradient import gradient_of_product, product
@@ -35,7 +36,7 @@ def second_caller(x, y):
     return caller(x, y)[0] + gradient_of_product(x, y)[1]
 
 
-def test_called_from_njit_and_again_from_a_caller_of_it():
+def test_l2_called_from_njit_and_again_from_a_caller_of_it():
     assert caller(3.0, 5.0) == (5.0, 3.0)
     assert second_caller(3.0, 5.0) == 8.0
 
@@ -57,7 +58,7 @@ def test_a_pickled_caller_works():
     assert copy(2.0, 7.0) == (7.0, 2.0)
 
 
-def test_symbols_of_other_libraries_are_known():
+def test_l1_symbols_of_other_libraries_are_known():
     product(1.0, 2.0)
     (result,) = product.overloads.values()
     symbol = result.fndesc.llvm_func_name
@@ -73,7 +74,7 @@ define i32 @activerules.test.calls_product(ptr %r, ptr %e, double %x) {{
     assert library(text, [result.library]).get_function("activerules.test.calls_product")
 
 
-def test_runtime_and_libm_symbols_are_known():
+def test_l1_runtime_and_libm_symbols_are_known():
     made = library("""
 declare double @tanh(double)
 declare double @llvm.sin.f64(double)
@@ -97,10 +98,26 @@ define double @activerules.test.known(double %x) {
         ("@nobody_defines_this = external global i64", "%x = load i64, ptr @nobody_defines_this"),
     ],
 )
-def test_unknown_symbols_are_an_error_before_linking(declaration, use):
+def test_l1_unknown_symbols_are_an_error_before_linking(declaration, use):
     text = f"{declaration}\ndefine void @activerules.test.unknown() {{\n  {use}\n  ret void\n}}"
     with pytest.raises(UnknownCall, match="nobody_defines_this"):
         library(text)
+
+
+POWER = """
+declare double @llvm.powi.f64.i32(double, i32)
+define double @activerules.test.power(double %x, i32 %n) {
+  %y = call double @llvm.powi.f64.i32(double %x, i32 %n)
+  ret double %y
+}
+"""
+
+
+def test_l4_functions_that_the_machine_code_alone_calls_are_there_or_an_error(monkeypatch):
+    assert library(POWER).get_function("activerules.test.power")
+    monkeypatch.setattr(link, "_OF_RUNTIME", ("nobody_defines_this",))
+    with pytest.raises(UnknownCall, match="nobody_defines_this"):
+        library(POWER)
 
 
 def test_text_that_llvm_refuses_is_an_error():
@@ -108,7 +125,7 @@ def test_text_that_llvm_refuses_is_an_error():
         library("define void @f() { ret i32 0 }")
 
 
-def test_environments_are_set():
+def test_l3_environments_are_set():
     # A dynamic exception reads constants from the environment of the function that raises it.
     with pytest.raises(ValueError, match="negative: -3"):
         linked.call_raiser(-3)
@@ -126,7 +143,7 @@ except ValueError as error:
 """
 
 
-def test_cache_across_processes(tmp_path):
+def test_l2_l3_cache_across_processes(tmp_path):
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
 

@@ -179,7 +179,7 @@ def unedited(machine: Machine) -> Iterator[None]:
         machine.edit(name)
 
 
-def test_a_helper_in_another_module_is_edited(machine: Machine) -> None:
+def test_o1_a_helper_in_another_module_is_edited(machine: Machine) -> None:
     machine.edit("helpers", "0.5 * x", "4.0 * x")
     machine.expected = {"calls": 16.0}
     compiled = machine.run()
@@ -188,7 +188,7 @@ def test_a_helper_in_another_module_is_edited(machine: Machine) -> None:
     assert machine.run() == []
 
 
-def test_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
+def test_o1_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
     machine.edit("rules", "dret.val\n", "dret.val + 1.0\n")
     machine.expected = {"served": 4.0}
     assert {"grad_served", *_RENEWED} <= set(machine.run())
@@ -199,7 +199,7 @@ def test_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> None:
 
 
 @pytest.mark.skipif(not RELOADS, reason="Numba 0.62 does not ask cached code what it depends on")
-def test_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) -> None:
+def test_o2_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) -> None:
     machine.run()  # Numba's files have one entry for all edits: those of other tests go
     for file in (machine.folder / "cache").rglob("callers.twice-*"):
         file.unlink()
@@ -210,7 +210,7 @@ def test_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) ->
     assert {"grad_served", "served", "twice"} <= set(machine.run())
 
 
-def test_a_constant_of_a_callee_or_an_option_is_changed(machine: Machine) -> None:
+def test_o1_a_constant_of_a_callee_or_an_option_is_changed(machine: Machine) -> None:
     machine.edit("constants", "2.0, 3.0, False", "7.0, 3.0, True")
     machine.expected = {"reads": 28.0}
     compiled = machine.run()
@@ -218,7 +218,7 @@ def test_a_constant_of_a_callee_or_an_option_is_changed(machine: Machine) -> Non
     assert "grad_calls" not in compiled
 
 
-def test_another_version_or_processor_finds_nothing(machine: Machine) -> None:
+def test_o1_another_version_or_processor_finds_nothing(machine: Machine) -> None:
     engine = "import activerules.rules.registry as r; r.engine = lambda: 'another release'"
     versions = "import llvmlite; llvmlite.__version__ = '99.0.0'"
     for compiled in (
@@ -231,7 +231,7 @@ def test_another_version_or_processor_finds_nothing(machine: Machine) -> None:
     assert not {*machine.run()} & {*_GRADIENTS}
 
 
-def test_damaged_files_are_compiled_again(machine: Machine) -> None:
+def test_o3_damaged_files_are_compiled_again(machine: Machine) -> None:
     for k, file in enumerate(machine.files):
         whole = file.read_bytes()
         flipped = whole[:-1] + bytes([whole[-1] ^ 1])
@@ -240,7 +240,7 @@ def test_damaged_files_are_compiled_again(machine: Machine) -> None:
     assert machine.run() == []
 
 
-def test_nothing_is_raised_where_files_cannot_be_written(machine: Machine) -> None:
+def test_o3_nothing_is_raised_where_files_cannot_be_written(machine: Machine) -> None:
     for file in machine.files:
         file.unlink()
         file.mkdir()  # in the way
@@ -249,7 +249,7 @@ def test_nothing_is_raised_where_files_cannot_be_written(machine: Machine) -> No
         file.rmdir()
 
 
-def test_two_processes_write_at_once(machine: Machine) -> None:
+def test_o3_two_processes_write_at_once(machine: Machine) -> None:
     for file in (machine.folder / "cache").rglob("*.*"):
         file.unlink()
     others = [machine.start() for _ in range(2)]
