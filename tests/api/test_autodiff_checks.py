@@ -153,7 +153,7 @@ class TestShadows:
             (1.0, "is float64, and `x` is float64"),
         ],
     )
-    def test_that_do_not_fit(self, x, y, shadow, message):
+    def test_memory_k1_that_do_not_fit(self, x, y, shadow, message):
         with pytest.raises(ar.ShadowMismatch, match=f"the shadow of `x` {message}") as caught:
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, shadow), y)
         assert re.search(rf"reads_only\(x.* {__file__}:\d+\n", str(caught.value))
@@ -164,11 +164,11 @@ class TestShadows:
         ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(one, shadow), y)
         assert shadow[0] == 2.0
 
-    def test_that_are_their_own_primal(self, x, y):
+    def test_memory_k2_that_are_their_own_primal(self, x, y):
         with pytest.raises(ar.ShadowMismatch, match="overlaps its primal"):
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, x), y)
 
-    def test_that_overlap_another_argument(self, x):
+    def test_memory_k2_that_overlap_another_argument(self, x):
         memory = np.zeros(5)
         with pytest.raises(ar.ShadowMismatch, match="the shadow of `x` overlaps `y`"):
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, memory[:3]), memory[2:])
@@ -202,12 +202,12 @@ class TestOverlap:
         assert dx.tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
         self.run(reads_only, ar.Duplicated(a[:5], dx), a[2:7])
 
-    def test_with_shadows_that_overlap_likewise_runs_conservatively(self, a):
+    def test_memory_k3_k4_with_shadows_that_overlap_likewise_runs_conservatively(self, a):
         da = np.zeros(10)
         self.run(writes_first, ar.Duplicated(a[:5], da[:5]), ar.Duplicated(a[2:7], da[2:7]))
         assert da[0] == 200.0
 
-    def test_with_shadows_apart_is_refused(self, a):
+    def test_memory_k3_with_shadows_apart_is_refused(self, a):
         with pytest.raises(ar.ShadowMismatch, match="`x` and `y` overlap, but their shadows"):
             self.run(
                 writes_first,
@@ -215,11 +215,11 @@ class TestOverlap:
                 ar.Duplicated(a[2:7], np.zeros(5)),
             )
 
-    def test_with_a_constant_is_refused(self, a):
+    def test_memory_k3_with_a_constant_is_refused(self, a):
         with pytest.raises(ar.ShadowMismatch, match="`x` and `y` overlap, one is written"):
             self.run(writes_first, ar.Duplicated(a[:5], np.zeros(5)), a[2:7])
 
-    def test_of_shadows_alone_is_refused(self, a):
+    def test_memory_k4_of_shadows_alone_is_refused(self, a):
         da = np.zeros(10)
         with pytest.raises(ar.ShadowMismatch, match="the shadows of `x` and `y` overlap"):
             self.run(reads_only, ar.Duplicated(a[:5], da[:5]), ar.Duplicated(a[5:], da[2:7]))

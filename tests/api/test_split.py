@@ -396,14 +396,14 @@ def dropped_with_a_rule():
 
 
 @pytest.mark.parametrize("action", [used, dropped, failed, refused, dropped_with_a_rule])
-def test_nothing_is_leaked(action, unfreed):
+def test_forms_s1_s2_nothing_is_leaked(action, unfreed):
     assert unfreed(action) == 0
 
 
 # --- misuse ---
 
 
-def test_a_tape_is_used_once():
+def test_forms_s3_a_tape_is_used_once():
     augmented, reverse = HALVES
     tape, _, _ = augmented(ar.Active(3.0))
     assert reverse(ar.Active(3.0), 2.0, tape) == (12.0,)
@@ -411,7 +411,7 @@ def test_a_tape_is_used_once():
         reverse(ar.Active(3.0), 2.0, tape)
 
 
-def test_a_tape_is_used_with_its_arguments_and_survives_a_refusal():
+def test_forms_s3_a_tape_is_used_with_its_arguments_and_survives_a_refusal():
     augmented, reverse = ARRAYS
     x, dx = VECTOR.copy(), np.zeros(5)
     tape, _, _ = augmented(ar.Duplicated(x, dx), ar.Active(1.2))

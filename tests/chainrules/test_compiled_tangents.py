@@ -50,13 +50,13 @@ def of_tuples(x):
     return primal + t, t + t, t * 3.0, t[2]
 
 
-def test_a_compiled_tangent_is_that_of_python():
+def test_structural_x2_a_compiled_tangent_is_that_of_python():
     assert algebra(3.0) == algebra.py_func(3.0)
     assert of_tuples(2.0) == of_tuples.py_func(2.0)
     assert of_tuples(2.0)[1] == Tangent[tuple](2.0, 4.0, (2.0, 4.0))
 
 
-def test_fields_of_arrays_go_in_and_out_without_a_leak():
+def test_structural_x1_fields_of_arrays_go_in_and_out_without_a_leak():
     @njit
     def halved(t):
         return (t + t) / 4.0
@@ -124,7 +124,7 @@ def projected(x, dx):
         (Point(1.0, 2.0), Tangent[Point](y=2j)),
     ],
 )
-def test_a_projection_is_that_of_python(x, dx):
+def test_projection_j1_a_projection_is_that_of_python(x, dx):
     found, expected = projected(x, dx), ProjectTo(x)(dx)
     assert type(found) is type(expected)
     if isinstance(x, np.ndarray):

@@ -160,7 +160,7 @@ def test_errors_of_the_version_for_overlapping_arguments_stand_alone():
     np.testing.assert_array_equal(shadow, 0.0)
 
 
-def test_items_that_share_memory_are_refused():
+def test_memory_k6_items_that_share_memory_are_refused():
     """Each would get the sum of the derivatives by all of them."""
     gradient = ar.grad(njit(lambda a: (a[:, 1] * a[:, 1]).sum()))
     x = np.arange(12.0)
@@ -189,7 +189,7 @@ def of_squares(x):
         (np.s_[::2, 0:12:4], np.s_[::2, 4:16:4]),
     ],
 )
-def test_a_shadow_may_lie_in_the_gaps_of_its_primal(primal, shadow):
+def test_memory_k2_a_shadow_may_lie_in_the_gaps_of_its_primal(primal, shadow):
     """Refused if and only if they share memory."""
     memory = np.arange(80.0).reshape(4, 20)
     x, dx = memory[primal], memory[shadow]

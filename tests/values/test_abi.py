@@ -69,7 +69,7 @@ def test_omitted_is_nothing():
     assert roles(types.Omitted(2.0)) == []
 
 
-def test_dispatcher_is_a_dummy():
+def test_b2_a_type_without_a_special_shape_is_a_dummy():
     assert roles(types.Dispatcher(numba.njit(lambda x: x))) == ["dummy"]
 
 
@@ -103,7 +103,7 @@ def context():
 
 
 @pytest.mark.parametrize("numba_type", EVERYTHING, ids=str)
-def test_slots_are_numbas_parameters(context, numba_type):
+def test_b1_slots_are_numbas_parameters(context, numba_type):
     expected = [
         "ptr" if str(llvm).endswith("*") else str(llvm)
         for llvm in context.get_arg_packer((numba_type,)).argument_types

@@ -150,7 +150,7 @@ def test_a_pullback_is_used_twice_after_its_primals_have_changed(unfreed):
 KINDS = (ar.Duplicated,) * 4
 
 
-def test_split_mode_keeps_what_its_caller_changes(unfreed):
+def test_identity_i1_split_mode_keeps_what_its_caller_changes(unfreed):
     augmented, reverse = ar.autodiff_thunk(
         ar.ReverseSplitWithPrimal, program, ar.Active, *KINDS, ar.Active
     )
@@ -193,7 +193,7 @@ def another_place(lever, weights, values, particles):
 @pytest.mark.parametrize(
     "action", [replaced_array, replaced_object, grown, another_key, another_place]
 )
-def test_a_shadow_that_is_not_the_same_is_refused(action):
+def test_identity_i2_a_shadow_that_is_not_the_same_is_refused(action):
     """What was added to it would be lost, or be written into memory that is free by now."""
     augmented, reverse = ar.autodiff_thunk(
         ar.ReverseSplitWithPrimal, program, ar.Active, *KINDS, ar.Active

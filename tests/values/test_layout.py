@@ -15,7 +15,7 @@ from numba.experimental import jitclass, structref
 from activerules.annotations.activity import BY_NAME
 from activerules.numba_ext.rules import results
 from activerules.rules import choose
-from activerules.values import kinds
+from activerules.values import kinds, layout
 from activerules.values.layout import fold, layout_of, pairs, show, show_in
 
 
@@ -151,13 +151,46 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("found", "activity", "numbers", "container", "unknown"), TABLE)
-def test_one_answer(found, activity, numbers, container, unknown):
+def test_l3_one_answer(found, activity, numbers, container, unknown):
     tree = layout_of(found)
     path = tree.unknown_path
     assert tree.activity == activity
     assert tree.numbers.any is numbers
     assert tree.is_container is container
     assert (None if path is None else show(path)) == unknown
+
+
+link_type = types.deferred_type()
+
+
+@jitclass([("x", float64), ("next", types.Optional(link_type))])
+class Link:
+    def __init__(self, x):
+        self.x = x
+
+
+link_type.define(Link.class_type.instance_type)
+
+
+def depth(node):
+    return 1 + max((depth(child) for _, child in node.children), default=0)
+
+
+def test_l1_a_type_that_refers_to_itself_has_a_finite_tree():
+    tree = layout_of(Link.class_type.instance_type)
+    assert depth(tree) == 3
+    assert isinstance(dict(tree.children)["next"].item, layout.Opaque)
+
+
+def test_l2_what_is_not_known_to_hold_no_numbers_has_no_known_layout():
+    class Foreign(types.Type):
+        pass
+
+    for unknown in (Foreign("foreign"), types.voidptr, types.float16):
+        for ty in (unknown, UniTuple(unknown, 2), Optional(unknown)):
+            assert layout_of(ty).numbers.any
+            assert layout_of(ty).unknown_path is not None
+            assert not layout_of(ty).holds_floats
 
 
 @pytest.mark.parametrize("found", [row[0] for row in TABLE])

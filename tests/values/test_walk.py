@@ -14,6 +14,8 @@ from numba.typed import Dict, List
 
 import activerules as ar
 from activerules.values import shadows
+from activerules.values.layout import EACH, layout_of
+from activerules.values.walk import Emit, walk
 
 ROW = np.dtype([("k", np.int8), ("z", np.complex128), ("w", np.float32, (2, 2))])  # not aligned
 
@@ -139,7 +141,7 @@ AFTER = [
 
 
 @pytest.mark.parametrize("which", range(len(AFTER)), ids=[name for name, _, _ in AFTER])
-def test_every_float_is_visited_once_and_nothing_else_is_written(which, unfreed):
+def test_w3_shadows_f1_every_float_is_visited_once_and_nothing_else_is_written(which, unfreed):
     _, first, second = AFTER[which]
 
     def action():
@@ -161,13 +163,50 @@ def test_every_float_is_visited_once_and_nothing_else_is_written(which, unfreed)
     assert unfreed(action) == 0
 
 
-def test_a_dictionary_of_other_keys_is_left_alone():
+def test_w2_shadows_f2_a_dictionary_of_other_keys_is_left_alone():
     """Where its values belong nobody knows: it has no items for the walk."""
     x, y = of(A), of(B)
     y[2]["c"] = y[2].pop("a")
     with pytest.raises(MemoryError, match="keys of a dictionary"):
         run(2, x, y)
     assert [number for number, _ in y[2].values()] == [B[18], B[17]]
+
+
+@pytest.mark.parametrize("inside_first", [False, True])
+def test_w1_a_node_is_visited_before_its_parts_or_after_them(inside_first):
+    paths, inside_loops = [], []
+
+    @intrinsic
+    def visited(typing_context, x):
+        def codegen(context, builder, typed, args):
+            start = builder.block
+            em = Emit(context, builder)
+            for visit in walk(em, layout_of(x), args, inside_first=inside_first):
+                paths.append(visit.path)
+                inside_loops.append((EACH in visit.path, builder.block is not start))
+            return context.get_dummy_value()
+
+        return types.none(x), codegen
+
+    njit(lambda x: visited(x))(of(A))
+    at = {path: k for k, path in enumerate(paths)}
+    assert len(at) == len(paths) > 20
+    assert all((at[path[:-1]] < at[path]) is not inside_first for path in paths if path)
+    assert all(is_elsewhere for in_loop, is_elsewhere in inside_loops if in_loop)
+
+
+@jitclass([("x", float64), ("w", float64[:]), ("inner", Inner.class_type.instance_type)])
+class Unset:
+    def __init__(self, x):
+        self.x = x
+
+
+def test_w4_a_field_that_is_not_set_is_memory_of_zeros():
+    x, y = Unset(2.0), Unset(3.0)
+    run(2, x, y)
+    assert (x.x, y.x) == (2.0, 5.0)
+    run(0, x, y)
+    assert (x.x, x.w.size) == (0.0, 0)
 
 
 @njit
@@ -227,7 +266,7 @@ DIFFERENCES = [
 
 
 @pytest.mark.parametrize(("action", "text"), DIFFERENCES)
-def test_tree_add_names_the_part_that_differs(action, text, unfreed):
+def test_shadows_f2_tree_add_names_the_part_that_differs(action, text, unfreed):
     x, y = of(A), of(B)
     action(*y)
 

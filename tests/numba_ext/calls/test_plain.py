@@ -23,7 +23,7 @@ def test_annotations_are_spread_in_order():
     assert fields == [1, 2, 3, 4]
 
 
-def test_no_reference_stays_behind_when_the_call_raises():
+def test_p1_p2_no_reference_stays_behind_when_the_call_raises():
     x, x_bar = np.array([2.0, 3.0]), np.zeros(2)
     before = sys.getrefcount(x), sys.getrefcount(x_bar)
     assert ar.autodiff(ar.Reverse, scaled, ar.Duplicated(x, x_bar), ar.Active(2.0)) == (None, 6.0)

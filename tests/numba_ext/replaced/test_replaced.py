@@ -77,7 +77,7 @@ def numbers():
     return np.random.default_rng(5).uniform(0.4, 1.2, size=(2, 11))
 
 
-def test_arrays_of_an_object_are_replaced(numbers):
+def test_r1_arrays_of_an_object_are_replaced(numbers):
     n = 3
     point, seed = numbers
     s, shadow = new(point), new(seed)
@@ -141,7 +141,7 @@ def pair(*arrays):
     return Duplicated(Two(*np.ones((2, 3))), Two(*arrays or np.ones((2, 3))))
 
 
-def test_what_has_no_derivative_is_refused(unfreed):
+def test_transfer_s2_what_has_no_derivative_is_refused(unfreed):
     """Nothing is lost, and the objects are what the function made of them."""
     x = np.ones(3)
 
@@ -164,7 +164,21 @@ def test_what_has_no_derivative_is_refused(unfreed):
         ar.autodiff(ar.Reverse, grown, Duplicated(Two(one, one), Two(zero, zero)), ar.Const(x), 0)
 
 
-def test_split_mode_of_replaced_arrays(unfreed):
+@njit
+def swapped(s):
+    s.a, s.b = s.b, s.a
+    return np.sum(s.a * s.a)
+
+
+def test_transfer_s1_arrays_that_are_swapped_have_their_own_cotangents():
+    s, shadow = Two(np.full(3, 2.0), np.full(3, 5.0)), Two(np.full(3, 0.5), np.full(3, 0.25))
+    ar.autodiff(ar.Reverse, swapped, Duplicated(s, shadow))
+    assert (s.a.tolist(), s.b.tolist()) == ([5.0] * 3, [2.0] * 3)
+    # the array that `a` was is `b` in the end, and the square is of what `b` was
+    assert (shadow.a.tolist(), shadow.b.tolist()) == ([0.25] * 3, [0.5 + 10.0] * 3)
+
+
+def test_r2_split_mode_of_replaced_arrays(unfreed):
     """Also where the augmented primal is the first derivative that needs what gives arrays back."""
     transferring.cache_clear()
     augmented, reverse = ar.autodiff_thunk(

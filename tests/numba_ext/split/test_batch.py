@@ -80,7 +80,7 @@ def test_one_sweep_with_several_cotangents():
     np.testing.assert_array_equal(dy, 0.0)
 
 
-def test_an_exception_of_the_primal_leaves_the_shadows(unfreed):
+def test_b3_an_exception_of_the_primal_leaves_the_shadows(unfreed):
     dx, dy = shadows(4), shadows(5)
     before = [d.copy() for d in (*dx, *dy)]
 
@@ -93,7 +93,7 @@ def test_an_exception_of_the_primal_leaves_the_shadows(unfreed):
     np.testing.assert_array_equal([*dx, *dy], before)
 
 
-def test_one_width_for_the_whole_call():
+def test_lanes_b1_one_width_for_the_whole_call():
     dx, dy = shadows(6), shadows(7, count=2)
     batch = ar.BatchDuplicated(VECTOR, dx)
     for other in (ar.BatchDuplicated(VECTOR.copy(), dy), ar.Duplicated(VECTOR.copy(), dy[0])):
@@ -101,7 +101,7 @@ def test_one_width_for_the_whole_call():
             ar.autodiff(ar.Reverse, squares, ar.Const, batch, other)
 
 
-def test_lanes_that_share_memory_are_refused():
+def test_b2_memory_k5_lanes_that_share_memory_are_refused():
     dx, (one, other) = shadows(8, count=2), shadows(9, count=2)
     y = np.zeros(4)
     for dy in ((one, one), (one, y), (one, other[:3])):

@@ -40,7 +40,7 @@ def arguments(x, dx, dc):
     return BatchDuplicated(x, dx), BatchDuplicated(C, dc), Active(0.7)
 
 
-def test_every_lane_is_a_reverse_of_its_own(unfreed):
+def test_p3_every_lane_is_a_reverse_of_its_own(unfreed):
     (dx, dc), x = lanes(), X.copy()
     args = arguments(x, dx, dc)
     tape, primal, shadow = augmented(*args)
@@ -61,7 +61,7 @@ def test_every_lane_is_a_reverse_of_its_own(unfreed):
     assert unfreed(lambda: reverse(*args, SEEDS, augmented(*args)[0])) == 0
 
 
-def test_misuse_changes_no_shadow(unfreed):
+def test_p1_p2_misuse_changes_no_shadow(unfreed):
     dx, dc = lanes()
     args = arguments(X.copy(), dx, dc)
 
