@@ -50,16 +50,16 @@ from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
 from activerules.rules.written import function_from
 
+_REAL = (types.float32, types.float64)
+_FLOATING = (*_REAL, types.complex64, types.complex128)
+
 
 def _is_real(a: Any, *dimensions: int) -> bool:
-    return (
-        isinstance(a, types.Array)
-        and a.dtype in (types.float32, types.float64)
-        and a.ndim in dimensions
-    )
+    return isinstance(a, types.Array) and a.dtype in _REAL and a.ndim in dimensions
 
 
-_FLOATING = (types.float32, types.float64, types.complex64, types.complex128)
+def _is_floating(a: Any, ndim: int) -> bool:
+    return isinstance(a, types.Array) and a.dtype in _FLOATING and a.ndim == ndim
 
 
 def _is_none(p: Any) -> bool:
@@ -68,9 +68,9 @@ def _is_none(p: Any) -> bool:
 
 @overload(np.linalg.eigh, target=AD_TARGET)
 def _eigh(a):
-    if not _is_real(a, 2):
+    if not _is_floating(a, 2):
         return None
-    return _eigh_of_parts
+    return _eigh_of_parts if _is_real(a, 2) else _complex_eigh_of_parts
 
 
 def _eigh_of_parts(a):
@@ -79,9 +79,16 @@ def _eigh_of_parts(a):
     return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
 
 
+def _complex_eigh_of_parts(a):
+    n = a.shape[0]
+    parts = eigh_parts(a)
+    values = parts[:n].real.copy()
+    return values, vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
+
+
 @overload(np.linalg.eig, target=AD_TARGET)
 def _eig(a):
-    if not (isinstance(a, types.Array) and a.ndim == 2 and a.dtype in _FLOATING):
+    if not _is_floating(a, 2):
         return None
     return _eig_of_parts
 

@@ -1,10 +1,15 @@
-"""Rules of the decompositions of a real matrix: symmetric eigenvalues, SVD, QR.
+"""Rules of decompositions: eigenvalues of symmetric and Hermitian matrices, real SVD and QR.
 
 NumPy returns several arrays, a rule one. So each function has a form here that returns its parts in
 one vector, matrices column by column, and that form carries the rules;
 `numba_ext.target.implementations` makes NumPy's function of it where a derivative is compiled.
 
 For equal eigenvalues, or singular values, see `repeated`.
+
+Eigenvectors of a Hermitian matrix may be multiplied by phases. LAPACK reduces the lower triangle to
+a real tridiagonal matrix by reflections that leave the first row alone, so the first entry of each
+vector is real, and the derivative is that of these vectors. Where that entry is zero, the phase is
+that of rounding, and a function of it has no derivative.
 
 Sources: Giles (2008), "Collected matrix derivative results"; Townsend (2016), "Differentiating the
 singular value decomposition"; Walter and Lehmann (2018), "Algorithmic differentiation of linear
@@ -16,14 +21,16 @@ algebra functions with application in optimum experimental design" (QR).
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float32, float64, int64, njit
-from numba.extending import register_jitable
+from numba import boolean, float32, float64, int64, njit, types
+from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Const, Duplicated
 from activerules.errors import NotYetSupported
 from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.linalg import Matrix, VectorResult
 from activerules.rules.library.matrices import (
-    columnwise_dot,
+    adjoint,
+    conj,
     get_matrix,
     hermitian_of_lower,
     joined,
@@ -36,6 +43,7 @@ from activerules.rules.library.matrices import (
 from activerules.rules.library.repeated import (
     over_gaps_of_cotangents,
     over_gaps_of_tangents,
+    precision,
     require_nothing,
     rounding,
     size_of_used,
@@ -56,66 +64,126 @@ RealMatrix = (
 Flag = Const[int64] | Const[boolean]
 
 
-# --- symmetric eigenvalues ---
+# --- symmetric and Hermitian eigenvalues ---
 
 
 @njit
 def eigh_parts(a):
-    """Return the eigenvalues of a symmetric matrix, then its eigenvectors."""
+    """Return the eigenvalues of a Hermitian matrix, then its eigenvectors."""
     w, v = np.linalg.eigh(a)
     return joined(w, v)
 
 
 @augmented_primal(eigh_parts, keeps_shadow=False)
-def _eigh(config, ret: RealVectorResult, a: RealMatrix):
+def _eigh(config, ret: VectorResult, a: Matrix):
     parts = eigh_parts(a.val)
     tape = vectors_of(parts, 0, parts.shape[0], 0, a.val.shape[0])
     return AugmentedReturn(primal=parts, shadow=untouched(parts), tape=tape)
 
 
 @reverse(eigh_parts)
-def _eigh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
-    """Ā = V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ, on the lower triangle, which alone is read."""
+def _eigh_reverse(config, dret: VectorResult, tape, a: Matrix):
+    """Ā = V (diag(w̄) + (Vᴴ V̄) / gaps) Vᴴ, on the lower triangle, which alone is read; V̄ is without
+    what changes phases.
+    """
     n = a.val.shape[0]
     V = get_matrix(tape, n, n, n)
+    V_h = adjoint(V)
     V_bar = get_matrix(dret.dval, n, n, n)
-    inner = over_gaps_of_cotangents(transposed_times(V, V_bar), tape[:n], V_bar)
+    U_bar = phases_kept_transposed(V, V_bar)
+    inner = over_gaps_of_cotangents(times(V_h, U_bar), tape[:n], V_bar)
     for i in range(n):
-        inner[i, i] = dret.dval[i]
-    accumulate(a, lower_of_hermitian(times_transposed(times(V, inner), V)))
+        inner[i, i] = dret.dval[i].real
+    accumulate(a, lower_of_hermitian(times(times(V, inner), V_h)))
 
 
 @forward(eigh_parts)
-def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
-    """With X = Vᵀ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps)."""
+def _eigh_forward(config, ret: VectorResult, a: Matrix):
+    """With X = Vᴴ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps), with phases that do not change."""
     parts = eigh_parts(a.val)
     n = a.val.shape[0]
     V = get_matrix(parts, n, n, n)
-    X = transposed_times(V, times(hermitian_of_lower(a.dval), V))
-    V_dot = times(V, over_gaps_of_tangents(X, parts[:n]))
+    X = times(adjoint(V), times(hermitian_of_lower(a.dval), V))
+    V_dot = phases_kept(V, times(V, over_gaps_of_tangents(X, parts[:n])))
     return parts, joined(np.diag(X), V_dot)
 
 
+def phases_kept(V, U):
+    """Return tangents U of the columns of V without what makes their first entries complex."""
+    return U
+
+
+@overload(phases_kept)
+def _phases_kept(V, U):
+    if not isinstance(V.dtype, types.Complex):
+        return lambda V, U: U
+
+    def kept(V, U):
+        V_dot = U.copy()
+        for k in range(V.shape[1]):
+            if V[0, k] != 0:
+                V_dot[:, k] -= V[:, k] * (1j * (U[0, k].imag / V[0, k].real))
+        return V_dot
+
+    return kept
+
+
+def phases_kept_transposed(V, V_bar):
+    """Return the cotangents of U in `phases_kept`: with z = v̄ᴴ v, <v̄, -i v Im(u₀)/v₀> is
+    <i Im(z)/v₀, u₀>.
+    """
+    return V_bar
+
+
+@overload(phases_kept_transposed)
+def _phases_kept_transposed(V, V_bar):
+    if not isinstance(V.dtype, types.Complex):
+        return lambda V, V_bar: V_bar
+
+    def transposed(V, V_bar):
+        U_bar = V_bar.copy()
+        limit = 25 * precision(V[0])
+        for k in range(V.shape[1]):
+            turn, size = 0.0, 0.0
+            for i in range(V.shape[0]):
+                turn += (conj(V_bar[i, k]) * V[i, k]).imag
+                size += abs(V_bar[i, k])
+            if abs(V[0, k]) > limit:
+                U_bar[0, k] += 1j * (turn / V[0, k].real)
+            elif not abs(turn) <= limit * size:
+                raise NotYetSupported(
+                    "eigh: the phase of an eigenvector whose first entry is zero has no derivative"
+                )
+        return U_bar
+
+    return transposed
+
+
 @augmented_primal(np.linalg.eigvalsh, keeps_shadow=False)
-def _eigvalsh(config, ret: RealVectorResult, a: RealMatrix):
+def _eigvalsh(config, ret: RealVectorResult, a: Matrix):
     w = np.linalg.eigvalsh(a.val)
     V = np.linalg.eigh(a.val)[1]
     return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=V)
 
 
 @reverse(np.linalg.eigvalsh)
-def _eigvalsh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
-    """Ā = V diag(w̄) Vᵀ, on the lower triangle."""
+def _eigvalsh_reverse(config, dret: RealVectorResult, tape, a: Matrix):
+    """Ā = V diag(w̄) Vᴴ, on the lower triangle."""
     V = np.ascontiguousarray(tape)
-    accumulate(a, lower_of_hermitian(times_transposed(V * dret.dval, V)))
+    accumulate(a, lower_of_hermitian(times(V * dret.dval, adjoint(V))))
 
 
 @forward(np.linalg.eigvalsh)
-def _eigvalsh_forward(config, ret: RealVectorResult, a: RealMatrix):
-    """ẇ = diag(Vᵀ Ȧ V)."""
+def _eigvalsh_forward(config, ret: RealVectorResult, a: Matrix):
+    """ẇ = diag(Vᴴ Ȧ V)."""
     V = np.ascontiguousarray(np.linalg.eigh(a.val)[1])
     AV = times(hermitian_of_lower(a.dval), V)
-    return np.linalg.eigvalsh(a.val), columnwise_dot(V, AV)
+    w = np.linalg.eigvalsh(a.val)
+    w_dot = np.zeros_like(w)
+    for i in range(w.shape[0]):
+        for j in range(w.shape[0]):
+            w_dot[j] += (conj(V[i, j]) * AV[i, j]).real
+    return w, w_dot
 
 
 # --- singular values ---

@@ -122,9 +122,9 @@ def get_matrix(parts, start, rows, columns):
 
 @register_jitable
 def joined(values, V):
-    """Return eigenvalues, then eigenvectors, in one vector."""
+    """Return eigenvalues, then eigenvectors, in one vector, of the type of the vectors."""
     n = values.shape[0]
-    parts = np.empty(n + n * n, values.dtype)
+    parts = np.empty(n + n * n, V.dtype)
     parts[:n] = values
     put_matrix(parts, n, V)
     return parts

@@ -26,6 +26,13 @@ def of_eigh(a):
 
 
 @njit
+def of_hermitian(a):
+    values, vectors = np.linalg.eigh(a)
+    weights = vectors.real * vectors.imag * W + vectors.real**3  # not of lengths alone
+    return (values * W[0]).sum() + weights.sum() + np.linalg.eigvalsh(a)[1]
+
+
+@njit
 def of_eig(a):
     values, vectors = np.linalg.eig(a)  # complex since NumPy 2.5
     powers = np.linalg.eigvals(a).real ** 2
@@ -84,6 +91,7 @@ def of_numbers(a):
 # The matrices of one program have one type: it is compiled once.
 CASES = {
     "eigh": (of_eigh, [(SYMMETRIC,)]),
+    "hermitian": (of_hermitian, [(SQUARE + 1j * W,)]),
     "eig": (of_eig, [(SYMMETRIC + 0.1 * TALL @ WIDE,)]),
     "complex_eig": (of_complex_eig, [(SQUARE + 1j * W,)]),
     "svd": (of_svd, [(SQUARE, 0), (TALL, 0), (WIDE, 0), (TALL, 1)]),
@@ -154,6 +162,20 @@ def of_singular_vectors(a, which):
 def test_columns_without_a_derivative_are_refused():
     with pytest.raises(ar.NotYetSupported, match="last columns of a full U"):
         ar.grad(of_singular_vectors)(TALL, 0)
+
+
+def test_a_phase_without_a_derivative_is_refused():
+    """The first entry of a vector fixes its phase, unless it is zero; lengths have no phase."""
+    block = np.array([[2.0, 1j], [-1j, 3.0]])
+    a = np.block([[block, np.zeros((2, 2))], [np.zeros((2, 2)), 2.5 * block]])
+    with pytest.raises(ar.NotYetSupported, match="phase of an eigenvector"):
+        ar.grad(of_hermitian)(a)
+
+    def density(a):
+        vectors = np.linalg.eigh(a)[1]
+        return (np.abs(vectors) ** 2 * W).sum()
+
+    check_gradient(density, (a,), trials=1)
 
 
 def test_eigenvalues_that_are_not_real():
