@@ -215,10 +215,20 @@ def type_name(ty: Any) -> str:
     if isinstance(getattr(ty, "types", None), tuple):
         items = [type_name(item) for item in ty.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if type(ty).__name__ in ("List", "Set"):  # of Python, not of numba.typed
-        return f"{type(ty).__name__.lower()}[{type_name(ty.dtype)}]"
     name = str(ty)
-    return _PLAIN_NAMES.get(name, name)
+    return _container_name(ty) or _PLAIN_NAMES.get(name, name)
+
+
+def _container_name(ty: Any) -> str:
+    """The name of the type of a list, a set or a dictionary; "" for all others."""
+    kind = type(ty).__name__
+    if kind in ("List", "Set"):  # of Python
+        return f"{kind.lower()}[{type_name(ty.dtype)}]"
+    if kind == "ListType":  # of numba.typed
+        return f"ListType[{type_name(ty.item_type)}]"
+    if kind == "DictType":
+        return f"DictType[{type_name(ty.key_type)}, {type_name(ty.value_type)}]"
+    return ""
 
 
 def show(pattern: Pattern) -> str:

@@ -71,6 +71,7 @@ from activerules.numba_ext.rules.wrap import build
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.library.linalg import dot_value
+from activerules.rules.pattern import type_name
 from activerules.rules.registry import Registry
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
@@ -118,7 +119,7 @@ class NumbaRuleCompiler:
         inactive = self._is_inactive(marked)
         if not inactive and result_kind(returned) == "const" and layout_of(returned).numbers.any:
             raise NotYetSupported(
-                f"{marked.name} has a rule and returns {returned}",
+                f"{marked.name} has a rule and returns {type_name(returned)}",
                 where=[("at the call", marked.name, marked.location)],
                 why="the memory that a rule returns is one to the analyses: arrays with floats of "
                 "one precision, in tuples or not; a list, dictionary or object leads to memory of "

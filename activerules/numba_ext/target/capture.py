@@ -300,11 +300,18 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
     return NotCompilable(
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],
-        why=str(error).strip(),
+        why=_reason(error),
         instead=[
+            *["np.float32"] * (str(error).strip() == "float16"),
             *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
             *["pass a guvectorize function the array that it writes: f(x, out)"]
             * ("cannot call <numba._GUFunc" in str(error)),
             f"first make numba.njit({name}) run on its own with these arguments",
         ],
     )
+
+
+def _reason(error: Exception) -> str:
+    """What Numba says; of a type that it does not compile, it says the name alone."""
+    said = str(error).strip()
+    return f"Numba compiles no numbers of type {said} for a CPU" if said == "float16" else said

@@ -20,9 +20,10 @@ from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
 from numba.np.ufunc.gufunc import GUFunc
 
-from activerules.errors import NotCompilable
+from activerules.errors import NotCompilable, NotYetSupported
 from activerules.numba_ext.codegen.made_once import MadeOnce
-from activerules.rules.rule import signature_of
+from activerules.rules.registry import RULES
+from activerules.rules.rule import identity, signature_of
 from activerules.rules.written import function_from
 
 _settings: Any = config  # its attributes are created by name, which pyright does not see
@@ -183,6 +184,26 @@ def _known_arity(function: Any) -> int | None:
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def not_compiled(block: Any) -> NotYetSupported:
+    """The error for an objmode block, given as Numba's dispatcher of it."""
+    code = block.func_ir
+    function, name, what = code.func_id.func, code.func_id.func_name, "the function"
+    for ruled in RULES.functions():
+        for rule in RULES.rules_for(ruled):
+            if any(identity(half.function) == identity(function) for half in rule.halves.values()):
+                name, what = f"{name}, of a rule for {rule.name}", "a derivative of the rule"
+    return NotYetSupported(
+        "a function with an objmode block has no derivative",
+        where=[("the block", name, f"{code.loc.filename}:{code.loc.line}")],
+        why=f"the code of the block runs in the interpreter, and {what} is asked for",
+        instead=[
+            "put the block into a function of its own and give that a rule",
+            "where it only prints or logs, or gives integers, declare that function "
+            "inactive: ar.inactive(f)",
+        ],
+    )
 
 
 def _not_a_function(function: Any) -> NotCompilable:

@@ -53,7 +53,6 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
-from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.implementation_keys import ImplementationKeys
 from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.codegen.stubs import StubType
@@ -87,7 +86,7 @@ from activerules.numba_ext.substitutes.ufuncs import (
 from activerules.numba_ext.substitutes.visible import substitute
 from activerules.numba_ext.target.call_sites import CallSite, CallSites
 from activerules.numba_ext.target.declared import declared_signature
-from activerules.numba_ext.target.dispatchers import explicit_options
+from activerules.numba_ext.target.dispatchers import explicit_options, not_compiled
 from activerules.numba_ext.target.line_tables import LineTable, on_its_line
 from activerules.numba_ext.target.marked_calls import CallTable, MarkedCall
 from activerules.numba_ext.target.methods import (
@@ -464,15 +463,7 @@ class Session:
         Raises `NotYetSupported` for code that runs in the interpreter.
         """
         if isinstance(original, dispatcher.LiftedCode):
-            raise NotYetSupported(
-                "a function with an objmode block has no derivative",
-                why="the code of the block runs in the interpreter and cannot be differentiated",
-                instead=[
-                    "put the block into a function of its own and give that a rule",
-                    "where it only prints or logs, or gives integers, declare that function "
-                    "inactive: ar.inactive(f)",
-                ],
-            )
+            raise not_compiled(original)
         options = explicit_options(original.targetoptions, checked=self._checked)
         key = (str(options["error_model"]), str(options["fastmath"]))
         twins = self._twins.setdefault(original, {})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, objmode
 
 import activerules as ar
 
@@ -226,3 +226,27 @@ def test_an_exception_of_a_reverse_in_a_recursive_function_reaches_the_caller():
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["('too large', 0.1875)", "0.421875"] * 3
+
+
+@njit
+def interpreted(x):
+    return x * x
+
+
+@ar.augmented_primal(interpreted)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(interpreted(x.val), None, x.val)
+
+
+@ar.reverse(interpreted)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    with objmode(slope="float64"):
+        slope = 2.0 * tape
+    return slope * dret.val
+
+
+def test_a_second_derivative_names_the_rule_that_runs_in_the_interpreter():
+    assert ar.grad(interpreted)(3.0) == 6.0
+    program = njit(lambda x: interpreted(x) * x)
+    with pytest.raises(ar.NotYetSupported, match=r"objmode(.|\n)*of a rule for interpreted"):
+        ar.hvp(program, 3.0, 1.0)
