@@ -141,7 +141,7 @@ class _GradientWriter:
     def rebuilt(self, k: int, text: Callable[[ArgumentLeaf], str]) -> str:
         """Argument `k` with `text` for each of its leaves."""
         leaves = (leaf for leaf in self.leaves if leaf.argument == k)
-        return self.texts.put_together(self.spec.arguments[k].numba_type, leaves, text)
+        return self.texts.unflattened(self.spec.arguments[k].numba_type, leaves, text)
 
     # --- functions ---
 

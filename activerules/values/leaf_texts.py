@@ -72,9 +72,9 @@ class TupleTexts:
 
     def rebuilt(self, ty: Any, text: Callable[[LeafText], str], root: str = "") -> str:
         """A value with the structure of `ty`, with `text` for each of its leaves."""
-        return self.put_together(ty, leaves_at(root, ty), text)
+        return self.unflattened(ty, leaves_at(root, ty), text)
 
-    def put_together(self, ty: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
+    def unflattened(self, ty: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
         """Like `rebuilt`, but from the leaves themselves, in order."""
         return fold(layout_of(ty), lambda leaf: text(next(leaves)), self._tuple)
 

@@ -18,7 +18,7 @@ operands" repeat the operands of every Duplicated argument, in order, with each 
 its shadow. A status other than 0 is an error path of the program. For a result with arrays and
 floats, `ret_shadow` holds the shadows of the arrays and the cotangents of the floats. `augmented`
 stores owned references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop`
-releases those in `tape`; `another` makes one more shadow of zeros like `ret_shadow`, owned.
+releases those in `tape`; `new_shadow` makes one more shadow of zeros like `ret_shadow`, owned.
 `derivatives` is a struct with one field per float of the Active arguments, written by `reverse`.
 
 In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
@@ -161,7 +161,7 @@ class RuleCode:
     """Symbols of a compiled pair, the size of its tape, and what to print about it.
 
     keeps_shadow   `augmented` may keep a shadow on its tape, or return one that is not new zeros;
-                   otherwise, for a result with a shadow, there is `another`
+                   otherwise, for a result with a shadow, there is `new_shadow`
     borrows        it keeps references to its arguments at most on its tape
     """
 
@@ -172,7 +172,7 @@ class RuleCode:
     drop: str | None
     description: str
     keeps_shadow: bool = True
-    another: str | None = None
+    new_shadow: str | None = None
     borrows: bool = False
 
 

@@ -280,9 +280,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             return
         shadow = self._shadow(ret, lane)
         if lane:
-            assert use.code.another is not None
+            assert use.code.new_shadow is not None
             operands = [self._shadow(ret, 0), shadow, self._value(use.call.operands[1])]
-            status = self.b.call(use.code.another, I32, operands)
+            status = self.b.call(use.code.new_shadow, I32, operands)
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
         slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)

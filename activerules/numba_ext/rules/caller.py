@@ -23,11 +23,11 @@ from activerules.numba_ext.rules.compiled import (
     RuleArgument,
     RuleParameter,
     one_shadow,
-    types_of,
 )
 from activerules.numba_ext.rules.functions import compile_function
-from activerules.numba_ext.rules.parts import put_together
+from activerules.numba_ext.rules.parts import unflattened
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.values.kinds import items_of
 from activerules.values.layout import Array, Node, layout_of
 from activerules.values.walk import Emit, rebuild
 
@@ -104,7 +104,7 @@ class RuleCaller:
 
     def _whole(self, ty: types.Type, leaves: Sequence[Any]) -> Any:
         make = partial(self.context.make_tuple, self.builder)
-        return put_together(ty, iter(leaves), make)
+        return unflattened(ty, iter(leaves), make)
 
     def _whole_shadow(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
         """The shadow of a tuple; for a batch, a tuple of such shadows.
@@ -123,7 +123,7 @@ class RuleCaller:
 
         if one == every:
             return shadow(None)
-        lanes = [shadow(lane) for lane in range(len(types_of(every)))]
+        lanes = [shadow(lane) for lane in range(len(items_of(every)))]
         return self.context.make_tuple(self.builder, every, lanes)
 
     def _leaf_of_shadow(self, part: RuleArgument, values: Sequence[Value], lane: int | None) -> Any:

@@ -66,7 +66,7 @@ def copy_alone(kept: Any, x: Any) -> Any:
     return copied(in_array(kept))
 
 
-def laid_as(kept: Any, x: Any) -> Any:
+def in_layout_of(kept: Any, x: Any) -> Any:
     """`kept`, a copy of `x`, with the strides of `x` and so of its shadow.
 
     Functions that a reverse calls compute one address for both.

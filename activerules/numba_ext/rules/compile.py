@@ -55,7 +55,7 @@ from activerules.numba_ext.rules.forward_rules import (
     compile_forward_rule,
 )
 from activerules.numba_ext.rules.functions import flags_in_place_of
-from activerules.numba_ext.rules.parts import taken_apart, wholes_of
+from activerules.numba_ext.rules.parts import flattened, wholes_of
 from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, stem_of
 from activerules.numba_ext.rules.results import (
     activity_of_result,
@@ -157,12 +157,12 @@ class NumbaRuleCompiler:
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
         paths = self._registry.data_paths(marked.function)
-        apart = taken_apart(marked)
+        flat = flattened(marked)
         whole_of = [(i, w) for i, w in enumerate(wholes_of(marked)) for _ in w.parts]
         arguments = []
         start = 2  # after retptr and excinfo
         for name, ty, (i, whole) in zip(
-            apart.argument_names, apart.signature.args, whole_of, strict=True
+            flat.argument_names, flat.signature.args, whole_of, strict=True
         ):
             slots = flatten(ty)
             is_inactive_type = self._registry.is_inactive_type
@@ -248,16 +248,18 @@ class NumbaRuleCompiler:
             symbol = _symbol(marked, (rule.compiled,), request, stem) + ".forward"
             return symbol, build_forward(rule, symbol, written), [symbol]
 
-        stored = self._stored((chosen.function,), marked, _told(chosen), request, written, make)
-        self.sources[stored.told] = partial(
+        stored = self._stored(
+            (chosen.function,), marked, _fields_of(chosen), request, written, make
+        )
+        self.sources[stored.handle] = partial(
             build_source,
             marked=marked,
             chosen=chosen,
             request=request,
-            symbol=stored.told,
+            symbol=stored.handle,
             written=written,
         )
-        return ForwardRuleCode(stored.told, _rule_description(chosen, marked))
+        return ForwardRuleCode(stored.handle, _rule_description(chosen, marked))
 
     def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
         if self._is_inactive(marked):
@@ -312,13 +314,13 @@ class NumbaRuleCompiler:
             halves = (rule.augmented, rule.reverse)
             symbols = Symbols.beginning(_symbol(marked, halves, request, stem))
             code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
-            exported = [code.augmented, code.reverse, code.drop, code.another]
+            exported = [code.augmented, code.reverse, code.drop, code.new_shadow]
             return code, build(rule, symbols), [symbol for symbol in exported if symbol]
 
         functions = (pair.augmented, pair.reverse)
-        stored = self._stored(functions, marked, _told(pair), request, written, make)
+        stored = self._stored(functions, marked, _fields_of(pair), request, written, make)
         return replace(
-            stored.told, description=_rule_description(pair, marked), borrows=is_trusted(pair)
+            stored.handle, description=_rule_description(pair, marked), borrows=is_trusted(pair)
         )
 
     def _checked_rule(
@@ -342,7 +344,7 @@ class NumbaRuleCompiler:
         self,
         functions: tuple[Any, ...],
         marked: MarkedCall,
-        told: tuple[Hashable, ...],
+        settings: tuple[Hashable, ...],
         request: RuleRequest | ForwardRuleRequest,
         written: tuple[bool, ...],
         make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
@@ -352,7 +354,16 @@ class NumbaRuleCompiler:
         noalias = self._is_new_memory(marked)
         debug = self._registry.debug and (repr(self._registry.debug), marked.location)
         flags = flags_in_place_of(marked.function)
-        facts = (marked.name, marked.argument_names, told, request, written, noalias, debug, flags)
+        facts = (
+            marked.name,
+            marked.argument_names,
+            settings,
+            request,
+            written,
+            noalias,
+            debug,
+            flags,
+        )
         stored = _compiled_rules.find_or_make(functions, argtypes, facts, make)
         self._libraries.append(stored.library)
         return stored
@@ -361,7 +372,7 @@ class NumbaRuleCompiler:
 _compiled_rules = StoredRules()
 
 
-def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
+def _fields_of(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
     """The fields of a rule that its code depends on."""
     excluded = {"augmented", "reverse", "function", "location", "lost", "missed"}
     values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in excluded]
@@ -378,7 +389,7 @@ def _rule_code(rule: CompiledRule, symbols: Symbols, *, keeps_shadow: bool) -> R
         drop=symbols.drop if needs_drop(rule) else None,
         description="",
         keeps_shadow=keeps_shadow,
-        another=symbols.another if rule.another is not None else None,
+        new_shadow=symbols.new_shadow if rule.new_shadow is not None else None,
     )
 
 

@@ -23,7 +23,7 @@ from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.marked_calls import MarkedCall
-from activerules.values.kinds import shadow_type
+from activerules.values.kinds import items_of, shadow_type
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,16 @@ class ObjectCheck:
 class SavedArgument:
     """An argument that the reverse reads and that may be overwritten before it runs.
 
-    index   the position of the argument
-    copy    compile result of `copy_of`
-    given   a function from the copy and the argument to what the reverse gets: a further copy if
-            the function writes into the argument, since a reverse may run the function again; or
-            one with the shadow's layout. None: the reverse gets the copy
+    index      the position of the argument
+    copy       compile result of `copy_of`
+    restored   a function from the copy and the argument to what the reverse gets: a further copy if
+               the function writes into the argument, since a reverse may run the function again; or
+               one with the shadow's layout. None: the reverse gets the copy
     """
 
     index: int
     copy: Any
-    given: Any
+    restored: Any
 
     @property
     def copy_type(self) -> types.Type:
@@ -136,7 +136,7 @@ class CompiledRule:
                       result), and the function
     copied            the types of arrays and lists of the tape that the reverse gets copies of
     shared            checks for arguments that the function may write into, against the others
-    another           compile result of `make_zero`, if the rule can have new shadows of its result
+    new_shadow        compile result of `make_zero`, if the rule can have new shadows of its result
     objects           checks of the arguments that are objects
     """
 
@@ -155,13 +155,13 @@ class CompiledRule:
     detachers: tuple[tuple[types.Type, int, Any], ...]
     copied: tuple[types.Type, ...]
     shared: tuple[SharedCheck, ...]
-    another: Any
+    new_shadow: Any
     objects: tuple[ObjectCheck, ...] = ()
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
         """Types of the primal, the shadow and the tape that the augmented primal returns."""
-        return types_of(self.augmented.signature.return_type)
+        return items_of(self.augmented.signature.return_type)
 
     @property
     def carries_result(self) -> bool:
@@ -192,12 +192,12 @@ class Symbols:
     augmented: str
     reverse: str
     drop: str
-    another: str
+    new_shadow: str
 
     @classmethod
     def beginning(cls, stem: str) -> Symbols:
         """The names that begin with `stem`."""
-        parts = ("augmented", "reverse", "drop", "another")
+        parts = ("augmented", "reverse", "drop", "new_shadow")
         return cls(*(f"{stem}.{part}" for part in parts))
 
 
@@ -217,7 +217,7 @@ def one_shadow(annotation: AnnotationType) -> types.Type:
     shadow = annotation.dval
     assert shadow is not None, f"{annotation} has no shadow"
     is_batch = annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
-    return types_of(shadow)[0] if is_batch else shadow
+    return items_of(shadow)[0] if is_batch else shadow
 
 
 def annotation_type(kind: type[Annotation], ty: types.Type, width: int = 1) -> AnnotationType:
@@ -228,11 +228,6 @@ def annotation_type(kind: type[Annotation], ty: types.Type, width: int = 1) -> A
     if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
         return AnnotationType(kind, ty, types.UniTuple(shadow, width))
     return AnnotationType(kind, ty, shadow)
-
-
-def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
-    """Types of the elements of any of Numba's tuple types."""
-    return tuple(tuple_type.types)
 
 
 def tape_layout(rule: CompiledRule) -> tuple[int, int]:

@@ -35,7 +35,6 @@ from activerules.numba_ext.rules.compiled import (
     RuleArgument,
     RuleParameter,
     SharedCheck,
-    types_of,
 )
 from activerules.numba_ext.rules.functions import callable_rule, compile_function
 from activerules.numba_ext.rules.objects import object_checks
@@ -61,7 +60,7 @@ from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
-from activerules.values.kinds import is_object
+from activerules.values.kinds import is_object, items_of
 
 ResultPath = tuple[int, ...] | None
 """The path of a value in the return value of a rule: indices into tuples, () for all of it."""
@@ -176,7 +175,7 @@ def _paths(
     primal = marked.result_type
     is_batch = chosen.result is BatchDuplicated
     tangent = types.UniTuple(primal, request.width) if is_batch else primal
-    both = types_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
+    both = items_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
     if both and rounds(both[0], primal) and rounds(both[1], tangent):
         return (0,), (1,)
     needs_tangent = request.result != "const"
@@ -330,7 +329,7 @@ class _Forward(RuleCaller):
                 kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
             else:
                 parts = cgutils.unpack_tuple(builder, tangent)
-                items = zip(types_of(tangent_type), parts, strict=True)
+                items = zip(items_of(tangent_type), parts, strict=True)
                 kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
         for _, value_type, value in kept:
             context.nrt.incref(builder, value_type, value)
@@ -354,5 +353,5 @@ class _Forward(RuleCaller):
 
 def _at(builder: Builder, value: Value, ty: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
     for index in path:
-        value, ty = builder.extract_value(value, index), types_of(ty)[index]
+        value, ty = builder.extract_value(value, index), items_of(ty)[index]
     return ty, value

@@ -5,8 +5,8 @@ several. So its leaves are separate arguments for the engine, each with its own 
 rule is called with the reassembled tuple. Any other argument is a single part.
 
 Needs       a marked call
-Gives       `taken_apart`: the call as the engine sees it; `wholes_of`: the positions of the parts
-            of each argument in it; `put_together`, `leaves_in`: the same for values
+Gives       `flattened`: the call as the engine sees it; `wholes_of`: the positions of the parts
+            of each argument in it; `unflattened`, `leaves_in`: the same for values
 Invariants  P1  parts are passed as the whole is: their operands, in order, are those of the whole
             P2  whether a tuple is split depends on its type alone, not on activities
 """
@@ -80,7 +80,7 @@ def wholes_of(marked: MarkedCall) -> tuple[Whole, ...]:
     return tuple(wholes)
 
 
-def taken_apart(marked: MarkedCall) -> MarkedCall:
+def flattened(marked: MarkedCall) -> MarkedCall:
     """The call with the parts as arguments, under names such as `params[0]`."""
     parts = [
         part
@@ -109,7 +109,7 @@ def part_kind(kind: Kind, part: types.Type) -> Kind:
     return kind
 
 
-def put_together(
+def unflattened(
     ty: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
 ) -> Any:
     """The value of type `ty` assembled from its leaves; `make` makes a tuple."""

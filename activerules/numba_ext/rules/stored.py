@@ -75,11 +75,11 @@ HALVES = (".augmented", ".reverse", ".forward")
 class Stored:
     """A compiled rule.
 
-    told      its description for the engine
+    handle    what the engine gets of it: its `RuleCode`, or the symbol of a forward rule
     library   defines its functions, and all that they call; or the `MachineCode` to call
     """
 
-    told: Any
+    handle: Any
     library: Any
 
 
@@ -99,14 +99,14 @@ class StoredRules:
         """The rule of these `functions` for the types `argtypes`, found or compiled.
 
         Its code also depends on `facts`, which are equal if their reprs are. `make(stem)` compiles
-        it and returns its description for the engine, the library, and the names of the functions
+        it and returns the handle, the library, and the names of the functions
         that the engine calls; these contain `stem` unless that is None.
         """
         known = self._of_present_rules()
         key = (*functions, *argtypes, *facts)
         if key not in known:
             file = file_of(functions, argtypes)
-            known[key] = _made(make) if file is None else _on_disk(file, argtypes, facts, make)
+            known[key] = _compiled(make) if file is None else _on_disk(file, argtypes, facts, make)
         return known[key]
 
     def _of_present_rules(self) -> dict[Hashable, Stored]:
@@ -117,10 +117,10 @@ class StoredRules:
         return kept[1]
 
 
-def _made(make: Any) -> Stored:
-    told, library, exported = make(None)
+def _compiled(make: Any) -> Stored:
+    handle, library, exported = make(None)
     name, module = exported[0], _alone(library, exported[0], exported)
-    return Stored(told, _library_of(name, module, parts_of(library)))
+    return Stored(handle, _library_of(name, module, parts_of(library)))
 
 
 def _on_disk(
@@ -132,26 +132,26 @@ def _on_disk(
     key = digest_of([*what, file.stamp])  # a new version overwrites the file
     stored = read_file(path, key)
     if stored is None:
-        told, library, exported = make(key)
+        handle, library, exported = make(key)
         module, needs = _alone(library, exported[0], exported), parts_of(library)
         if is_bound_to_process(module):
-            return Stored(told, _library_of(key, module, needs))
+            return Stored(handle, _library_of(key, module, needs))
         rename_environments(module, key)
         code = _machine_code(key, module, exported, needs)
         kept = code or (module.as_bitcode(), needs)
-        write_file(path, key, (told, kept))
+        write_file(path, key, (handle, kept))
         if code is None:
-            return Stored(told, _library_of(key, module, needs))
+            return Stored(handle, _library_of(key, module, needs))
     else:
-        told, kept = stored
+        handle, kept = stored
     if isinstance(kept, MachineCode):
         kept.load()
-        return Stored(told, kept)
+        return Stored(handle, kept)
     bitcode, needs = kept
     prepare(needs)
     module = llvm.parse_bitcode(bitcode)
     start_threads_for(undefined_symbols(module, [rtsys.library]))
-    return Stored(told, _library_of(key, module, needs))
+    return Stored(handle, _library_of(key, module, needs))
 
 
 def _machine_code(
@@ -186,7 +186,7 @@ def file_of(functions: Sequence[Any], argtypes: Sequence[types.Type]) -> File | 
     if not (all(map(_is_importable, plain)) and all(map(_has_full_name, argtypes))):
         return None
     if not all(is_of_library(one.__module__) for one in plain):
-        if not all(map(_asks, functions)):
+        if not all(map(_is_cached, functions)):
             return None
         rules = RULES.fingerprint  # its code may contain derivatives of others
     else:
@@ -234,7 +234,7 @@ def processor() -> tuple[str, str, str]:
     return str(triple), str(name), str(features)
 
 
-def _asks(function: Any) -> bool:
+def _is_cached(function: Any) -> bool:
     """Whether a function was compiled with `cache=True`."""
     return not isinstance(getattr(function, "_cache", NullCache()), NullCache)
 

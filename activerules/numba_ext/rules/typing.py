@@ -31,8 +31,8 @@ from activerules.numba_ext.rules.checks import (
     copy_alone,
     copy_in_place,
     copy_of,
+    in_layout_of,
     kept_if_shared,
-    laid_as,
     make_zero_of,
     unwritten,
 )
@@ -44,7 +44,6 @@ from activerules.numba_ext.rules.compiled import (
     SharedCheck,
     annotation_type,
     has_active,
-    types_of,
 )
 from activerules.numba_ext.rules.functions import (
     Chosen,
@@ -57,7 +56,7 @@ from activerules.numba_ext.rules.objects import (
     object_checks,
     objects_apart,
 )
-from activerules.numba_ext.rules.parts import part_kind, taken_apart, wholes_of
+from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
 from activerules.numba_ext.rules.tapes import (
     detachers_of,
@@ -72,7 +71,7 @@ from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.rule import RulePair
-from activerules.values.kinds import anonymous, derivative_type, is_object, leaves_of
+from activerules.values.kinds import anonymous, derivative_type, is_object, items_of, leaves_of
 
 
 def compile_rule(
@@ -131,7 +130,7 @@ def compile_rule(
             detachers=tuple(detachers_of(tape, others, pair)),
             copied=copied,
             shared=shared_checks(marked, arguments, written),
-            another=_another(marked, pair, request),
+            new_shadow=_new_shadow(marked, pair, request),
             objects=object_checks(marked, arguments),
         )
 
@@ -148,7 +147,7 @@ def _saved(
         SavedArgument(
             index=i,
             copy=compile_function(copy_of, (argument.value_type,), pair),
-            given=_given(argument, written[i]),
+            restored=_restored(argument, written[i]),
         )
         for i, argument in enumerate(arguments)
         if i in read
@@ -157,7 +156,7 @@ def _saved(
     )
 
 
-def _given(argument: RuleArgument, written: bool) -> Any:
+def _restored(argument: RuleArgument, written: bool) -> Any:
     """The function from a saved copy to the argument of the reverse; None if that is the copy.
 
     The reverse may run again with the same copy, so it must not write into that.
@@ -168,10 +167,10 @@ def _given(argument: RuleArgument, written: bool) -> Any:
     if written:
         return copy_in_place
     has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
-    return laid_as if has_shadow and ty.layout == "A" else None
+    return in_layout_of if has_shadow and ty.layout == "A" else None
 
 
-def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
+def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
     """The function that makes more shadows of the result, if the rule promises that one run serves
     all. It copies, since signs of zeros may carry information (`rules.library.repeated`).
     """
@@ -253,7 +252,7 @@ def rule_arguments(
 
     An argument that the rule takes as a batch has `width` shadows.
     """
-    apart = taken_apart(marked)
+    flat = flattened(marked)
     kinds = [
         (kind, whole.is_split)
         for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
@@ -270,7 +269,7 @@ def rule_arguments(
             ),
         )
         for name, ty, activity, (kind, split) in zip(
-            apart.argument_names, apart.signature.args, request.activities, kinds, strict=True
+            flat.argument_names, flat.signature.args, request.activities, kinds, strict=True
         )
     )
 
@@ -362,7 +361,7 @@ def _check_augmented(
 ) -> types.Type:
     """Check what an augmented primal returns; return the type of its tape."""
     returned = augmented.signature.return_type
-    parts = types_of(returned) if isinstance(returned, types.BaseTuple) else ()
+    parts = items_of(returned) if isinstance(returned, types.BaseTuple) else ()
     if getattr(returned, "instance_class", None) is not AugmentedReturn or len(parts) != 3:
         whole = "AugmentedReturn(primal, shadow, tape), all three"
         raise wrong_return(pair.augmented, pair, returned, whole)
@@ -399,7 +398,7 @@ def _derivative_paths(
         return ()
     what = _expected_derivatives(parameters)
     if isinstance(returned, types.BaseTuple) and len(returned) == len(parameters):
-        entries = enumerate(zip(parameters, types_of(returned), strict=True))
+        entries = enumerate(zip(parameters, items_of(returned), strict=True))
         wrong = next(i for i, (parameter, ty) in entries if not _fits(parameter, ty))
         what += f"; entry {wrong} (`{parameters[wrong].name}`)"
     raise wrong_return(pair.reverse, pair, returned, what)
@@ -413,7 +412,7 @@ def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -
     return (
         isinstance(returned, types.BaseTuple)
         and len(returned) == len(parameters)
-        and all(map(_fits, parameters, types_of(returned)))
+        and all(map(_fits, parameters, items_of(returned)))
     )
 
 
@@ -445,7 +444,7 @@ def rounds(ty: types.Type, expected: types.Type) -> bool:
     its precision. In compiled code `2 * x` has double precision if `x` has single.
     """
     if isinstance(ty, types.BaseAnonymousTuple) and isinstance(expected, types.BaseAnonymousTuple):
-        items, others = types_of(ty), types_of(expected)
+        items, others = items_of(ty), items_of(expected)
         return len(items) == len(others) and all(map(rounds, items, others))
     if isinstance(expected, types.Float | types.Complex):
         real = types.Float | types.Integer
@@ -464,7 +463,7 @@ def converts(ty: types.Type, expected: types.Type) -> bool:
     if isinstance(ty, types.Boolean) != isinstance(expected, types.Boolean):
         return False
     if isinstance(ty, types.BaseTuple) and isinstance(expected, types.BaseTuple):
-        items = zip(types_of(ty), types_of(expected), strict=False)
+        items = zip(items_of(ty), items_of(expected), strict=False)
         if not all(converts(*pair) for pair in items):
             return False
     if ty == expected:

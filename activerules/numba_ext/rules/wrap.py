@@ -39,7 +39,6 @@ from activerules.numba_ext.rules.compiled import (
     Symbols,
     needs_drop,
     shadow_arrays,
-    types_of,
 )
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.returned import (
@@ -54,7 +53,7 @@ from activerules.numba_ext.rules.returned import (
 )
 from activerules.numba_ext.rules.tapes import of_result
 from activerules.numba_ext.target.marked_calls import MarkedCall
-from activerules.values.kinds import anonymous, derivative_type
+from activerules.values.kinds import anonymous, derivative_type, items_of
 from activerules.values.layout import Node, layout_of
 from activerules.values.walk import Emit, rebuild
 
@@ -73,8 +72,8 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         _Augmented(context, module, rule, symbols.augmented),
         _ReverseHalf(context, module, rule, symbols.reverse),
     ]
-    if rule.another is not None:
-        halves.append(_Another(context, module, rule, symbols.another))
+    if rule.new_shadow is not None:
+        halves.append(_NewShadow(context, module, rule, symbols.new_shadow))
     for half in halves:
         half.build()
         half.link_called(library)
@@ -133,13 +132,13 @@ class _Half(RuleCaller):
         raise NotImplementedError
 
 
-class _Another(_Half):
+class _NewShadow(_Half):
     leading = ("ret", "new", "excinfo")
 
     def build(self) -> None:
-        another = self.rule.another
-        shadow = self.call(another, [self.load_result("ret")])
-        self.store_result("new", shadow, another.signature.return_type)
+        new_shadow = self.rule.new_shadow
+        shadow = self.call(new_shadow, [self.load_result("ret")])
+        self.store_result("new", shadow, new_shadow.signature.return_type)
         self.finish()
 
 
@@ -297,10 +296,10 @@ class _ReverseHalf(_Half):
             check_object(self, check, self.primals[check.index], then, 2)
         for one, copy in zip(rule.saved, saved, strict=True):
             passed = self.arguments[one.index].value_type
-            if one.given is None:
+            if one.restored is None:
                 self.primals[one.index] = self.as_passed(passed, copy, one.copy_type)
             else:
-                made = self.helper(one.given, one.copy_type, passed)
+                made = self.helper(one.restored, one.copy_type, passed)
                 args = [copy, self.primals[one.index]]
                 self.primals[one.index] = self.made_for(passed, made, args)
         fields = self.fields()
@@ -385,7 +384,7 @@ class _ReverseHalf(_Half):
             value, ty = returned, return_type
             if index is not None:
                 value = builder.extract_value(returned, index)
-                ty = types_of(return_type)[index]
+                ty = items_of(return_type)[index]
             wanted = derivative_type(parameter.value_type)
             if isinstance(ty, types.BaseAnonymousTuple) and ty != wanted:
                 wanted = anonymous(wanted)  # a plain tuple is accepted for a named one

@@ -26,7 +26,6 @@ from activerules.numba_ext.codegen.types import (
     is_zero_type,
     marker_class,
 )
-from activerules.numba_ext.rules.compiled import types_of
 from activerules.numba_ext.tangents.dataless import StructuralTangentType, refuse_type
 from activerules.rules.closures.delivery import (
     by_argument,
@@ -47,6 +46,7 @@ from activerules.rules.closures.delivery import (
 )
 from activerules.rules.protocol import accumulate
 from activerules.rules.written import function_from, item_by_item
+from activerules.values.kinds import items_of
 from activerules.values.overwriting import overwrite
 
 
@@ -119,24 +119,24 @@ def _projected(ty: Any, tangent: Any) -> Any:
 
 def _projected_tuple(ty: Any, tangent: Any) -> Any:
     """Like `_projected`, item by item, as the items have different types."""
-    items_of = types_of(ty)
+    item_types = items_of(ty)
     entries = _tangents_of_items(ty, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
     named = isinstance(ty, types.BaseNamedTuple)
     scope: dict[str, Any] = {"made": getattr(ty, "instance_class", None)}
     for i, (_, entry) in enumerate(entries):
-        scope[f"project{i}"] = _projected(items_of[i], entry)
+        scope[f"project{i}"] = _projected(item_types[i], entry)
     source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
     return register_jitable(function_from(source, "project", scope, module=__name__))
 
 
 def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
     """The expressions of the tangents of a tuple's items, with their types."""
-    count = len(types_of(ty))
+    count = len(items_of(ty))
     if is_zero_type(tangent):
         return [("None", types.none)] * count
     if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
-        return [(f"tangent[{i}]", entry) for i, entry in enumerate(types_of(tangent))]
+        return [(f"tangent[{i}]", entry) for i, entry in enumerate(items_of(tangent))]
     if isinstance(tangent, StructuralTangentType) and tangent.primal is getattr(
         ty, "instance_class", tuple
     ):
@@ -152,7 +152,7 @@ def _delivered(ty: Any, x_bar: Any) -> Any:
     """
     if isinstance(ty, types.BaseTuple):
         entries = _tangents_of_items(ty, x_bar)
-        scope = {f"give{i}": _delivered(types_of(ty)[i], t) for i, (_, t) in enumerate(entries)}
+        scope = {f"give{i}": _delivered(items_of(ty)[i], t) for i, (_, t) in enumerate(entries)}
         items = "".join(
             f"give{i}(x[{i}], dval[{i}], {text}), " for i, (text, _) in enumerate(entries)
         )
@@ -233,14 +233,14 @@ def _overlap(a: Any, b: Any) -> bool:
 
 def _has_arrays(ty: Any) -> bool:
     if isinstance(ty, types.BaseTuple):
-        return any(map(_has_arrays, types_of(ty)))
+        return any(map(_has_arrays, items_of(ty)))
     return isinstance(ty, types.Array)
 
 
 @overload(_overlap)
 def _compiled_overlap(a, b):
     if isinstance(b, types.BaseTuple):
-        holding = [i for i, item in enumerate(types_of(b)) if _has_arrays(item)]
+        holding = [i for i, item in enumerate(items_of(b)) if _has_arrays(item)]
         tests = " or ".join(f"overlap(a, b[{i}])" for i in holding)
         source = f"def one_overlaps(a, b):\n return {tests}"
         return function_from(source, "one_overlaps", {"overlap": _overlap}, module=__name__)
@@ -275,7 +275,7 @@ def _extent(a):
 
 @overload(by_argument)
 def _by_argument(slopes, x):
-    entries = types_of(slopes) if isinstance(slopes, types.BaseTuple) else (slopes,)
+    entries = items_of(slopes) if isinstance(slopes, types.BaseTuple) else (slopes,)
     is_row = [isinstance(entry, types.BaseTuple) for entry in entries]
     for row in entries if any(is_row) else (types.Tuple(entries),):
         count = len(row) if isinstance(row, types.BaseTuple) else 1
@@ -291,7 +291,7 @@ def _contracted(slopes, i, bar):
     if not isinstance(i, types.IntegerLiteral):
         return None
     k = i.literal_value
-    several = isinstance(types_of(slopes)[0], types.BaseTuple)
+    several = isinstance(items_of(slopes)[0], types.BaseTuple)
     outputs = len(bar) if isinstance(bar, types.BaseTuple) else 1
     if outputs != (len(slopes) if several else 1):
         raise wrong_rows(len(slopes) if several else 1, outputs)
@@ -329,7 +329,7 @@ def _tangent(x):
 
 def _zero_of(ty: Any) -> Any:
     if isinstance(ty, types.BaseTuple):
-        return tuple(map(_zero_of, types_of(ty)))
+        return tuple(map(_zero_of, items_of(ty)))
     is_smooth = isinstance(getattr(ty, "dtype", ty), types.Float | types.Complex)
     return ZeroTangent() if is_smooth else NoTangent()
 
@@ -362,7 +362,7 @@ def _pushed(y, dy):
 
 def _of_numbers(ty: Any) -> bool:
     if isinstance(ty, types.BaseTuple):
-        return all(map(_of_numbers, types_of(ty)))
+        return all(map(_of_numbers, items_of(ty)))
     return isinstance(ty, types.Float | types.Complex)
 
 
@@ -389,7 +389,7 @@ def _separate(dy, x):
 
 @overload(combined)
 def _combined(slopes, dots):
-    if isinstance(types_of(slopes)[0], types.BaseTuple):
+    if isinstance(items_of(slopes)[0], types.BaseTuple):
         terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
     else:
         terms = " + ".join(f"scaled(slopes[{i}], dots[{i}])" for i in range(len(slopes)))
