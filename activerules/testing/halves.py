@@ -5,8 +5,9 @@ Gives       `run_pair`, `run_forward`: a `PairOutcome` with the result and the d
 Invariants  H1  between the two halves, all memory that the configuration calls overwritten is
                 overwritten, and so is the result, which belongs to the caller
             H2  memory that is overwritten after the first half is not changed by the second
-            H3  the reverse finds the arguments in `saves`, and the tape, unchanged; it runs once
-                per lane, on one tape, and writes into none of its arrays; lists are copied
+            H3  the reverse finds the arguments in `saves`, the tape, and the result in `dret`
+                unchanged; it runs once per lane, on one tape, and writes into none of its arrays;
+                lists are copied
             H4  a rule that promises to keep no shadow keeps none
             H5  a rule returns new memory; arrays on the tape that the reverse writes into share no
                 memory with others
@@ -92,7 +93,7 @@ def run_pair(
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
     entries = []
     for lane in lanes:
-        dret = _result(pair.result, made, lane.result_bar)
+        dret = _result(pair.result, made._replace(primal=primal), lane.result_bar)
         passed = [
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)

@@ -138,6 +138,7 @@ class CompiledRule:
     shared            checks for arguments that the function may write into, against the others
     new_shadow        compile result of `make_zero`, if the rule can have new shadows of its result
     objects           checks of the arguments that are objects
+    keeps_value       whether the tape has a copy of the result, which the reverse reads in `dret`
     """
 
     marked: MarkedCall
@@ -157,6 +158,7 @@ class CompiledRule:
     shared: tuple[SharedCheck, ...]
     new_shadow: Any
     objects: tuple[ObjectCheck, ...] = ()
+    keeps_value: bool = False
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -171,12 +173,13 @@ class CompiledRule:
     @property
     def stored_type(self) -> types.Type:
         """The type of the stored tape: the rule's own tape, then the result if `carries_result`,
-        the saved arguments, and the identities of objects.
+        the saved arguments, the identities of objects, and the copy of the result if `keeps_value`.
         """
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
         saved = [one.copy_type for one in self.saved]
-        more = (*result, *saved, *(types.intp for _ in self.objects))
+        kept = (self.marked.result_type,) * self.keeps_value
+        more = (*result, *saved, *(types.intp for _ in self.objects), *kept)
         return types.Tuple((tape, *more)) if more else tape
 
     @property

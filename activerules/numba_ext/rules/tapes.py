@@ -3,7 +3,7 @@
 Needs       the type of a tape, the types of what the program may write to before it is read
 Gives       `frozen`: the read-only type that a reverse takes; `detachers_of`: functions that
             protect its leaves; `lists_of`: the lists that a reverse gets copies of, since nothing
-            tells whether it writes into them
+            tells whether it writes into them; `reads_value`: whether it may read the result
 Invariants  P1  a reverse finds its tape as the augmented primal left it: leaves that may share
                 memory with something that changes are copied, or refused
             P2  a reverse cannot write into an array of its tape, if its code compiles for read-only
@@ -12,7 +12,9 @@ Invariants  P1  a reverse finds its tape as the augmented primal left it: leaves
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from numba.core import types
@@ -78,6 +80,21 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
         ):
             raise _unkept(leaf, pair)
     return parts
+
+
+def reads_value(reverse: Any) -> bool:
+    """Whether a reverse may read the result in `dret`: it does more with it than read `dret.dval`.
+
+    The result belongs to the program, which may have overwritten it.
+    """
+    code = getattr(reverse, "py_func", reverse).__code__
+    name = code.co_varnames[1]
+    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    return any(
+        then != ("LOAD_ATTR", "dval")
+        for (_, used), then in pairwise([*found, ("", "")])
+        if used == name or (isinstance(used, tuple) and name in used)
+    )
 
 
 def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:

@@ -64,6 +64,7 @@ from activerules.numba_ext.rules.tapes import (
     is_trusted,
     lists_of,
     of_result,
+    reads_value,
 )
 from activerules.numba_ext.rules.wrap import build_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
@@ -132,6 +133,9 @@ def compile_rule(
             shared=shared_checks(marked, arguments, written),
             new_shadow=_new_shadow(marked, pair, request),
             objects=object_checks(marked, arguments),
+            keeps_value=pair.result is not Active
+            and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
+            and reads_value(pair.reverse),
         )
 
 

@@ -30,7 +30,7 @@ from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.caller import POINTER, RuleCaller
-from activerules.numba_ext.rules.checks import own_leaf
+from activerules.numba_ext.rules.checks import copy_of, own_leaf
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
     RuleArgument,
@@ -177,12 +177,13 @@ class _Augmented(_Half):
         check_alike(self, rule.alike, (primal, primal_type), (shadow, shadow_type))
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
+        own = [self._copied_result(result)] * rule.keeps_value
         tape = self._own_tape(tape, tape_type, result, values)
         parts = [tape]
         if rule.carries_result:
             carried, shadow_type = self._carried(result, shadow)
             parts += carried
-        parts += saved + [known[0] for known in objects]
+        parts += [*saved, *(known[0] for known in objects), *own]
         if len(parts) > 1:
             tape = context.make_tuple(builder, rule.stored_type, parts)
         if rule.marked.result_type != types.none:
@@ -198,6 +199,20 @@ class _Augmented(_Half):
         copy = self.call(saved.copy, [self.primals[saved.index]])
         self.pending.append((saved.copy_type, copy))
         return copy
+
+    def _copied_result(self, result: Value) -> Any:
+        """The result, with copies of its arrays: the program may write to them."""
+
+        def copied_leaf(em: Emit, leaf: Node, value: Value) -> Value:
+            ty = leaf.numba_type
+            if not isinstance(ty, types.Array):
+                return value
+            copier = self.helper(copy_of, ty)
+            made = self.call(copier, [value])
+            self.pending.append((ty, made))
+            return em.context.cast(em.builder, made, copier.signature.return_type, ty)
+
+        return rebuild(self.emit, layout_of(self.return_type), (result,), copied_leaf)
 
     def _keep_apart(
         self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
@@ -355,12 +370,14 @@ class _ReverseHalf(_Half):
             else:
                 loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
                 fields = list(map(self.without_owner, rule.result.fields, loaded))
+        if rule.keeps_value:
+            fields[0] = rest.pop()
         return tape, self.annotate(rule.result, *fields), rest
 
     def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
         rule = self.rule
         count = len(rule.result.fields) if rule.carries_result else 0
-        if not (count or rule.saved or rule.objects):
+        if not (count or rule.saved or rule.objects or rule.keeps_value):
             return stored, [], []
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]

@@ -8,6 +8,7 @@ import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.testing import check_gradient, check_rule
 
 X = np.array([2.0, 3.0])
 
@@ -201,3 +202,36 @@ def test_arguments_that_share_memory_are_refused_where_it_is_written(unfreed):
 def test_arguments_whose_items_lie_between_each_other_share_none():
     # y = (x0, x1, x0, x1), and y1, y3 become y0**2, y2**2.
     assert np.array_equal(ar.grad(squared_onto)(X, 0, 1), [2 + 4 * X[0], 0.0])
+
+
+@njit
+def exponentials(x):
+    return np.exp(x), 2.0 * x[::-1], x[0] * 3.0
+
+
+@ar.augmented_primal(exponentials)
+def _(config, ret: ar.MixedDuplicated, x: ar.Duplicated):
+    y, z, s = exponentials(x.val)
+    return ar.AugmentedReturn((y, z, s), (np.zeros_like(y), np.zeros_like(z), 0.0), None)
+
+
+@ar.reverse(exponentials)
+def _(config, dret: ar.MixedDuplicated, tape, x: ar.Duplicated):
+    y, _, _ = dret.val
+    y_bar, z_bar, s_bar = dret.dval
+    ar.accumulate(x, y_bar * y + 2.0 * z_bar[::-1])
+    x.dval[0] += 3.0 * s_bar
+
+
+def test_the_result_in_dret_is_what_it_was(unfreed):
+    @njit
+    def program(x):
+        y, z, s = exponentials(x)
+        total = (y * y).sum() + s * z.sum()
+        y[:] = 0.0
+        z[:] = 0.0
+        return total
+
+    check_gradient(program, (X,))
+    check_rule(exponentials, X, compiled=False)
+    assert unfreed(lambda: ar.grad(program)(X)) == 0
