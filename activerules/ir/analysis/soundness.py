@@ -16,22 +16,20 @@ from activerules.errors import (
     ActiveMemoryInConst,
     FloatBitsInInteger,
     MixedActivity,
-    NotYetSupported,
     UnknownCall,
 )
 from activerules.ir.analysis.activity import (
     Activity,
     Calls,
     Seeds,
-    are_varied_bits,
     followed_by,
     holds_float,
     is_unknown_call,
     reachable_from_argument,
 )
+from activerules.ir.analysis.hidden_bits import HiddenBits
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
-from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.types.copies import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
@@ -40,7 +38,6 @@ from activerules.ir.derivatives.rulecall import CallArgument
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal, shown
-from activerules.ir.llvm.types import I64
 from activerules.ir.normal.effects import effect_of, language, memory_intrinsic
 
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
@@ -54,7 +51,7 @@ def refuse_unsound(
     FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, NotYetSupported, UnknownCall or
     UnsupportedIR.
     """
-    check = _Check(activity, types, calls, seeds)
+    check = _Check(activity, types, calls, seeds, HiddenBits(activity, types, calls, seeds))
     live = [block for block in activity.memory.flow.order if block in returns.live]
     body = [i for block in live for i in block.instructions]
     for i in body:
@@ -73,6 +70,7 @@ class _Check:
     types: ValueTypes
     calls: Calls
     seeds: Seeds
+    bits: HiddenBits
 
     def __call__(self, i: Instruction) -> None:
         if self.activity.is_active(i):
@@ -88,8 +86,8 @@ class _Check:
                 self._operand_bits(i)
             case "bitcast" if i.type.is_float:
                 self._operand_bits(i)
-                if i in self.activity.useful and self._is_unknown(i.operands[0]):
-                    self._float_bits(i)
+                if i in self.activity.useful and self.bits.is_unknown(i.operands[0]):
+                    self.bits.refuse(i)
             case "inttoptr" if self.activity.has_shadow(i):
                 self._hidden_pointer(i)
             case _:
@@ -130,15 +128,8 @@ class _Check:
             )
 
     def _operand_bits(self, i: Instruction) -> None:
-        if self._carries_bits(i.operands[0]):
-            self._float_bits(i)
-
-    def _carries_bits(self, value: Value) -> bool:
-        """Whether an integer may hold bits of a varied float."""
-        facts = self.activity
-        return value in facts.all_float_bits and are_varied_bits(
-            value, facts.varied, facts.varied_memory, facts.memory
-        )
+        if self.bits.are_carried(i.operands[0]):
+            self.bits.refuse(i)
 
     def _load(self, i: Instruction) -> None:
         pointer = i.operands[0]
@@ -146,12 +137,12 @@ class _Check:
             if self.activity.is_active(i):
                 self._shadowed(i, pointer)
                 if self.types.cuts_floats(i):
-                    self._float_bits(i)
+                    self.bits.refuse(i)
             if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
                 self._hidden_pointer(i)
         elif i.type.is_pointer and self.activity.has_shadow(pointer):
             if self.types.touches_floats(i):
-                self._float_bits(i)
+                self.bits.refuse(i)
             if self.activity.has_shadow(i):
                 self._shadowed(i, pointer)
 
@@ -163,7 +154,7 @@ class _Check:
         elif shadowed:
             if value.type.is_pointer and self._hands_over(pointer):
                 self._shadowed(i, value)
-            if self._copies_unknown(i):
+            if self.bits.may_be_copied(i):
                 raise refusal(
                     i,
                     "memory whose type is not known is copied as integers or pointers",
@@ -171,7 +162,7 @@ class _Check:
                     ["copy it as the type it has"],
                     FloatBitsInInteger,
                 )
-            if self._copies_pointer(i):
+            if self.bits.may_be_pointer(i):
                 self._hidden_pointer(i)
             if value.type.is_int:
                 self._store_integer(i)
@@ -185,64 +176,18 @@ class _Check:
         if matters and (shadowed or self.activity.is_active(value)):
             self._shadowed(i, pointer)
             if self.types.cuts_floats(i):
-                self._float_bits(i)
+                self.bits.refuse(i)
 
     def _store_integer(self, i: Instruction) -> None:
         value, pointer = i.operands
         if value in self.types.float_bits or self.types.cuts_floats(i):
-            self._float_bits(i)
+            self.bits.refuse(i)
         if self.types.touches_floats(i):
             self._shadowed(i, pointer)
 
     def _hands_over(self, pointer: Value) -> bool:
         """Whether the memory stored there is returned to the caller together with its shadow."""
         return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
-
-    def _copies_unknown(self, store: Instruction) -> bool:
-        """Whether a store moves an integer or pointer from the caller's memory to where floats may
-        be: it may be the bits of a float, as the type of the caller's memory is not known.
-        """
-        value, pointer = store.operands
-        objects = self.activity.memory.objects
-        unknown = any(
-            any(self._is_from_outside(o) for o in objects(load.operands[0]))
-            and not self.types.is_free_of_floats(load)
-            for load in source_loads(value)
-            if load.type == value.type
-        )
-        return unknown and (
-            self.types.touches_floats(store)
-            or any(self._is_from_outside(o) for o in objects(pointer))
-        )
-
-    def _copies_pointer(self, store: Instruction) -> bool:
-        """Whether an integer that is stored may be a pointer to active memory, whose shadow would
-        have to be stored, too.
-        """
-        facts = self.activity
-        if not store.operands[0].type.is_int:
-            return False
-        made = facts.memory.points_to.get(store.operands[0], frozenset())
-        if not facts.active_memory.isdisjoint(made) and self.types.touches_pointers(store):
-            return True
-        return any(
-            (self.types.touches_pointers(load) or self.types.touches_pointers(store))
-            and not facts.active_memory.isdisjoint(facts.memory.pointees(o))
-            for load in source_loads(store.operands[0])
-            if load.type == I64
-            for o in facts.memory.objects(load.operands[0])
-        )
-
-    def _is_from_outside(self, o: MemoryObject) -> bool:
-        """Whether it is active memory, or a copy of such, whose contents only the caller knows."""
-        unknown = self.activity.active_memory - self.seeds.known
-        return o in unknown and any(
-            p in unknown and not p.is_local for p in self.activity.memory.copied_with(o)
-        )
-
-    def _bits_go_in(self, call: Instruction) -> bool:
-        bits = any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
-        return bits or any(map(self._carries_bits, call.operands))
 
     def _hidden_pointer(self, i: Instruction) -> None:
         raise refusal(
@@ -282,80 +227,6 @@ class _Check:
         if all(o in self.seeds.constant for o in roots):
             error.groups = tuple(o.key for o in roots)
         raise error
-
-    def _float_bits(self, i: Instruction) -> None:
-        mixed = "floats, pointers and integers in a list, dictionary or object cannot be told apart"
-        if any(map(self._is_mixed_up, (i, *source_loads(i.operands[0])))):
-            raise refusal(
-                i,
-                mixed,
-                "it comes from outside, or from a function whose code is not visible, and is "
-                "passed to a function that is not inlined, as one that calls itself: there, all "
-                "that its pointers lead to counts as one block of memory",
-                [
-                    "pass arrays of numbers, and an index, to that function",
-                    "a loop with a stack of its own (a list) instead of recursion",
-                ],
-                FloatBitsInInteger,
-            )
-        if i.opcode == "load" and i.type.is_pointer:
-            self._replaced_by_a_rule(i)
-            raise refusal(
-                i,
-                mixed,
-                "where in it this pointer is read is known only when the program runs, and "
-                "floats may be there as well",
-                ["keep the numbers in arrays, and indices in place of the pointers"],
-                FloatBitsInInteger,
-            )
-        raise refusal(
-            i,
-            "the bits of an active float may pass through integer arithmetic",
-            "the derivative of such arithmetic is not known, and zero would be wrong; an integer "
-            "counts as such bits if nothing tells the fields of a record with both kinds apart",
-            [
-                "compute with floats, or stop the gradient with ignore_derivatives(x)",
-                "keep integers and floats of records in arrays of their own, or assign fields item "
-                "by item, r[i].x = …, not by slices",
-            ],
-            FloatBitsInInteger,
-        )
-
-    def _replaced_by_a_rule(self, i: Instruction) -> None:
-        """Refuse a function with a rule that may replace the pointers that `i` reads."""
-        memory = self.activity.memory
-        read = memory.objects(i.operands[0])
-        for write in memory.writes:
-            call = write.instruction
-            is_rule = call.opcode == "call" and self.calls.marked(call) is not None
-            if is_rule and write.replaces_pointers and not read.isdisjoint(write.objects):
-                raise refusal(
-                    call,
-                    "a function with a rule may replace an array in its argument, or make a list "
-                    "or dictionary longer",
-                    "its shadow would have to change with it, backwards too",
-                    [
-                        "write into the array: x.field[:] = …",
-                        "leave that to the caller: return an array, and store it there",
-                    ],
-                    NotYetSupported,
-                )
-
-    def _is_mixed_up(self, i: Instruction) -> bool:
-        """Whether an access is to memory whose layout is lost at a call: memory reached through
-        pointers of a caller, or of which only a callee's summary is known.
-        """
-        if i.opcode not in {"load", "store"}:
-            return False
-        memory = self.activity.memory
-        return any(
-            (o.kind == "loaded" and o != UNKNOWN)
-            or any(
-                a.address is None and a.type.is_float and a.instruction in memory.called
-                for a in self.types.accesses.get(o, ())
-            )
-            for o in memory.objects(i.operands[-1])
-        )
 
     def _call(self, i: Instruction) -> None:
         if i in self.activity.memory.called:
@@ -459,14 +330,10 @@ class _Check:
         used_as_floats = called.summary.takes_bits | {
             k for k, kept in called.summary.keeps_bits if self.types.may_keep_float(i, kept)
         }
-        if self._bits_go_in(i) or any(self._is_unknown(i.operands[k]) for k in used_as_floats):
-            self._float_bits(i)
-
-    def _is_unknown(self, value: Value) -> bool:
-        """Whether an integer comes from varied memory whose type is not known."""
-        facts = self.activity
-        unknown = facts.varied_memory - self.seeds.known
-        return value.type.is_int and are_varied_bits(value, frozenset(), unknown, facts.memory)
+        if self.bits.are_passed(i) or any(
+            self.bits.is_unknown(i.operands[k]) for k in used_as_floats
+        ):
+            self.bits.refuse(i)
 
     def _pointers_used(self, call: Instruction) -> list[Value]:
         """Pointers whose shadow memory the reverse of a call reads or writes."""
@@ -483,7 +350,7 @@ class _Check:
             return
         reached = self.activity.memory.reached(i)
         varied = any(o in self.activity.varied for o in i.operands)
-        if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
+        if varied or not reached.isdisjoint(self.activity.varied_memory) or self.bits.are_passed(i):
             name, why = _unknown(i)
             known = next((why for start, why in language().refused if name.startswith(start)), None)
             if known is not None:
