@@ -260,6 +260,8 @@ def with_options(request: Request, options: frozenset[str]) -> Request:
         request,
         strong_zero="strong_zero" in options,
         runtime_activity="runtime_activity" in options,
+        reassociate="reassociate" in options,
+        vector_math="vector_math" in options,
     )
 
 

@@ -70,7 +70,7 @@ def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]
     declarations: dict[str, str] = {}
     functions: list[Function] = []
     for one in (plan, *plan.pairs):
-        scopes = Scopes(one)
+        scopes = Scopes(one, plan.request.width)
         functions.append(build_forward(one, scopes, declarations, plan.recursive))
         declarations |= scopes.definitions
     return functions, declarations

@@ -20,9 +20,10 @@ The result is ordinary code: the engine differentiates it again like any other f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from activerules.ir.derivatives.table import row_for
-from activerules.ir.generate.lanes import LaneBuilder, per_lane
+from activerules.ir.generate.lanes import LaneBuilder, per_lane, with_scalars
 from activerules.ir.generate.mirror import (
     allocated_shadow,
     clear_allocated,
@@ -94,6 +95,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         self.blocks += self.ends.values()
         for block in self.blocks:
             block.parent = self.function
+        with_scalars(self.function, {self.heads[one] for one in self.plan.scalars}, self.b)
         return self.function
 
     # --- parameters and result ---
@@ -237,16 +239,16 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         # on error paths it is not known that the memory that is read has a shadow
         if i.opcode == "load" and not live and not self.plan.is_shadowed(i.operands[0]):
             return
-        metadata = self._scope(i.operands[0]) if i.opcode == "load" else None
-        self._derive_shadow(i, metadata)
+        scope = partial(self._scope, i.operands[0]) if i.opcode == "load" else None
+        self._derive_shadow(i, scope)
 
     def _float(self, i: Instruction) -> None:
         match i.opcode:
             case "load":
-                align, scope = i.attributes.get("align"), self._scope(i.operands[0])
+                align, at = i.attributes.get("align"), i.operands[0]
                 self.tangents[i] = self.b.pack(
                     [
-                        self.b.load(i.type, self._shadow(i.operands[0], k), align, metadata=scope)
+                        self.b.load(i.type, self._shadow(at, k), align, metadata=self._scope(at, k))
                         for k in range(self.width)
                     ]
                 )
@@ -271,9 +273,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if tangent is not None:
             self.tangents[i] = tangent
 
-    def _scope(self, pointer: Value) -> str:
+    def _scope(self, pointer: Value, lane: int) -> str:
         """The alias scopes of the shadow memory of a pointer of the primal."""
-        return self.scopes.shadow_access(self.plan.memory.objects(pointer))
+        return self.scopes.shadow_access(self.plan.memory.objects(pointer), lane)
 
     def _store(self, i: Instruction, live: bool) -> None:
         value, pointer = i.operands
@@ -281,10 +283,11 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             return
         if not live and not self.plan.is_shadowed(pointer):
             return
-        align, scope = i.attributes.get("align"), self._scope(pointer)
+        align = i.attributes.get("align")
         for k in range(self.width):
             stored = self._stored(i, value, k)
             if stored is not None:
+                scope = self._scope(pointer, k)
                 self.b.store(stored, self._shadow(pointer, k), align, metadata=scope)
 
     def _stored(self, i: Instruction, value: Value, lane: int) -> Value | None:

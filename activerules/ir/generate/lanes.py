@@ -1,16 +1,22 @@
-"""Lanes: N tangents of one float are carried as one SIMD vector.
+"""Lanes: N tangents of one float are carried as one SIMD vector, or as N scalars.
 
 `LaneBuilder` applies rows of the derivative table, which are written for scalars, to vectors: in an
 operation on a vector and a scalar, the scalar is broadcast. With N = 1 a packed tangent is the
 scalar itself, and no code is added.
+
+Needs       of `with_scalars`: a generated function, the builder of its vectors, and some of its
+            blocks
+Gives       `with_scalars`: these blocks compute on scalars
+Invariants  I1  other blocks stay as they are; a vector that they use is packed where it was made
+            I2  each lane computes what it did as part of the vector, in the same order
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from activerules.ir.llvm.builder import Builder, Flags, Namer
-from activerules.ir.llvm.model import Block, Constant, Instruction, Value
+from activerules.ir.llvm.builder import Builder, Flags, Namer, add_incoming
+from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, FloatType, Type, VectorType
 
 # Outside of vectors LLVM then writes a branch, which is not on the path of the value.
@@ -133,6 +139,88 @@ class LaneBuilder(Builder):
 def per_lane(width: int, make: Callable[[int], Value]) -> tuple[Value, ...]:
     """The results of `make` for each lane."""
     return tuple(make(k) for k in range(width))
+
+
+def with_scalars(function: Function, blocks: Collection[Block], b: LaneBuilder) -> None:
+    """Replace the vectors in `blocks`, in each of which a definition stands before its uses."""
+    if blocks:
+        _Splitter(function, blocks, b).run()
+
+
+class _Splitter:
+    def __init__(self, function: Function, blocks: Collection[Block], b: LaneBuilder) -> None:
+        self.function, self.blocks, self.b = function, blocks, b
+        outside = [
+            i for block in function.blocks if block not in blocks for i in block.instructions
+        ]
+        self.used_outside = {o for i in outside for o in i.operands}
+        # per vector that is gone, its lanes; what other values are replaced by
+        self.lanes: dict[Value, tuple[Value, ...]] = {}
+        self.replaced: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        """Replace the vectors, then what refers to them."""
+        phis: list[Instruction] = []
+        for block in self.function.blocks:
+            if block in self.blocks:
+                phis += [phi for phi in block.phis if isinstance(phi.type, VectorType)]
+                self._split(block)
+        for phi in phis:
+            self._connect(phi)
+        for i in self.function.instructions():
+            i.operands = [self.replaced.get(o, o) for o in i.operands]
+
+    def _split(self, block: Block) -> None:
+        old, block.instructions[:] = list(block.instructions), []
+        self.b.target = block
+        packed: list[Instruction] = []
+        for i in old:
+            if packed and i.opcode != "phi":
+                self._pack(packed)
+            if isinstance(i.type, VectorType):
+                self.lanes[i] = self._scalars(i)
+                packed += [i] * (i in self.used_outside)
+            elif i.opcode == "extractelement":
+                vector, k = i.operands
+                self.replaced[i] = self._lane(vector, int(k.ref))
+            else:
+                block.instructions.append(i)
+
+    def _pack(self, vectors: list[Instruction]) -> None:
+        for vector in vectors:
+            self.replaced[vector] = self.b.pack(self.lanes[vector])
+        vectors.clear()
+
+    def _scalars(self, i: Instruction) -> tuple[Value, ...]:
+        if i.opcode == "insertelement":
+            vector, number, k = i.operands
+            lanes = per_lane(self.b.width, lambda k: self._lane(vector, k))
+            at = int(k.ref)
+            return *lanes[:at], self.replaced.get(number, number), *lanes[at + 1 :]
+        if i.opcode == "shufflevector":  # one number to all lanes
+            return (self._lane(i.operands[0], 0),) * self.b.width
+        return per_lane(self.b.width, lambda k: self._scalar(i, k))
+
+    def _scalar(self, i: Instruction, k: int) -> Value:
+        assert isinstance(i.type, VectorType)
+        operands = [] if i.opcode == "phi" else [self._lane(o, k) for o in i.operands]
+        return self.b.emit(i.opcode, i.type.element, operands, flags=i.flags, **i.attributes)
+
+    def _lane(self, value: Value, k: int) -> Value:
+        if value in self.lanes:
+            return self.lanes[value][k]
+        return self.b.lane(self.replaced.get(value, value), k)
+
+    def _connect(self, phi: Instruction) -> None:
+        """Set what comes into the lanes of a phi."""
+        for value, source in zip(phi.operands, phi.blocks, strict=True):
+            *before, end = source.instructions
+            source.instructions[:] = before
+            self.b.target = source
+            for k, lane in enumerate(self.lanes[phi]):
+                assert isinstance(lane, Instruction)
+                add_incoming(lane, self._lane(value, k), source)
+            source.instructions.append(end)
 
 
 def _repeated(x: Constant, t: VectorType) -> Constant:

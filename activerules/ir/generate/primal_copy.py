@@ -11,7 +11,7 @@ Invariants  a copy has the operands of the primal until `_connect` replaces them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from activerules.ir.generate.constant_shadows import shadow_of_constant
@@ -87,10 +87,12 @@ class PrimalCopy(Generic[P, B]):
                 operands += self._lanes(o)
         return operands
 
-    def _derive_shadow(self, i: Instruction, metadata: str | None = None) -> None:
-        """Compute the shadow of a pointer, if `i` computes that from others or loads it."""
+    def _derive_shadow(self, i: Instruction, scope: Callable[[int], str] | None = None) -> None:
+        """Compute the shadow of a pointer, if `i` computes that from others or loads it; `scope` is
+        the metadata of a load, per lane.
+        """
         lanes = [
-            derived_shadow(self.b, i, self._value, self._shadow_in(k), metadata)
+            derived_shadow(self.b, i, self._value, self._shadow_in(k), scope and scope(k))
             for k in range(self.width)
         ]
         if None not in lanes:

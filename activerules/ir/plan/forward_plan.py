@@ -26,7 +26,7 @@ from activerules.ir.derivatives.rulecall import (
 )
 from activerules.ir.derivatives.slopes import absorbing
 from activerules.ir.derivatives.table import require_row
-from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
@@ -35,6 +35,7 @@ from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_cal
 from activerules.ir.plan.facts import Facts, analyse
 from activerules.ir.plan.marked import activities_of, choosing_for, is_read, site_of
 from activerules.ir.plan.request import Request
+from activerules.ir.plan.vectorised_loops import vectorised_loops
 
 _CARRIED = {"load", "phi", "select", "freeze"}
 
@@ -67,6 +68,7 @@ class ForwardPlan(Facts):
     absorbing  (instruction, operand): the term for that operand is zero where its tangent is zero,
                whatever the slope
     recursive  the stems of the functions that may be recursive, directly or indirectly
+    scalars    blocks in which the tangents of several lanes are scalars
     """
 
     rules: Mapping[Instruction, ForwardRuleCall]
@@ -76,6 +78,7 @@ class ForwardPlan(Facts):
     cuts: Mapping[Instruction, Type | PeriodicCopy]
     absorbing: frozenset[tuple[Instruction, int]]
     recursive: frozenset[str]
+    scalars: frozenset[Block]
     pairs: tuple[ForwardPlan, ...]
 
 
@@ -127,6 +130,7 @@ def _plan_one(
         absorbing=absorbing(
             facts.request.function.instructions(), facts.wanted, facts.request.strong_zero
         ),
+        scalars=vectorised_loops(facts),
         cuts={i: cut for i in copies if (cut := cut_floats(i, facts.types)) is not None},
     )
 

@@ -102,6 +102,8 @@ class Request:
     needs_primal  the caller reads what the function returns
     strong_zero  a zero cotangent times any slope, infinite and NaN included, is zero
     runtime_activity  the option of that name, passed on to rules; the engine does not use it
+    reassociate, vector_math  LLVM may reorder the sums of the derivative, and may call vector forms
+                of functions
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
     result_meminfos  byte offsets, in the memory of the result (the first parameter), of pointers to
@@ -123,6 +125,8 @@ class Request:
     needs_primal: bool = True
     strong_zero: bool = False
     runtime_activity: bool = False
+    reassociate: bool = False
+    vector_math: bool = False
     tape_limit: int = (1 << 63) - 1
     stack_limit: int = 6 << 20
     width: int = 1
