@@ -18,14 +18,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
-from numba import typed, types
+from numba import njit, typed, types
+from numba.extending import register_jitable
 
+from activerules.annotations.activity import Active, Duplicated
+from activerules.annotations.signature import Reverse
 from activerules.annotations.values import make_zero
+from activerules.api.autodiff import autodiff
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, columns_form
-from activerules.api.jacobian_forward import names_of, written_arrays
+from activerules.api.jacobian_forward import names_of, written_arguments, written_arrays
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
 from activerules.api.sparse.matrices import SparseFunction
@@ -36,6 +40,7 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
 from activerules.values.kinds import gradient_type
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 
@@ -143,6 +148,12 @@ def hessian_of(typing_context, spec, function, *args):
     for j in argnums:
         written = written_arrays(dispatcher, names, argtypes, j, 1)
         given = ", ".join(names_of(written))
+        if _is_added_up_in_place(argtypes[j], argnums) and not written_arguments(
+            dispatcher, names, argtypes, j
+        ):
+            gradients[f"g{j}"] = _adding(along(dispatcher, j, len(args)), j, len(args))
+            columns[f"x{j}"] = _RowsInPlace(f"x{j}", argtypes, f"g{j}", rows, texts)
+            continue
         columns[f"x{j}"] = _Rows(
             f"[{argnums.index(j)}]",
             f"x{j}",
@@ -161,6 +172,7 @@ def hessian_of(typing_context, spec, function, *args):
     )
     blocks += "[0]" * request.single
     before = (spec, function)
+    gradients["begin_row"] = begin_row
     return columns_form(
         typing_context, before, args, list(columns.values()), blocks, texts, gradients, dispatcher
     )
@@ -190,6 +202,90 @@ class _Rows(Columns):
         # The items of a column lie a cache line and more apart: to write them takes longer than to
         # compute them, from some hundred numbers on.
         return [f"put_row({self._matrix(row, x)}, {columns[0]}, {self._number(x, 0)})"]
+
+
+class _RowsInPlace(Columns):
+    """Lines that compute the Hessian with respect to one vector. Each gradient is added up in its
+    row of the matrix: an array for it, and the copy, would take as long as the gradient of a short
+    function.
+
+    add   the name of the function made by `_adding`
+    """
+
+    def __init__(
+        self, root: str, args: Sequence[Any], add: str, rows: Sequence[LeafText], texts: TupleTexts
+    ) -> None:
+        given = ", ".join(f"x{k}" for k, _ in enumerate(args))
+
+        def push(tangents: list[str]) -> str:
+            return f"passing({add}, {given}, {tangents[0]}, {self._block}[k])"
+
+        super().__init__(root, args, 1, push, rows, [False] * len(args), texts)
+
+    @property
+    def _block(self) -> str:
+        [row], [x] = self._rows, self._leaves
+        return self._matrix(row, x)
+
+    @property
+    def allocated(self) -> list[str]:
+        """The names of the arrays that are allocated before the first run."""
+        return [*super().allocated, self._block]
+
+    def begin(self) -> list[str]:
+        """Lines that allocate them."""
+        made = f"{self._block} = new_block({self._root}, {self._root})"
+        return [made, *super().begin()]
+
+    def _before(self) -> list[str]:
+        [x] = self._leaves
+        return [f"begin_row({self._block}, e_{x.name}_0, k)"]
+
+    def rest(self) -> list[str]:
+        """Lines that compute the rows after the first one."""
+        return [
+            f"for k in range(1, n_{self._root}):",
+            *("    " + line for line in (*self._before(), self._run())),
+        ]
+
+    def block(self, row: LeafText, column: LeafText) -> str:
+        """The text of the matrix, for use after the lines."""
+        del row, column
+        return self._block
+
+
+def _is_added_up_in_place(ty: Any, argnums: Sequence[int]) -> bool:
+    """Whether a row of the matrix has the layout of the argument, the only one of `argnums`."""
+    is_vector = isinstance(ty, types.Array) and ty.ndim == 1 and ty.layout == "C"
+    return is_vector and len(argnums) == 1 and not compiles_for_derivative()
+
+
+def _adding(derivative: Any, argnum: int, count: int) -> Any:
+    """The function `(*args, v, row)`: it adds the gradient of `derivative(*args, v)` with respect
+    to an argument to `row`.
+    """
+    names = [f"x{k}" for k in range(count)]
+    given = [f"Duplicated({x}, row)" if k == argnum else x for k, x in enumerate(names)]
+    source = (
+        f"def add({', '.join(names)}, v, row):\n"
+        f"    autodiff(Reverse, derivative, Active, {', '.join(given)}, v)\n"
+    )
+    scope = {
+        "Active": Active, "Duplicated": Duplicated, "Reverse": Reverse, "autodiff": autodiff,
+        "derivative": derivative,
+    }  # fmt: skip
+    return njit(function_from(source, "add", scope, module=__name__))
+
+
+@register_jitable
+def begin_row(block, direction, k):
+    """Clear row `k` of a block, and turn unit vector `k - 1` into `k`."""
+    for i in range(block.shape[1]):
+        block[k, i] = 0.0
+    if k > 0:
+        direction[k - 1] = 0.0
+    if k < direction.size:
+        direction[k] = 1.0
 
 
 def _require_hessian(name: str, ty: Any) -> None:

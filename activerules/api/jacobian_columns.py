@@ -88,12 +88,8 @@ class Columns:
 
     def begin(self) -> list[str]:
         """Lines that allocate the arrays in `allocated`."""
-        tangents = [
-            f"e_{x.name}_{c} = make_zero({x.text})"
-            for x in self._arrays
-            for c in range(self._width)
-        ]
-        return [*self._apart(), *self.counts(), *tangents, *self._before()]
+        made = [self._made(x, c) for x in self._arrays for c in range(self._width)]
+        return [*self._apart(), *self.counts(), *filter(None, made), *self._before()]
 
     def _apart(self) -> list[str]:
         return lines_apart(self._args, self._copies)
@@ -175,6 +171,10 @@ class Columns:
             f"put_column({matrix}, {column}, {self._number(x, c)})"
             for c, column in enumerate(columns)
         ]
+
+    def _made(self, x: LeafText, lane: int) -> str:
+        """The line that allocates the tangent of an array."""
+        return f"e_{x.name}_{lane} = make_zero({x.text})"
 
     def _set(self, x: LeafText, lane: int) -> str:
         """The line that sets the tangent of an array before a run."""
