@@ -119,8 +119,8 @@ class SparseFunction:
         if size != n:
             self._raise_shape(plan, f"the argument has {size} items")
         products = self._products(plan.seeds, *args)
-        if products.shape[0] != m:
-            self._raise_shape(plan, f"the result has {products.shape[0]} items")
+        if products.shape[1] != m:
+            self._raise_shape(plan, f"the result has {products.shape[1]} items")
         matrix = plan.matrix(products)
         return matrix, plan.wrong_rows(matrix, products).tolist() if self._check else []
 
@@ -132,7 +132,7 @@ class SparseFunction:
     def _detected(self, args: Sequence[Any], known: Plan | None) -> Plan:
         """The plan for the pattern detected at some arguments, united with the one known before."""
         n = args[self._argnum].size
-        m = self._products(np.zeros((1, n)), *args).shape[0]  # raises what the function raises
+        m = self._products(np.zeros((1, n)), *args).shape[1]  # raises what the function raises
         try:
             pattern = detected(lambda seeds: self._products(seeds, *args), (m, n))
         except (ArithmeticError, ValueError) as error:

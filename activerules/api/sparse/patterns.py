@@ -9,6 +9,7 @@ Source    Curtis, Powell, Reid (1974), On the estimation of sparse Jacobian matr
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from activerules.api import extras
 from activerules.errors import SparsityMismatch
 
 Products = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
-"""From seeds, of shape (k, n), the products of a matrix of shape (m, n) with them: (m, k)."""
+"""From seeds, of shape (k, n), the products of a matrix of shape (m, n) with them: (k, m)."""
 
 _CHUNK = 64
 """So many products are computed at once: memory for them is that of so many dense columns."""
@@ -64,30 +65,38 @@ class Plan:
     pattern   a `csr_array`
     seeds     a row per group of columns, and, if the matrix is checked, last a random vector
     entries   the index of each of its entries among the products with the seeds
+    weights   if the matrix is checked: for each group and row, the item of the random vector that
+              belongs to the entry there; zero if there is none
     """
 
     pattern: Any
     seeds: np.ndarray[Any, Any]
     entries: np.ndarray[Any, Any]
+    weights: np.ndarray[Any, Any]
 
     @classmethod
     def of(cls, pattern: Any, *, check: bool) -> Plan:
         """The plan for a pattern."""
         groups, count = column_groups(pattern)
-        size = pattern.shape[1]
+        rows, size = pattern.shape
         seeds = np.zeros((count + check, size))
         seeds[groups, np.arange(size)] = 1.0
         if check:
             # of both signs and away from zero; the same each time, so that calls can be repeated
             random = np.random.default_rng(size)
             seeds[count] = random.uniform(0.5, 1.5, size) * random.choice([-1.0, 1.0], size)
-        return cls(pattern, seeds, _rows(pattern) * len(seeds) + groups[pattern.indices])
+        entries = groups[pattern.indices] * rows + _rows(pattern)
+        weights = np.zeros((count * check, rows))
+        if check:
+            weights.put(entries, seeds[count, pattern.indices])
+        return cls(pattern, seeds, entries, weights)
 
     def matrix(self, products: np.ndarray[Any, Any]) -> Any:
         """The matrix, in memory of its own, from the products with the seeds."""
-        entries = products.take(self.entries)
-        indices = self.pattern.indices.copy(), self.pattern.indptr.copy()
-        return scipy_sparse().csr_array((entries, *indices), shape=self.pattern.shape)
+        made = copy.copy(self.pattern)  # SciPy's constructor would check the indices again
+        made.data = products.take(self.entries)
+        made.indices, made.indptr = self.pattern.indices.copy(), self.pattern.indptr.copy()
+        return made
 
     def wrong_rows(self, matrix: Any, products: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The rows whose product with the random vector is not that of the sparse matrix.
@@ -95,16 +104,21 @@ class Plan:
         The bound is the square root of the precision, relative to the sum of the moduli that are
         added up; it has room for derivatives that are differences of large numbers.
         """
-        vector, expected = self.seeds[-1], products[:, -1]
-        precision = np.finfo(products.dtype).eps
+        vector, expected = self.seeds[-1], products[-1]
+        relative = np.sqrt(np.finfo(products.dtype).eps)
         with np.errstate(invalid="ignore", over="ignore"):
+            bound = np.einsum("gm,gm->m", products[:-1], self.weights)
+            difference = expected - bound
+            np.abs(difference, out=difference)
+            np.abs(bound, out=bound)
+            bound *= relative
+            if (difference <= bound).all():
+                return np.empty(0, np.intp)  # the usual case; the bound itself is larger
             product = matrix @ vector
             difference = np.abs(expected - product)
-            if np.all(difference <= np.sqrt(precision) * np.abs(product)):
-                return np.empty(0, np.intp)  # the usual case; the bound itself is larger
             scale = abs(matrix) @ abs(vector)
             largest = scale.max(where=np.isfinite(scale), initial=0.0)
-            differs = difference > np.sqrt(precision) * scale + 8 * precision * largest
+            differs = difference > relative * scale + 8 * relative**2 * largest
         return np.flatnonzero(differs | (~np.isfinite(expected) & np.isfinite(product)))
 
 
@@ -171,7 +185,7 @@ def _confirmed(products: Products, pattern: Any, n: int, size: int) -> Any:
         lanes = np.arange(first, min(first + _CHUNK, count))
         tried = products(np.where(column_group == lanes[:, None], np.nan, 0.0))
         own = np.flatnonzero((group >= first) & (group <= lanes[-1]))
-        hit[own] = np.isnan(tried[rows[own], group[own] - first])
+        hit[own] = np.isnan(tried[group[own] - first, rows[own]])
     return _pattern(rows[hit], blocks[hit], pattern.shape)
 
 

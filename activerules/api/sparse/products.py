@@ -1,6 +1,6 @@
 """Products of a Jacobian or Hessian with the columns of a matrix, from which sparse ones are read.
 
-`J @ seeds.T`, with a tangent per row of `seeds`, several of them per run, as in `jacobian_forward`
+`seeds @ J.T`, with a tangent per row of `seeds`, several of them per run, as in `jacobian_forward`
 and `hessian`; there the tangents are unit vectors.
 """
 
@@ -35,7 +35,7 @@ SEEDS = "x0"
 
 
 class _Products(Columns):
-    """Lines that compute the products: a column for each row of the seeds."""
+    """Lines that compute the products: a row for each row of the seeds."""
 
     def _takes_one_run(self, width: int) -> bool:
         return False
@@ -49,11 +49,28 @@ class _Products(Columns):
         """The text of the products, for use after the lines."""
         return self._matrix(self._rows[0], self._leaves[0])
 
+    @property
+    def _takes_seeds(self) -> bool:
+        """Whether rows of the seeds are tangents as they are, and stay unchanged."""
+        own, seeds = self._type, self._args[0]
+        is_alike = own.ndim == 1 and own.layout == seeds.layout == "C" and own.dtype == seeds.dtype
+        return is_alike and int(self._root[1:]) not in self._copies
+
+    def _made(self, x: LeafText, lane: int) -> str:
+        return "" if self._takes_seeds else super()._made(x, lane)
+
     def _set(self, x: LeafText, lane: int) -> str:
+        if self._takes_seeds:
+            return f"e_{x.name}_{lane} = row_of({SEEDS}, {self._number(x, lane)})"
         return f"set_row(e_{x.name}_{lane}, {SEEDS}, {self._number(x, lane)})"
 
     def _new(self, x: LeafText, column: str) -> str:
         return f"new_products({column}, {SEEDS})"
+
+    def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
+        put = "put_row" if row.is_array else "put_item"
+        matrix = self._matrix(row, x)
+        return [f"{put}({matrix}, {one}, {self._number(x, c)})" for c, one in enumerate(columns)]
 
     def _number(self, x: LeafText, lane: int) -> str:
         return f"k + {lane}"
@@ -64,7 +81,7 @@ class _Products(Columns):
 
 @compiled_only
 def jacobian_products(typing_context, spec, function, *args):
-    """`J @ seeds.T`; the first of `args` is `seeds`."""
+    """`seeds @ J.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
     width, gradient = forward_run(dispatcher, names, argtypes[1:], i)
     result = rows_of(gradient.result_type)
@@ -88,7 +105,7 @@ def jacobian_products(typing_context, spec, function, *args):
 
 @compiled_only
 def hessian_products(typing_context, spec, function, *args):
-    """`H @ seeds.T`; the first of `args` is `seeds`."""
+    """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
     written = written_arrays(dispatcher, names, argtypes[1:], i, 1)
     given = names_of(written, first=1)
@@ -129,7 +146,13 @@ def _form(
     scope: dict[str, Any],
     argtypes: tuple[Any, ...],
 ) -> Any:
-    scope = {**scope, "set_row": set_row, "new_products": new_products}
+    scope = {
+        **scope,
+        "put_item": put_item,
+        "row_of": row_of,
+        "set_row": set_row,
+        "new_products": new_products,
+    }
     return columns_form(
         typing_context, (spec, function), argtypes, [products], products.product, texts,
         scope, dispatcher_of_type(function),
@@ -140,10 +163,10 @@ def _form(
 
 
 class JacobianProducts(DerivedFunction[..., Any]):
-    """The function `(seeds, *args) -> J @ seeds.T`.
+    """The function `(seeds, *args) -> seeds @ J.T`.
 
     The argument to differentiate with respect to is an array of floats, of n items in C order, and
-    the result one of m, or a float: `seeds` has the shape (k, n), what is returned (m, k).
+    the result one of m, or a float: `seeds` has the shape (k, n), what is returned (k, m).
     """
 
     form = staticmethod(jacobian_products)
@@ -178,13 +201,19 @@ class JacobianProducts(DerivedFunction[..., Any]):
 
 
 class HessianProducts(JacobianProducts):
-    """The function `(seeds, *args) -> H @ seeds.T`; `seeds` is as in `JacobianProducts`."""
+    """The function `(seeds, *args) -> seeds @ H.T`; `seeds` is as in `JacobianProducts`."""
 
     form = staticmethod(hessian_products)
     kind = "hessian"
 
 
 # --- called by the generated code ---
+
+
+@register_jitable
+def row_of(seeds, k):
+    """A row of `seeds`, the last one if there is no such row: what is made of it is not used."""
+    return seeds[min(k, seeds.shape[0] - 1)]
 
 
 @register_jitable
@@ -198,7 +227,14 @@ def set_row(direction, seeds, k):
 
 @chosen_by_types
 def new_products(column, seeds):  # noqa: ARG001
-    """Memory for products: as many rows as `column`, one column per row of `seeds`."""
+    """Memory for products: a row per row of `seeds`, as long as `column`."""
     if isinstance(column, types.Array):
-        return lambda column, seeds: np.empty((column.size, seeds.shape[0]), column.dtype)
-    return lambda column, seeds: np.empty((1, seeds.shape[0]), type(column))
+        return lambda column, seeds: np.empty((seeds.shape[0], column.size), column.dtype)
+    return lambda column, seeds: np.empty((seeds.shape[0], 1), type(column))
+
+
+@register_jitable
+def put_item(block, item, k):
+    """Write the only item of row `k` of a block; do nothing if there is no such row."""
+    if k < block.shape[0]:
+        block[k, 0] = item
