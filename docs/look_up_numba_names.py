@@ -19,7 +19,7 @@ _REDIRECTED = re.compile(r'_RedirectSubpackage\(locals\(\), "([\w.]+)"')
 
 
 class Release:
-    """The sources of Numba in a wheel."""
+    """The sources of Numba in a wheel, and its extension modules."""
 
     def __init__(self, wheel: Path) -> None:
         self.version = wheel.name.split("-")[1]
@@ -29,12 +29,21 @@ class Release:
                 for file in files.namelist()
                 if file.startswith("numba/") and file.endswith(".py")
             }
+            self._compiled = {
+                file.partition(".")[0].replace("/", "."): files.read(file)
+                for file in files.namelist()
+                if file.startswith("numba/") and file.endswith(".so")
+            }
         self._words = set(re.findall(r"\w+", "\n".join(self._sources.values())))
         self._defined: dict[str, set[str]] = {}
 
     def has_name(self, name: str) -> bool:
-        """Whether a module defines or imports a name, itself or by a `*`, or is that name."""
+        """Whether a module defines or imports a name, itself or by a `*`, or is that name. A
+        compiled module has the names of its functions as texts.
+        """
         module, _, own = name.rpartition(".")
+        if module in self._compiled:
+            return own.encode() + b"\0" in self._compiled[module]
         return own in self._names_in(module) or bool(self._file(name))
 
     def has_word(self, attribute: str) -> bool:

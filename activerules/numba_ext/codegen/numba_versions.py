@@ -87,9 +87,9 @@ NOT_CAPTURED = frozenset({b"captures(none)", b"nocapture"})
 """How LLVM 22 and 20 write that a function does not capture a pointer; both read the second."""
 
 _POINTER_ADD = re.compile(
-    r"(?P<kept> (?P<start>%\S+) = ptrtoint ptr (?P<pointer>\S+) to i64(?:, !dbg !\d+)?\n"
+    r"(?P<kept> (?P<start>%\S+) = ptrtoint (?P<pointer>[^\n]+) to i64(?:, !dbg !\d+)?\n"
     r" +(?P<sum>%\S+) = add i64 (?P=start), (?P<offset>[^,\s]+)(?:, !dbg !\d+)?\n"
-    r" +%\S+ = )inttoptr i64 (?P=sum) to ptr"
+    r" +%\S+ = )inttoptr i64 (?P=sum) to [^\n]+?(?=(?:, !dbg !\d+)?\n)"
 )
 
 
@@ -99,11 +99,11 @@ def in_slice_error(shapes: Sequence[Any]) -> Sequence[Any]:
 
 
 def with_pointers(text: str) -> str:
-    """A module as lowered, with addresses computed from pointers.
+    """The text of a module as Numba lowers it, with addresses computed from pointers.
 
     Before 0.67, Numba's `cgutils.pointer_add` goes through integers, from which no memory can be
     inferred; since then it emits the `getelementptr` that is inserted here.
     """
     if _NUMBA >= (0, 67):
         return text
-    return _POINTER_ADD.sub(r"\g<kept>getelementptr i8, ptr \g<pointer>, i64 \g<offset>", text)
+    return _POINTER_ADD.sub(r"\g<kept>getelementptr i8, \g<pointer>, i64 \g<offset>", text)

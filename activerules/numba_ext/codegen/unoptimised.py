@@ -18,7 +18,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import codegen
+from numba.core.cgutils import normalize_ir_text
 from numba.core.imputils import Registry
+
+from activerules.numba_ext.codegen.numba_versions import with_pointers
 
 AD_TARGET = "activerules_ad"
 LOWERING = Registry(AD_TARGET)
@@ -36,6 +39,13 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
     """A code library that links its callees and stops there: no machine code, and no passes but
     for Numba's own functions.
     """
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add a module as Numba lowered it, with addresses that the engine can follow."""
+        module = llvm.parse_assembly(with_pointers(normalize_ir_text(str(ir_module))))
+        module.name = ir_module.name
+        module.verify()
+        self.add_llvm_module(module)
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout

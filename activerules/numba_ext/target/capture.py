@@ -39,7 +39,6 @@ from activerules.ir.text.symbols import (
 from activerules.numba_ext.codegen.arity import folded, of_count, takes_any_number
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
-from activerules.numba_ext.codegen.numba_versions import with_pointers
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.substitutes.visible import DEFINITIONS, NEEDED
 from activerules.numba_ext.target import (
@@ -195,7 +194,7 @@ def _session(rules: RuleView) -> Session:
 
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module, text = _with_resolved_recursion(session, result.library._final_module)
-    text = with_pointers(with_definitions(text, DEFINITIONS, NEEDED))
+    text = with_definitions(text, DEFINITIONS, NEEDED)
     callers = dict.fromkeys((result.fndesc.llvm_func_name, *(f.name for f in module.functions)))
     marked = {name: session.calls.get(name, callers) for name in called(text, SYMBOL_PREFIX)}
     text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)

@@ -273,6 +273,19 @@ def test_the_environment_turns_the_refusal_into_a_warning(monkeypatch):
         versions.check({"python": "3.11.4", "numba": "0.69", "llvmlite": "0.50.0"})
 
 
+@pytest.mark.parametrize("pointer", ["ptr", "double*", "{i8*, i64}*"])
+@pytest.mark.parametrize("line", ["", ", !dbg !7"])
+def test_addresses_of_earlier_releases_are_computed_from_pointers(monkeypatch, pointer, line):
+    monkeypatch.setattr(versions, "_NUMBA", (0, 66))
+    lowered = (
+        f'  %".1" = ptrtoint {pointer} %"a" to i64{line}\n  %".2" = add i64 %".1", %"k"{line}\n'
+    )
+    made = f'  %".3" = inttoptr i64 %".2" to {pointer}{line}\n'
+    assert versions.with_pointers(lowered + made) == (
+        lowered + f'  %".3" = getelementptr i8, {pointer} %"a", i64 %"k"{line}\n'
+    )
+
+
 def test_the_header_of_counted_memory():
     """The engine writes one for an array in a row of the tape (ir/plan/tape_arrays.py)."""
     pointer = _nrt_python.meminfo_alloc(64)

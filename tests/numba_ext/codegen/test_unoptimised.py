@@ -40,3 +40,14 @@ def test_n1_comparisons_of_floats_are_left_as_they_are() -> None:
     found = _of_numba(_defined(largest, float64[::1]), "nan_min_max")
     assert found
     assert all(" alloca " in body and " fcmp " in body for body in found)
+
+
+def test_n1_addresses_are_computed_from_pointers() -> None:
+    """Also in functions of Numba's own, before they are optimised, whatever the release."""
+
+    def joined(x):
+        return np.concatenate((x, x))
+
+    bodies = _of_numba(_defined(joined, float64[::1]), "concatenate")
+    assert bodies
+    assert not any("inttoptr" in body for body in bodies)
