@@ -177,7 +177,7 @@ class _Augmented(_Half):
         check_alike(self, rule.alike, (primal, primal_type), (shadow, shadow_type))
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
-        own = [self._copied_result(result)] * rule.keeps_value
+        own = [self._copied_result(result)] if rule.keeps_value else []
         tape = self._own_tape(tape, tape_type, result, values)
         parts = [tape]
         if rule.carries_result:
