@@ -23,12 +23,8 @@ from activerules.numba_ext.target.derivative import ActivityName, DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.forward import ForwardDerivation, derive_forward
 from activerules.pipeline.reverse import Derivation, derive
-from activerules.rules.registry import RULES
-from activerules.rules.views import ForwardReportView, ReverseReportView
+from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
 from activerules.values.argument import ArgumentSpec
-
-# one of each for the process: what was captured for a report is reused in the next
-_FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Question:
         """Compile the derivative up to its IR; errors say how to reproduce them."""
         with self._context():
             spec = self._spec("split" if split else "reverse")
-            derived = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
+            derived = derive(self.dispatcher, spec, view=REVERSE_REPORT_VIEW)
             if derived.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, derived.gradient.result_type)
         return derived
@@ -58,7 +54,7 @@ class Question:
     def forward_derivation(self) -> ForwardDerivation:
         """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
         with self._context():
-            return derive_forward(self.dispatcher, self._spec("forward"), view=_FORWARD_VIEW)
+            return derive_forward(self.dispatcher, self._spec("forward"), view=FORWARD_REPORT_VIEW)
 
     def _spec(self, mode: Literal["reverse", "split", "forward"]) -> DerivativeSpec:
         return DerivativeSpec(

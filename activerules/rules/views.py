@@ -3,7 +3,7 @@
 Needs       a Registry
 Gives       `RuleView`: the type of what capture sees; `FORWARD_VIEW`, `REVERSE_VIEW`: for either
             mode; `SECOND_VIEW`: for forward mode in code that is differentiated again;
-            `ForwardReportView`, `ReverseReportView`: for reports
+            `FORWARD_REPORT_VIEW`, `REVERSE_REPORT_VIEW`: for reports
 Invariants  W1  a report sees more calls, and treats them as they are treated without it
 """
 
@@ -111,40 +111,6 @@ class SecondView(ForwardView):
         return self._registry.treatment(function, names, types, mode, returned)
 
 
-class ForwardReportView(ForwardView):
-    """The same for a report: every function with only a reverse rule is noted."""
-
-    def carries_rule(self, function: object) -> bool:
-        """Whether a report mentions calls of `function`."""
-        return super().carries_rule(function) or self._registry.carries_rule(function)
-
-    def treatment(
-        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
-    ) -> Treatment:
-        """How a call is treated: as it is without a report."""
-        if super().carries_rule(function):
-            return super().treatment(function, names, types, returned=returned)
-        return Treatment(False, reason=WITHOUT_FORWARD)
-
-
-class ReverseReportView(View):
-    """The registry for a report of reverse mode: a function with only a forward rule is noted, and
-    its body differentiated.
-    """
-
-    def carries_rule(self, function: object) -> bool:
-        """Whether a report mentions calls of `function`."""
-        return super().carries_rule(function) or self._registry.carries_rule(function, "forward")
-
-    def treatment(
-        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
-    ) -> Treatment:
-        """How a call is treated: as it is without a report."""
-        if super().carries_rule(function):
-            return super().treatment(function, names, types, returned=returned)
-        return Treatment(False, reason=WITHOUT_REVERSE)
-
-
 class ReverseView(View):
     """The registry in reverse mode: calls of users' functions with only a forward rule are noted,
     and their bodies differentiated. There is a warning unless the body was declared right; it is
@@ -175,6 +141,30 @@ class ReverseView(View):
         return DECLARED_RIGHT if self._registry.follows_in("reverse", function) else None
 
 
+class ReportView(View):
+    """A view for a report: functions with rules for the `other` mode only are noted, too, whether
+    they are users' or not, and their bodies are differentiated, for the reason `why`.
+    """
+
+    def __init__(self, view: View, other: Half, why: str) -> None:
+        super().__init__(view._registry)
+        self._view, self._why = view, why
+        self._other: Half = other
+
+    def carries_rule(self, function: object) -> bool:
+        """Whether a report mentions calls of `function`."""
+        noted = self._registry.carries_rule(function, self._other)
+        return noted or self._view.carries_rule(function)
+
+    def treatment(
+        self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
+    ) -> Treatment:
+        """How a call is treated: as it is without a report (W1)."""
+        if self._view.carries_rule(function):
+            return self._view.treatment(function, names, types, returned=returned)
+        return Treatment(False, reason=self._why)
+
+
 def _has_body(function: object) -> bool:
     return hasattr(function, "py_func") or is_generic(function)
 
@@ -182,3 +172,5 @@ def _has_body(function: object) -> bool:
 FORWARD_VIEW = ForwardView(RULES)
 SECOND_VIEW = SecondView(RULES)
 REVERSE_VIEW = ReverseView(RULES)
+FORWARD_REPORT_VIEW = ReportView(FORWARD_VIEW, "reverse", WITHOUT_FORWARD)
+REVERSE_REPORT_VIEW = ReportView(View(RULES), "forward", WITHOUT_REVERSE)
