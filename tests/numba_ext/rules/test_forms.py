@@ -394,27 +394,27 @@ def _(config, ret, x: Duplicated, exponent: Const):
 
 
 @intrinsic
-def squared(typing_context, x):
+def intrinsic_square(typing_context, x):
     def generate(context, builder, signature, args):
         return builder.fmul(args[0], args[0])
 
     return x(x), generate
 
 
-@ar.augmented_primal(squared)
+@ar.augmented_primal(intrinsic_square)
 def _(config, ret: ar.Active, x: ar.Active):
-    return ar.AugmentedReturn(squared(x.val), None, None)
+    return ar.AugmentedReturn(intrinsic_square(x.val), None, None)
 
 
-@ar.reverse(squared)
+@ar.reverse(intrinsic_square)
 def _(config, dret: ar.Active, tape, x: ar.Active):
     return 20.0 * x.val * dret.val
 
 
 def test_an_intrinsic_has_rules_for_its_arguments_without_the_typing_context():
-    assert ar.grad(lambda x: squared(x))(3.0) == 60.0
+    assert ar.grad(lambda x: intrinsic_square(x))(3.0) == 60.0
     with pytest.raises(ar.RuleDefinitionError, match="no argument 'typing_context'"):
-        ar.inactive(squared, args="typing_context")
+        ar.inactive(intrinsic_square, args="typing_context")
 
 
 def test_strings_written_in_a_call_are_constants_of_its_rules():
