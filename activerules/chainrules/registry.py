@@ -59,15 +59,13 @@ _FORWARD_KINDS = (Const, Duplicated)
 class WrittenRule:
     """A rule as its author wrote it.
 
-    function     `(f, *x)` for an rrule, `(deltas, f, *x)` for an frule; plain Python
-    types        per argument, the Numba type (or class of types) it is for; None for any
-    conversion   the explicit pair; None if there is none
-    requires     the capability the caller must have; None for no requirement
+    function   `(f, *x)` for an rrule, `(deltas, f, *x)` for an frule; plain Python
+    types      per argument, the Numba type (or class of types) it is for; None for any
+    requires   the capability the caller must have; None for no requirement
     """
 
     function: Callable[..., Any]
     types: tuple[Any, ...]
-    conversion: Conversion | None = None
     requires: Requirement | None = None
 
     def admits(self, argtypes: Sequence[Any]) -> bool:
@@ -163,11 +161,10 @@ def register_rrule(
         refuse_other_count(function, len(types), where)
         if compiled:
             refuse_keyword_only(function, where)
-        conversion = convert(plain, function) if compiled else None
-        if conversion is not None:
+            conversion = convert(plain, function)
             paths = {"sends": sends, "receives": receives}
             add_pair(function, plain, types, _with_flags(conversion, rule), replace, paths)
-        RRULES.add(function, WrittenRule(plain, types, conversion, requires))
+        RRULES.add(function, WrittenRule(plain, types, requires))
         return rule
 
     return register

@@ -1,11 +1,19 @@
 """A rule with a closure as an explicit pair, called in plain Python."""
 
 import activerules as ar
+from activerules.chainrules.registry import RRULES
+from activerules.rules.closures.convert import convert
 from activerules.rules.protocol import RuleConfig
 
 
 def f(*x):
     """What the rules below pretend to be the rule of, where it does not matter."""
+
+
+def conversion_of(function):
+    """The explicit pair of the only rrule of a function."""
+    (rule,) = RRULES.rules_for(function)
+    return convert(rule.function, function)
 
 
 def explicit(conversion, scale, x, dy):

@@ -12,10 +12,9 @@ from activerules.chainrules import (
     rrule,
     unthunk,
 )
-from activerules.chainrules.registry import RRULES
 from activerules.rules.closures.convert import convert
 from activerules.testing import check_gradient
-from rules.closures.explicit_rules import explicit, f
+from rules.closures.explicit_rules import conversion_of, explicit, f
 
 
 def one_capture(f, scale, x):
@@ -201,7 +200,7 @@ def test_scalar_forms(rule):
     assert y == pytest.approx(2.0 * -(1.5**3))
     expected = (-(1.5**3) * 0.5, 3 * 2.0 * 1.5**2 * 0.5)
     assert extern(pullback(0.5))[1:] == pytest.approx(expected)
-    conversion = RRULES.rules_for(function)[0].conversion
+    conversion = conversion_of(function)
     assert explicit(conversion, 2.0, -1.5, 0.5) == pytest.approx(expected)
 
 

@@ -13,14 +13,13 @@ from activerules.chainrules import (
     ZeroTangent,
     rrule,
 )
-from activerules.chainrules.registry import RRULES
 from activerules.errors import (
     RuleReturnError,
     TangentNotImplemented,
 )
 from activerules.rules.closures.convert import convert
 from activerules.testing import check_gradient
-from rules.closures.explicit_rules import explicit_one, f
+from rules.closures.explicit_rules import conversion_of, explicit_one, f
 
 X = np.array([0.3, -1.2, 0.8, 1.7])
 
@@ -183,7 +182,7 @@ def test_a_cotangent_of_another_shape_is_refused():
     with pytest.raises(RuleReturnError, match="float64 as the cotangent of array"):
         ar.grad(njit(lambda x: total(x)))(X)
     with pytest.raises(RuleReturnError, match="another shape"):
-        explicit_of_array(RRULES.rules_for(total)[0].conversion)
+        explicit_of_array(conversion_of(total))
 
 
 def explicit_of_array(conversion):
@@ -200,7 +199,7 @@ def explicit_of_array(conversion):
 
 def test_unused_entries_are_not_computed():
     """The cotangent of a Const argument leaves no code: no call of what it would have called."""
-    conversion = RRULES.rules_for(scaled_product)[0].conversion
+    conversion = conversion_of(scaled_product)
     from numba.core import types
 
     from activerules.numba_ext.codegen.types import AnnotationType, ConfigType
