@@ -8,8 +8,10 @@ For equal eigenvalues, or singular values, see `repeated`.
 
 Eigenvectors of a Hermitian matrix may be multiplied by phases. LAPACK reduces the lower triangle to
 a real tridiagonal matrix by reflections that leave the first row alone, so the first entry of each
-vector is real, and the derivative is that of these vectors. Where that entry is zero, the phase is
-that of rounding, and a function of it has no derivative.
+vector is real, and the derivative is that of these vectors. Where that entry is zero (or not real,
+in another implementation), the phase is that of rounding, and a function of it has no derivative.
+Reverse mode refuses such a function; forward mode does not know whether a phase matters, and
+refuses any use of the vector.
 
 Sources: Giles (2008), "Collected matrix derivative results"; Townsend (2016), "Differentiating the
 singular value decomposition"; Walter and Lehmann (2018), "Algorithmic differentiation of linear
@@ -41,9 +43,11 @@ from activerules.rules.library.matrices import (
     transposed_times,
 )
 from activerules.rules.library.repeated import (
+    fixes_phase,
     over_gaps_of_cotangents,
     over_gaps_of_tangents,
     precision,
+    refuse_phase,
     require_nothing,
     rounding,
     size_of_used,
@@ -109,7 +113,9 @@ def _eigh_forward(config, ret: VectorResult, a: Matrix):
 
 
 def phases_kept(V, U):
-    """Return tangents U of the columns of V without what makes their first entries complex."""
+    """Return tangents U of the columns of V without what makes their first entries complex; NaN
+    where these do not fix the phases, which `vectors_of` refuses.
+    """
     return U
 
 
@@ -121,8 +127,10 @@ def _phases_kept(V, U):
     def kept(V, U):
         V_dot = U.copy()
         for k in range(V.shape[1]):
-            if V[0, k] != 0:
+            if fixes_phase(V[:, k]):
                 V_dot[:, k] -= V[:, k] * (1j * (U[0, k].imag / V[0, k].real))
+            else:
+                V_dot[:, k] = np.nan
         return V_dot
 
     return kept
@@ -148,12 +156,10 @@ def _phases_kept_transposed(V, V_bar):
             for i in range(V.shape[0]):
                 turn += (conj(V_bar[i, k]) * V[i, k]).imag
                 size += abs(V_bar[i, k])
-            if abs(V[0, k]) > limit:
+            if fixes_phase(V[:, k]):
                 U_bar[0, k] += 1j * (turn / V[0, k].real)
             elif not abs(turn) <= limit * size:
-                raise NotYetSupported(
-                    "eigh: the phase of an eigenvector whose first entry is zero has no derivative"
-                )
+                refuse_phase()
         return U_bar
 
     return transposed

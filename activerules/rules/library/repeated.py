@@ -26,11 +26,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, complex64, complex128, float32, float64, int64, njit
-from numba.extending import register_jitable
+from numba import boolean, complex64, complex128, float32, float64, int64, njit, types
+from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Const, Duplicated
-from activerules.errors import RepeatedValues
+from activerules.errors import NotYetSupported, RepeatedValues
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn, accumulate
 
@@ -176,11 +176,12 @@ def _vectors_reverse(
 def _vectors_forward(
     config, ret: Vector, parts: Vector, start: Count, stop: Count, at: Count, count: Count
 ):
-    """Refuses tangents that `over_gaps_of_tangents` left out."""
+    """Refuses tangents that `over_gaps_of_tangents` or `phases_kept` left out."""
     vectors = parts.val[start.val : stop.val].copy()
     vectors_dot = parts.dval[start.val : stop.val].copy()
     if np.isnan(vectors_dot).any():
         _refuse_repeated(parts.val[at.val : at.val + count.val])
+        _refuse_phases(vectors, count.val)
     return vectors, vectors_dot
 
 
@@ -195,3 +196,40 @@ def _refuse_repeated(values):
     for i in range(values.shape[0]):
         if abs(values[i]) <= limit:
             refuse(values, i, -1)
+
+
+# --- phases of complex vectors ---
+
+
+@register_jitable
+def fixes_phase(vector):
+    """Whether the first entry of a complex vector of length 1 is real and not zero."""
+    limit = 25 * precision(vector)
+    return abs(vector[0]) > limit and abs(vector[0].imag) <= limit
+
+
+def _refuse_phases(vectors, count):
+    """Refuse vectors of which one has a phase that nothing fixes, if they are complex."""
+
+
+@overload(_refuse_phases)
+def _refuse_phases_of(vectors, count):
+    if not isinstance(vectors.dtype, types.Complex):
+        return lambda vectors, count: None
+
+    def of_complex_vectors(vectors, count):
+        last = vectors[vectors.shape[0] - count * count :]  # a tape has the values before them
+        for k in range(count):
+            if not fixes_phase(last[k * count : (k + 1) * count]):
+                refuse_phase()
+
+    return of_complex_vectors
+
+
+@register_jitable
+def refuse_phase():
+    """Raise the error about a vector whose phase is that of rounding."""
+    raise NotYetSupported(
+        "eigh: the phase of a complex eigenvector whose first entry is zero has no derivative. "
+        "Use the values alone (eigvalsh), or reverse mode for functions that no phase changes"
+    )

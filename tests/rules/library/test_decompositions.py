@@ -168,14 +168,25 @@ def test_a_phase_without_a_derivative_is_refused():
     """The first entry of a vector fixes its phase, unless it is zero; lengths have no phase."""
     block = np.array([[2.0, 1j], [-1j, 3.0]])
     a = np.block([[block, np.zeros((2, 2))], [np.zeros((2, 2)), 2.5 * block]])
-    with pytest.raises(ar.NotYetSupported, match="phase of an eigenvector"):
+    with pytest.raises(ar.NotYetSupported, match="phase of a complex eigenvector"):
         ar.grad(of_hermitian)(a)
+    with pytest.raises(ar.NotYetSupported, match="phase of a complex eigenvector"):
+        ar.jvp(of_hermitian, (a,), (a.conj(),))
 
     def density(a):
         vectors = np.linalg.eigh(a)[1]
         return (np.abs(vectors) ** 2 * W).sum()
 
     check_gradient(density, (a,), trials=1)
+
+    def lowest(a):
+        return np.linalg.eigh(a)[0][0]
+
+    block_dot = np.array([[0.3, 0.2 - 1j], [0.2 + 1j, -0.7]])
+    direction = np.kron(np.eye(2), block_dot)
+    expected, error = directional_derivative(lambda b: float(lowest(b)), (a,), (direction,))
+    slope = ar.jvp(lowest, (a,), (direction,))[1]
+    assert abs(slope - expected) <= 10 * error
 
 
 def test_eigenvalues_that_are_not_real():
