@@ -86,10 +86,11 @@ SUMS_BY_NDITER = _NUMBA < (0, 67)
 NOT_CAPTURED = frozenset({b"captures(none)", b"nocapture"})
 """How LLVM 22 and 20 write that a function does not capture a pointer; both read the second."""
 
+_LINE = r"(?: ?, !dbg !\d+)?"  # llvmlite writes a blank after a cast
 _POINTER_ADD = re.compile(
-    r"(?P<kept> (?P<start>%\S+) = ptrtoint (?P<pointer>[^\n]+) to i64(?:, !dbg !\d+)?\n"
-    r" +(?P<sum>%\S+) = add i64 (?P=start), (?P<offset>[^,\s]+)(?:, !dbg !\d+)?\n"
-    r" +%\S+ = )inttoptr i64 (?P=sum) to [^\n]+?(?=(?:, !dbg !\d+)?\n)"
+    rf"(?P<kept> (?P<start>%\S+) = ptrtoint (?P<pointer>[^\n]+) to i64{_LINE}\n"
+    rf" +(?P<sum>%\S+) = add i64 (?P=start), (?P<offset>[^,\s]+){_LINE}\n"
+    rf" +%\S+ = )inttoptr i64 (?P=sum) to [^\n]+?(?={_LINE}\n)"
 )
 
 
