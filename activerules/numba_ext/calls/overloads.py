@@ -70,12 +70,14 @@ def _active(x):
 def _accumulate(x, g):
     if not isinstance(x, AnnotationType):
         raise TypingError("accumulate() takes an argument of a rule and its cotangent")
-    if x.kind is Const:
+    if x.kind is Const or is_zero_type(g):
         return lambda x, g: None
     if isinstance(x.dval, types.BaseTuple):
         return _accumulated_items(x, g)
     if not isinstance(x.dval, types.Array):
         raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
+    if x.dval.ndim == 0 and isinstance(g, types.Number):  # as arithmetic of such arrays gives
+        return _added(x, "x, g", "()", "g", g)
     if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
         raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
     return _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
@@ -83,8 +85,6 @@ def _accumulate(x, g):
 
 def _accumulated_items(x: Any, g: Any) -> Any:
     """A function that accumulates a tuple item by item; the items have different types."""
-    if is_zero_type(g):
-        return lambda x, g: None
     count = len(x.dval.types)
     if len(getattr(g, "types", ())) != count:
         raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
