@@ -136,8 +136,9 @@ def index_of_largest(x):
 
 
 def test_a_result_without_a_derivative_is_refused():
-    with pytest.raises(ar.ActivityError, match="has no derivative"):
-        ar.vjp(index_of_largest, VECTOR)
+    for function in (index_of_largest, lambda x: np.argsort(x), lambda x: (x > 1.0, "a")):
+        with pytest.raises(ar.ActivityError, match="has no derivative"):
+            ar.vjp(function, VECTOR)
 
 
 def test_an_annotation_as_a_primal_is_refused():
@@ -409,6 +410,19 @@ def test_entries_that_count_need_no_cotangent():
         return pullback((out[0], None, (None, None), 2.0))[0].sum()
 
     np.testing.assert_allclose(ar.grad(inside)(x), [6.0, 24.0, 0.0])
+
+
+def test_strings_in_a_result_have_no_derivative():
+    @njit
+    def named(x):
+        return "squares", x * x, "of " + str(len(x))
+
+    x, x_dot = np.array([1.0, 2.0]), np.array([0.5, -1.0])
+    out, pullback = ar.vjp(named, x)
+    assert out[::2] == ("squares", "of 2")
+    np.testing.assert_array_equal(pullback((None, x_dot, None))[0], [1.0, -4.0])
+    assert ar.jvp(named, (x,), (x_dot,))[1][::2] == (None, None)
+    np.testing.assert_array_equal(ar.jacrev(named)(x)[1], [[2.0, 0.0], [0.0, 4.0]])
 
 
 @jitclass([("items", float64[:])])

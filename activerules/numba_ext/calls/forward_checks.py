@@ -158,6 +158,7 @@ WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
 
 def _is_constant(item: Any) -> bool:
     """Whether an item of a tuple neither has nor needs a tangent."""
+    item = types.unliteral(item)
     return isinstance(item.dtype if isinstance(item, types.Array) else item, WITHOUT)
 
 

@@ -454,8 +454,10 @@ def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequ
     module = getattr(function, "__module__", None) or ""
     if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):
         return isinstance(function, np.ufunc) or name.startswith("i")
-    if module.split(".")[0] != "numpy" or name in _NUMPY_WRITERS:
-        return function is not dot_value
+    if module.split(".")[0] != "numpy":
+        return function is not dot_value and not marked.only_reads
+    if name in _NUMPY_WRITERS:
+        return True
     return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
 
 

@@ -22,6 +22,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import leaves_of, optional_leaf
@@ -87,7 +88,7 @@ def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
 def _fitting(name: str, ty: Any) -> type[Annotation]:
     """The activity of a result; `ActivityError` if it has no derivative."""
     kinds = set(_kinds(ty))
-    if "array" in kinds:
+    if "array" in kinds and ("other" in kinds or has_tangent(ty)):
         return MixedDuplicated if "float" in kinds else Duplicated
     if "float" in kinds or "other" in kinds:
         return Active
@@ -99,17 +100,20 @@ def _fitting(name: str, ty: Any) -> type[Annotation]:
 
 
 def _kinds(ty: Any) -> Iterator[str]:
-    """The kinds of the parts of a result: float, array, nothing (integers, None) or other."""
+    """The kinds of the parts of a result: float, array, other, or nothing (integers, strings,
+    None).
+    """
     plain = types.Integer | types.Boolean
     for leaf in leaves_of(ty):
-        one = optional_leaf(leaf) or leaf
+        one = types.unliteral(optional_leaf(leaf) or leaf)
         if isinstance(one, types.Array):
             is_known = isinstance(one.dtype, types.Float | types.Complex | plain)
             yield "array" if is_known else "other"
         elif isinstance(one, types.Float | types.Complex):
             yield "float"
         else:
-            yield "nothing" if isinstance(one, plain | types.NoneType) else "other"
+            constant = isinstance(one, plain | types.NoneType | types.UnicodeType)
+            yield "nothing" if constant else "other"
 
 
 def has_shadow(result: type[Annotation]) -> bool:

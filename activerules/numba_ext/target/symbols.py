@@ -106,6 +106,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "PyGILState_Ensure": _NOTHING,
     "PyGILState_Release": _NOTHING,
     "PyFloat_FromDouble": _OPAQUE,
+    "PyComplex_FromDoubles": _OPAQUE,
     "PyLong_FromLongLong": _OPAQUE,
     "PyLong_FromSsize_t": _OPAQUE,
     "PyBool_FromLong": _OPAQUE,
@@ -114,6 +115,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "PyUnicode_FromString": _OPAQUE,
     "PyUnicode_FromStringAndSize": _OPAQUE,
     "PySys_FormatStdout": _NOTHING,
+    "PyErr_WriteUnraisable": _NOTHING,
     "numba_unpickle": _OPAQUE,
     "Py_IncRef": _NOTHING,
     "Py_DecRef": _NOTHING,
@@ -139,6 +141,12 @@ _HASHED = Explanation(
     ),
 )
 
+_PRINTED = Explanation(
+    "something is printed for which Numba makes a Python object",
+    "the object shares memory with it, and what it does with that is not visible",
+    ("print the numbers, arrays and tuples in it",),
+)
+
 declare(
     LanguageRuntime(
         effects=_EFFECTS,
@@ -159,8 +167,12 @@ declare(
         },
         confined=frozenset({_MAKES_ROOM, _GIVES_ROOM_BACK}),
         refused=tuple(
-            (beginning, _HASHED)
-            for beginning in ("numba_dict_", "numba_get_internal_random_state", _MAKES_ROOM)
+            (beginning, explanation)
+            for explanation, beginnings in (
+                (_HASHED, ("numba_dict_", "numba_get_internal_random_state", _MAKES_ROOM)),
+                (_PRINTED, ("PyList_GetItem", "PyList_New", "NRT_adapt_ndarray_to_python")),
+            )
+            for beginning in beginnings
         ),
         counted=COUNTED,
     )
@@ -178,9 +190,14 @@ READING = frozenset(
         "numba_list_is_mutable",
         "numba_dict_length",
         "Py_FatalError",
+        "PyList_GetItem",
+        "NRT_adapt_ndarray_to_python_acqref",
+        "PyTuple_New",
+        "PyTuple_SetItem",
+        "PyErr_SetString",
     }
 )
-"""Functions that write nothing the program can read."""
+"""Functions that write nothing the program can read; those of Python serve to print."""
 
 NOT_REPEATABLE = frozenset(
     {"numba_get_np_random_state", "numba_get_py_random_state", "PySys_FormatStdout"}

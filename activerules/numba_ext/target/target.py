@@ -71,6 +71,7 @@ from activerules.numba_ext.substitutes import (
     generators,
     integer_powers,  # noqa: F401
     list_moves,  # noqa: F401
+    printing,  # noqa: F401
     single_points,
     sums,  # noqa: F401
 )
