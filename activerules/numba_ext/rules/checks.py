@@ -143,7 +143,16 @@ def overlap(x, y):
     """Whether two arrays share memory; for objects see `objects`."""
     if not (isinstance(x, types.Array) and isinstance(y, types.Array)):
         return None
-    return lambda x, y: arrays_overlap(x, y)
+    if not (x.is_contig and y.is_contig):
+        return lambda x, y: arrays_overlap(x, y)
+
+    def of_contiguous(x, y):
+        if x.size == 0 or y.size == 0:
+            return False
+        start, other = np.intp(x.ctypes.data), np.intp(y.ctypes.data)
+        return start < other + y.nbytes and other < start + x.nbytes
+
+    return of_contiguous
 
 
 @register_jitable
@@ -237,13 +246,19 @@ def alike(message: str) -> Callable[[Any, Any], None]:
     return check
 
 
-@register_jitable
+@chosen_by_types
 def _differ(x, y):
     """Whether arrays of one shape differ in a stride along an axis longer than one."""
-    for axis in range(x.ndim):
-        if x.shape[axis] > 1 and x.strides[axis] != y.strides[axis]:
-            return True
-    return False
+    if x.is_contig and x.layout == y.layout:
+        return lambda x, y: False
+
+    def in_any_axis(x, y):
+        for axis in range(x.ndim):
+            if x.shape[axis] > 1 and x.strides[axis] != y.strides[axis]:
+                return True
+        return False
+
+    return in_any_axis
 
 
 @register_jitable
