@@ -393,6 +393,26 @@ def _(config, ret, x: Duplicated, exponent: Const):
     return power_named(x.val, exponent.val), slope * x.dval
 
 
+@pytest.mark.parametrize("x", [np.array(3.0), np.zeros(0), np.arange(6.0).reshape(2, 3).T])
+def test_one_rule_serves_arrays_of_any_number_of_axes(x):
+    """Compiled arithmetic of arrays without axes gives numbers."""
+
+    @njit
+    def energy(x):
+        return np.sum(x * x)
+
+    @ar.augmented_primal(energy)
+    def _(config, ret: ar.Active, x: ar.Duplicated):
+        return ar.AugmentedReturn(energy(x.val), None, x.val)
+
+    @ar.reverse(energy)
+    def _(config, dret: ar.Active, tape, x: ar.Duplicated):
+        ar.accumulate(x, 2.0 * dret.val * tape)
+        ar.accumulate(x, None)
+
+    np.testing.assert_array_equal(ar.grad(energy)(x), 2.0 * x)
+
+
 @intrinsic
 def intrinsic_square(typing_context, x):
     def generate(context, builder, signature, args):
