@@ -28,6 +28,7 @@ from activerules.ir.normal.effects import language
 from activerules.ir.text.byte_blocks import as_copies
 from activerules.ir.text.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
 from activerules.ir.text.handlers import DEFINITION, catching
+from activerules.ir.text.single_runs import as_straight_code
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
@@ -75,7 +76,8 @@ def normalise(text: str, function: str) -> str:
 
 def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    text = hide_comparisons(_hide_ignored(as_copies(_promised(_allow_passes(text)))), hidden)
+    text = as_copies(as_straight_code(_promised(_allow_passes(text))))
+    text = hide_comparisons(_hide_ignored(text), hidden)
     module = _parsed(_asking_to_inline(text, function))
     _check_defined(module, function)
     if not module.data_layout:
