@@ -12,7 +12,8 @@ Invariants  K1  every access to such memory is a load or store of a float, or a 
 In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array. Those that are not chosen have
 the cotangent 0, and so have those that are multiplied by 0; but only for the latter does an
 infinite slope matter. Tracking costs an additional comparison per cotangent, so only arrays that
-hold results of functions with infinite slopes are tracked.
+hold results of functions with infinite slopes are tracked. A quotient has none where Python has
+checked that the divisor is not zero.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from collections.abc import Iterator
 
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.returns import Returns
 from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
 from activerules.ir.derivatives.table import function_of
-from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.constants import number_of
+from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
@@ -106,9 +109,42 @@ def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
             if not memory.isdisjoint(facts.memory.objects(one.operands[0])):
                 return True
             continue
-        if one.opcode == "fdiv" and facts.activity.is_active(one.operands[1]):
-            return True
-        if one.opcode == "call" and function_of(one.callee_name or "") in STEEP_FUNCTIONS:
+        if one.opcode == "fdiv":
+            if facts.activity.is_active(one.operands[1]) and not _is_checked(one, facts):
+                return True
+        elif one.opcode == "call" and function_of(one.callee_name or "") in STEEP_FUNCTIONS:
             return True
         work += one.operands
     return False
+
+
+def _is_checked(division: Instruction, facts: Facts) -> bool:
+    """Whether the function fails where the divisor is zero, before it divides, as Python does."""
+    block = facts.flow.idom[division.owner]
+    while block is not None:
+        taken = _where_zero(block, division.operands[1])
+        if taken is not None and not _succeeds(block, taken, facts.returns):
+            return True
+        block = facts.flow.idom[block]
+    return False
+
+
+def _succeeds(block: Block, target: Block, returns: Returns) -> bool:
+    """Whether the function may return a result after a block went on to a target."""
+    return target in returns.live and block in returns.predecessors[target]
+
+
+def _where_zero(block: Block, value: Value) -> Block | None:
+    """Where control goes from the end of a block if a value is zero; None if it does not say."""
+    branch = block.terminator
+    if branch.opcode != "br" or len(branch.blocks) != 2:
+        return None
+    test = branch.operands[0]
+    if not isinstance(test, Instruction) or test.opcode != "fcmp":
+        return None
+    if test.operands[0] is not value or number_of(test.operands[1]) != 0.0:
+        return None
+    predicate = test.attributes["predicate"]
+    if predicate in {"oeq", "ueq"}:
+        return branch.blocks[0]
+    return branch.blocks[1] if predicate in {"une", "one"} else None

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
 
 import activerules as ar
+from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.pipeline.reverse import derive
 from activerules.testing import check_gradient
 
 
@@ -39,6 +41,26 @@ def passed_on(x, w):
     """The roots are in an array that a rule is given, too: its shadow is read there."""
     roots = np.sqrt(x)
     return np.dot(roots, w) + roots[0] * roots[1]
+
+
+@njit
+def scaled(x, c):
+    """Python checks a divisor that is a number, and NumPy does not check those in an array."""
+    scale = 1.0 / c
+    y = np.empty_like(x)
+    for i in range(len(x)):
+        y[i] = x[i] * scale
+    return y[0] * y[1]
+
+
+scaled_by_numpy = njit(error_model="numpy")(scaled.py_func)
+
+
+@pytest.mark.parametrize(("function", "is_tracked"), [(scaled, False), (scaled_by_numpy, True)])
+def test_a_quotient_is_tracked_where_the_divisor_was_not_checked(function, is_tracked):
+    check_gradient(function, (np.array([0.5, 1.5]), 2.0))
+    spec = DerivativeSpec((float64[::1], float64), ("duplicated", "active"))
+    assert bool(derive(function, spec).plan.tracked) is is_tracked
 
 
 def test_k1_memory_passed_to_other_code_has_ordinary_cotangents():
