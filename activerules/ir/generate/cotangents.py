@@ -8,9 +8,13 @@ Invariants  B1  on every path, what is taken for a value is the sum of all that 
             B3  a value that may be speculated has, beside its cotangent, a flag for whether the
                 program used it: whether a chain of choices (see `rows.Partial.used`) leads from it
                 to an instruction that certainly runs
+            B4  an innermost loop sums what it adds to a value from outside in slots of its own;
+                when the sweep has left the loop, they are zero
 
 The cotangent of a value whose uses are all in its block is a value of the same block of the sweep.
-The others are in stack slots, which LLVM turns into registers.
+The others are in stack slots, which LLVM turns into registers. By B4 such a register is used in one
+loop: one that is used in several loops of a long function may be spilled, and then each iteration
+waits for what the last one stored.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from collections.abc import Iterable
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.sweep import Lanes
 from activerules.ir.llvm.builder import Builder
-from activerules.ir.llvm.model import Argument, Instruction, Value
-from activerules.ir.llvm.types import FLOAT, I1, I32, IntType, StructType
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Argument, Block, Instruction, Value
+from activerules.ir.llvm.types import FLOAT, I1, I32, IntType, StructType, Type
 from activerules.ir.plan.plan import Plan
 
 SUM = ("reassoc", "nsz")
@@ -38,6 +43,8 @@ class Cotangents:
         self._slots: dict[Value, list[Instruction]] = {}
         self._sums: dict[tuple[Value, int], Value] = {}
         self._speculated = plan.speculated
+        self._loop: Loop | None = None
+        self._partial: dict[Loop, dict[Value, list[Instruction]]] = {}
         self._use_slots: dict[Value, Instruction] = {}
         self._uses: dict[Value, Value] = {}
 
@@ -45,9 +52,23 @@ class Cotangents:
         """Whether a value has stack slots for its cotangent; arguments get them at first use."""
         return value in self._slots
 
-    def begin_block(self) -> None:
+    def begin_block(self, block: Block) -> None:
         """Begin the code that reverses a block of the primal."""
         self._sums, self._uses = {}, {}
+        loop = self._plan.flow.loop_of(block)
+        self._loop = None if loop is None or loop.children else loop
+
+    def finish(self, source: Block, target: Block) -> None:
+        """Begin the edge to `target` at the end of a block. Where the sweep leaves an innermost
+        loop, add what that has summed (B4).
+        """
+        loop, self._loop = self._plan.flow.loop_of(source), None
+        if loop is None or source is not loop.header or target in loop.blocks:
+            return
+        for value, slots in self._partial.get(loop, {}).items():
+            for slot, whole in zip(slots, self._slots_of(value), strict=True):
+                self._add_to(whole, self._b.load(value.type, slot))
+                self._b.store(self._b.const(value.type, 0.0), slot)
 
     def take(self, value: Value) -> Lanes:
         """Read the cotangents of a value and set them to zero."""
@@ -104,8 +125,7 @@ class Cotangents:
             before = self._sums.get((value, lane))
             self._sums[value, lane] = bar if before is None else self._sum(before, bar)
             return
-        slot = self._slots_of(value)[lane]
-        self._b.store(self._sum(self._b.load(value.type, slot), bar), slot)
+        self._add_to(self._slots_here(value)[lane], bar)
 
     def take_use(self, value: Value) -> Value | None:
         """Read the flag for whether the program used a value, and reset it; None: it certainly did.
@@ -140,11 +160,31 @@ class Cotangents:
 
     def _slots_of(self, value: Value) -> list[Instruction]:
         if value not in self._slots:
-            slots = [self._entry.alloca(value.type, hint="bar") for _ in range(self._width)]
-            for slot in slots:
-                self._entry.store(self._entry.const(value.type, 0.0), slot)
-            self._slots[value] = slots
+            self._slots[value] = self._new_slots(value.type)
         return self._slots[value]
+
+    def _slots_here(self, value: Value) -> list[Instruction]:
+        """The slots to which the current block adds."""
+        whole = self._slots_of(value)
+        if self._loop is None or _is_in(value, self._loop):
+            return whole
+        partial = self._partial.setdefault(self._loop, {})
+        if value not in partial:
+            partial[value] = self._new_slots(value.type)
+        return partial[value]
+
+    def _add_to(self, slot: Instruction, bar: Value) -> None:
+        self._b.store(self._sum(self._b.load(bar.type, slot), bar), slot)
+
+    def _new_slots(self, t: Type) -> list[Instruction]:
+        slots = [self._entry.alloca(t, hint="bar") for _ in range(self._width)]
+        for slot in slots:
+            self._entry.store(self._entry.const(t, 0.0), slot)
+        return slots
+
+
+def _is_in(value: Value, loop: Loop) -> bool:
+    return isinstance(value, Instruction) and value.owner in loop.blocks
 
 
 def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:

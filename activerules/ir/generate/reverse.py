@@ -131,7 +131,7 @@ class _Reverser:
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
         self.values.begin_block(block)
-        self.bars.begin_block()
+        self.bars.begin_block(block)
         self._read_loop_state(block)
         for i in reversed(block.instructions):
             if i.opcode != "phi" and i in self.plan.needs:
@@ -192,6 +192,7 @@ class _Reverser:
         self._open(edge)
         self.values.memo = dict(memo)
         self.adjoints.windows.finish(block, target)
+        self.bars.finish(block, target)
         for phi, g in taken.items():
             assert predecessor is not None
             self.bars.add(phi.operands[phi.blocks.index(predecessor)], g)

@@ -67,3 +67,54 @@ def test_b3_a_slope_the_program_did_not_ask_for_is_left_out():
         slope = compile_text(differentiate(text, "f", [Active]) + CALL).function("slope")
         assert slope(0.0) == at_zero
         assert slope(4.0) == 0.5
+
+
+# two inner loops add to the cotangent of `y`, one of them not at all where `n` is odd
+SEVERAL_LOOPS = """
+define double @f(double %x, i64 %n) {
+entry:
+  %y = fmul double %x, %x
+  br label %outer
+outer:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %latch ]
+  %s = phi double [ 0.0, %entry ], [ %w, %latch ]
+  br label %first
+first:
+  %j = phi i64 [ 0, %outer ], [ %j.next, %first ]
+  %t = phi double [ %s, %outer ], [ %t.next, %first ]
+  %a = fmul double %y, 0.3
+  %b = fmul double %t, %a
+  %t.next = fadd double %b, %y
+  %j.next = add i64 %j, 1
+  %j.more = icmp slt i64 %j.next, 3
+  br i1 %j.more, label %first, label %between
+between:
+  %odd = and i64 %i, 1
+  %is.odd = icmp eq i64 %odd, 1
+  br i1 %is.odd, label %latch, label %start
+start:
+  br label %second
+second:
+  %k = phi i64 [ 0, %start ], [ %k.next, %second ]
+  %u = phi double [ %y, %start ], [ %u.next, %second ]
+  %u.next = fmul double %u, %y
+  %k.next = add i64 %k, 1
+  %k.more = icmp slt i64 %k.next, 2
+  br i1 %k.more, label %second, label %latch
+latch:
+  %v = phi double [ 1.0, %between ], [ %u.next, %second ]
+  %w = fmul double %t.next, %v
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %n
+  br i1 %more, label %outer, label %end
+end:
+  %r = fadd double %w, %y
+  ret double %r
+}
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_b4_what_inner_loops_sum_is_added_behind_them(n):
+    for opt in (0, 2):
+        check_gradient(SEVERAL_LOOPS, "f", [Active, Const], [0.9, n], opt=opt)
