@@ -30,7 +30,7 @@ def generate_ordinary(plan: Plan) -> tuple[Plan, list[Function], dict[str, str],
         return None
     if asked.split or asked.strong_zero or asked.width != 1 or not asked.separate:
         return None
-    plan = replace(plan, passed_over={}, added_if_chosen=frozenset())
+    plan = replace(plan, passed_over={}, added_if_chosen=frozenset(), rows=frozenset())
     functions, declarations, layout = generate(plan)
     own = {f.name for f in functions}
     if any("noinline" in f.suffix for f in functions):

@@ -22,6 +22,9 @@ from activerules.ir.normal.short_axes import SHORT_AXIS
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.plan import Plan
 
+# LLVM knows that the result points to the same memory, but not that it is the same address
+_SAME = "llvm.strip.invariant.group.p0"
+
 
 class AtHand:
     """The values that the reverse sweep can use in the current block.
@@ -200,6 +203,8 @@ class AtHand:
                     scope = self.slots.scopes.shadow_access(objects, lane)
                 shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
+                if i in self.plan.rows:
+                    return self.b.call(_SAME, PTR, [shadow])
                 return shadow
 
     def _data(self, header: Value) -> Value:

@@ -60,6 +60,7 @@ class Plan(Facts):
     fixed_data    values that are addresses of the data of counted memory, which never moves
     keeping       where values of the primal are kept, if that may be outside of their own loop
     windows       loads whose cotangents are added up in registers
+    rows          addresses in whose shadows LLVM is not to see how outer loops change them
     passed_over   loops that the sweep passes over where the cotangents of these values are zero
     added_if_chosen  loads whose cotangents are added to shadows only where they are not zero
     pairs         the plans of the derived pairs; empty in the plan of a pair
@@ -86,6 +87,7 @@ class Plan(Facts):
     copies: Mapping[Value, Value]
     keeping: Mapping[Node, Keeping]
     windows: Mapping[Instruction, Window]
+    rows: frozenset[Instruction]
     passed_over: Mapping[Loop, tuple[Instruction, ...]]
     added_if_chosen: frozenset[Instruction]
     pairs: tuple[Plan, ...]

@@ -25,6 +25,7 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.analysis.returns import fails_with
+from activerules.ir.analysis.rows import rows_of
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.windows import windows_of
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
@@ -128,6 +129,7 @@ class _Planner:
             windows=windows_of(
                 self.facts.integers, self.memory, recipes.dependence, needs.keys() - tracked
             ),
+            rows=rows_of(self.flow, self.memory, needs.keys()),
             passed_over=passed_over(self.flow, needs.keys(), may_be_unused | tracked),
             added_if_chosen=added_if_chosen(
                 self.flow, self.memory, recipes.dependence, needs.keys() - tracked
