@@ -56,13 +56,13 @@ class SplitSpec:
 class PlainSpec:
     """How plain values make up the annotated arguments of a call.
 
-    asked     what the call asks for: a mode, or a `SplitSpec`.
+    request   what the call asks for: a mode, or a `SplitSpec`.
     result    the activity given for the return value, if there was one.
     kinds     for each argument, the annotation whose fields its values are; None for a bare value.
     deferred  whether the version for overlapping arguments is compiled only when a call needs it.
     """
 
-    asked: Mode | SplitSpec
+    request: Mode | SplitSpec
     result: type[Annotation] | None
     kinds: tuple[type[Annotation] | None, ...]
     deferred: bool = False

@@ -89,7 +89,7 @@ class DerivedFunction(Generic[P, R]):
         require_known(options, self.own_options)
         self._maker = "value_and_grad" if with_value else self.kind
         _require_no_values(self._maker, function, argnums)
-        self._function, self._asked = function, options
+        self._function, self._own_options = function, options
         target = dispatcher_of(function)
         self._options = options = inherited(target, options)
         self._target = with_flags(target, options)
@@ -125,8 +125,8 @@ class DerivedFunction(Generic[P, R]):
     def _make_dispatcher(self, deferred: bool) -> Any:
         stub = self._make_stub(replace(self._spec, deferred=deferred))
         options = {k: v for k, v in self._options.items() if k in OPTIONS}
-        asked = type(self).__qualname__, self._maker, self._spec, deferred
-        return compiled_stub(stub, self._target, options, *asked, **NO_C_WRAPPER)
+        purpose = type(self).__qualname__, self._maker, self._spec, deferred
+        return compiled_stub(stub, self._target, options, *purpose, **NO_C_WRAPPER)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
@@ -180,8 +180,8 @@ class DerivedFunction(Generic[P, R]):
         stub.__kwdefaults__ = plain.__kwdefaults__
         stub.__name__ = self.__name__
         argnums = "_".join(map(str, spec.argnums))
-        asked = f"{argnums}{'_holomorphic' * spec.holomorphic}"
-        stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{asked}"
+        variant = f"{argnums}{'_holomorphic' * spec.holomorphic}"
+        stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{variant}"
         return stub
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
@@ -205,7 +205,7 @@ class DerivedFunction(Generic[P, R]):
     @property
     def _shown(self) -> dict[str, Any]:
         """The options that were given, for `repr`."""
-        return self._asked
+        return self._own_options
 
     def __repr__(self) -> str:
         """Return how the function is made: `grad(loss, cache=True) with respect to argument 0`."""
@@ -216,7 +216,13 @@ class DerivedFunction(Generic[P, R]):
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
         with_value = self._spec.with_value
-        return _unpickled, (type(self), self._function, self._argnums, with_value, self._asked)
+        return _unpickled, (
+            type(self),
+            self._function,
+            self._argnums,
+            with_value,
+            self._own_options,
+        )
 
 
 def _unpickled(

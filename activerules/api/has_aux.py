@@ -151,7 +151,7 @@ class GradientWithAux(DerivedFunction[..., Any]):
 
     @property
     def _shown(self) -> dict[str, Any]:
-        return {"has_aux": True, **self._asked}
+        return {"has_aux": True, **self._own_options}
 
 
 class JacobianWithAux(DerivedFunction[..., Any]):
@@ -172,7 +172,7 @@ class JacobianWithAux(DerivedFunction[..., Any]):
 
     @property
     def _shown(self) -> dict[str, Any]:
-        return {"has_aux": True, **{k: v for k, v in self._asked.items() if k != "of"}}
+        return {"has_aux": True, **{k: v for k, v in self._own_options.items() if k != "of"}}
 
 
 def jacobian_function(

@@ -122,7 +122,7 @@ def require_copyable(name: str, ty: Any) -> None:
             )
 
 
-def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, block: Block) -> str:
+def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], spec: Any, block: Block) -> str:
     """The text of a Jacobian, with `block` for each leaf of the result and leaf of an argument."""
 
     def by_arguments(row: LeafText) -> str:
@@ -130,9 +130,9 @@ def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, bl
             return "None"
         entries = [
             texts.rebuilt(args[k], lambda x: block(row, x) if x.carries else "None", f"x{k}")
-            for k in asked.argnums
+            for k in spec.argnums
         ]
-        return entries[0] if asked.single else tuple_of(entries)
+        return entries[0] if spec.single else tuple_of(entries)
 
     return texts.rebuilt(rows_of(result), by_arguments, "out")
 

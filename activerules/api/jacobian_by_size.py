@@ -203,24 +203,24 @@ class _Jacobian(DerivedFunction[..., Any]):
 
     @cached_property
     def _forward(self) -> _ForwardJacobian:
-        return _ForwardJacobian(self._function, self._argnums, options=self._asked)
+        return _ForwardJacobian(self._function, self._argnums, options=self._own_options)
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
         """Whether a run of the function shows that forward mode needs fewer sweeps."""
         from activerules.numba_ext.target.effects import is_repeatable  # with the engine's tables
 
         call_arguments.parameter_names(self._target, len(args))
-        asked = [args[k] for k in self._spec.argnums if k < len(args)]
+        varied = [args[k] for k in self._spec.argnums if k < len(args)]
         plain = all(isinstance(x, np.ndarray | Number) for x in args)
         plain = plain and not any(map(np.iscomplexobj, args))
-        arrays = any(isinstance(x, np.ndarray) for x in asked)
+        arrays = any(isinstance(x, np.ndarray) for x in varied)
         if not (plain and arrays and is_repeatable(self._target, call_arguments.types_of(args))):
             return False
         result = self._target(*map(copy_of_argument, args))
         if not isinstance(result, np.ndarray):
             return False
         # If reverse mode turns out to take the entries one by one, `ForwardIsShorter` is raised.
-        return _runs(result.size) > sum(_runs(np.size(x)) for x in asked)
+        return _runs(result.size) > sum(_runs(np.size(x)) for x in varied)
 
 
 def _runs(size: int) -> int:

@@ -170,7 +170,7 @@ def _lanes(
         return None
     kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
     spec = replace(plain, arguments=tuple(kinds.get(kind, kind) for kind in plain.arguments))
-    asked, call = read_split(
+    split_spec, call = read_split(
         spec,
         function,
         [
@@ -181,7 +181,7 @@ def _lanes(
         ],
     )
     together = call.gradient.width == WIDTH and is_number_array(call.gradient.result_type)
-    return (spec, asked, call) if together else None
+    return (spec, split_spec, call) if together else None
 
 
 def _require_real(names: Sequence[str], argtypes: Sequence[Any], argnums: Sequence[int]) -> None:

@@ -57,17 +57,17 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Print a line per comparison; the status is 1 if one disagrees."""
     function = _require_jitted(load_function(options.function))
-    asked = [read_argument(text) for text in options.argument]
+    arguments = [read_argument(text) for text in options.argument]
     target = dispatcher_of(function)
-    call_arguments.require_call(target, asked, {})
-    names = call_arguments.parameter_names(target, len(asked))
+    call_arguments.require_call(target, arguments, {})
+    names = call_arguments.parameter_names(target, len(arguments))
     print(f"{target.py_func.__name__}({', '.join(names)})   {location_of(target)}")
     rows: list[tuple[str, ...]] = []
     faults: dict[str, str] = {}
     resolved: set[int] = set()
     for number in range(options.points):
         rng = np.random.default_rng([options.seed, number])
-        read = [_read(one, rng, options.size) for one in asked]
+        read = [_read(one, rng, options.size) for one in arguments]
         args = tuple(value for value, _ in read)
         try:
             comparisons = _comparisons(function, args, [activity for _, activity in read], rng)
@@ -155,17 +155,17 @@ def _comparisons(
 # --- arguments ---
 
 
-def _read(asked: Any, rng: np.random.Generator, size: int) -> tuple[Any, Any]:
+def _read(argument: Any, rng: np.random.Generator, size: int) -> tuple[Any, Any]:
     """A value, and its activity."""
-    if isinstance(asked, Annotation):
-        return asked.fields[0], type(asked)
-    if isinstance(asked, Narrowed):
-        value, _ = _read(asked.type, rng, size)
-        return value, asked.kind
-    if isinstance(asked, type):
-        kind = asked.__name__
+    if isinstance(argument, Annotation):
+        return argument.fields[0], type(argument)
+    if isinstance(argument, Narrowed):
+        value, _ = _read(argument.type, rng, size)
+        return value, argument.kind
+    if isinstance(argument, type):
+        kind = argument.__name__
         raise CommandError(f"{kind} does not say of which type", instead=[f"{kind}[float64[::1]]"])
-    value = _random(asked, rng, size) if isinstance(asked, types.Type) else asked
+    value = _random(argument, rng, size) if isinstance(argument, types.Type) else argument
     return value, default_activity(value)
 
 

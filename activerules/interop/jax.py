@@ -111,13 +111,13 @@ def _require_cpu(name: str, x: Any) -> None:
 
 def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> tuple[Shape, ...]:
     """The shapes of the results."""
-    asked: Any = shape(*given) if callable(shape) else shape
-    if asked is None:
+    requested: Any = shape(*given) if callable(shape) else shape
+    if requested is None:
         listed: list[Any] = [()] * len(function.results)
     elif function.single:
-        listed = [asked]
+        listed = [requested]
     else:
-        listed = list(asked) if isinstance(asked, tuple | list) else [asked]
+        listed = list(requested) if isinstance(requested, tuple | list) else [requested]
     if not all(map(_is_shape, listed)):
         raise function.wrong_shapes(listed, "a shape is a tuple of lengths")
     shapes = tuple(tuple(map(int, np.atleast_1d(one))) for one in listed)

@@ -370,24 +370,26 @@ def _saved_for_reverse(writer: _GradientWriter) -> tuple[str, ...]:
 # --- the calls in the differentiated function ---
 
 
-def call_of(asked: ReadCall) -> Any:
+def call_of(nested: ReadCall) -> Any:
     """The compiled function that replaces a call, with annotated or plain arguments."""
-    call = asked.call
+    call = nested.call
     spec = NestedGradientSpec(
-        call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
+        call.dispatcher, nested.arguments, nested.seeded, nested.with_primal, call.mode.options
     )
     key = ("nested", call)
-    if has_number_lists(asked):
+    if has_number_lists(nested):
         return COMPILED.get(
-            spec.dispatcher, key, lambda: call_by_arrays(asked, _written_arguments(spec))
+            spec.dispatcher, key, lambda: call_by_arrays(nested, _written_arguments(spec))
         )
     make = _gradient_call if call.gradient else _annotated_call
-    return COMPILED.get(spec.dispatcher, key, lambda: make(asked, *gradient_of(spec)))
+    return COMPILED.get(spec.dispatcher, key, lambda: make(nested, *gradient_of(spec)))
 
 
-def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
+def _annotated_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
     """The function that replaces `autodiff(mode, f, …)` by a call of a nested gradient."""
-    values = [f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
+    values = [
+        f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(nested.call.given)
+    ]
     given = [values[x.argument] + x.path for x in writer.leaves]
     given += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
@@ -395,18 +397,18 @@ def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> 
         writer.rebuilt(k, lambda x: f"found[{numbers.index(x)}]" if x in numbers else "None")
         if argument.activity in ("active", "mixed")
         else "None"
-        for k, argument in enumerate(asked.arguments)
+        for k, argument in enumerate(nested.arguments)
     ]
     lines = [f"found = gradient({', '.join(given)})"]
     result = tuple_of(entries)
-    lines.append(f"return ({result}, found[-1])" if asked.with_primal else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
+    lines.append(f"return ({result}, found[-1])" if nested.with_primal else f"return {result}")
+    names = [f"a{k}" for k, _ in enumerate(nested.call.given)]
     return _compile_call(writer, names, lines, gradient=gradient)
 
 
-def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
+def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
     """The function that replaces a call of what `grad` returned; it makes the shadows."""
-    spec: Any = asked.call.gradient
+    spec: Any = nested.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
     lines = [f"{x.shadow} = make_zero(a{x.argument}{x.path})" for x in arrays]
     given = [f"a{x.argument}{x.path}" for x in writer.leaves] + [x.shadow for x in arrays]
@@ -420,7 +422,7 @@ def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> A
     entries = [writer.rebuilt(k, entry) for k in spec.argnums]
     result = entries[0] if spec.single else tuple_of(entries)
     lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
+    names = [f"a{k}" for k, _ in enumerate(nested.call.given)]
     return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
 
 

@@ -29,26 +29,26 @@ from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from, tuple_of
 
 
-def has_number_lists(asked: ReadCall) -> bool:
+def has_number_lists(nested: ReadCall) -> bool:
     """Whether a call has typed lists of numbers among its arguments."""
-    return any(is_number_list(a.numba_type) for a in asked.arguments)
+    return any(is_number_list(a.numba_type) for a in nested.arguments)
 
 
-def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
+def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     """The compiled function that replaces the call; `written`: which arguments it writes into."""
-    argtypes = [a.numba_type for a in asked.arguments]
+    argtypes = [a.numba_type for a in nested.arguments]
     listed = [k for k, ty in enumerate(argtypes) if is_number_list(ty)]
     changed = [k for k in listed if written[k]]
-    target = of_arrays(asked.call.dispatcher, argtypes, changed)
+    target = of_arrays(nested.call.dispatcher, argtypes, changed)
     values = [
-        f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.call.given)
+        f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(nested.call.given)
     ]
     lines = [f"v{k} = array_of({values[k]})" for k in listed]
-    shadowed = [k for k in listed if asked.call.gradient is None and _has_shadow(asked, k)]
+    shadowed = [k for k in listed if nested.call.gradient is None and _has_shadow(nested, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
     given = [f"a{k}" for k, _ in enumerate(argtypes)]
     for k in listed:
-        given[k] = f"{asked.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
+        given[k] = f"{nested.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
     scope: dict[str, Any] = {
         "Duplicated": Duplicated,
         "DuplicatedNoNeed": DuplicatedNoNeed,
@@ -58,15 +58,15 @@ def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
         "typed_list_of": typed_list_of,
     }
     result = "result"
-    if asked.call.gradient is None:
-        mode = Mode("reverse", options=asked.call.mode.options)
+    if nested.call.gradient is None:
+        mode = Mode("reverse", options=nested.call.mode.options)
         scope |= {"autodiff": autodiff, "target": target, "marker": Const}
-        scope["mode"] = mode.with_primal() if asked.with_primal else mode
-        if asked.seeded:
+        scope["mode"] = mode.with_primal() if nested.with_primal else mode
+        if nested.seeded:
             scope["marker"] = Active
         lines.append(f"result = autodiff(mode, target, marker, {', '.join(given)})")
     else:
-        spec = asked.call.gradient
+        spec = nested.call.gradient
         argnums = spec.argnums[0] if spec.single else spec.argnums
         made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
         scope["gradient"] = made.dispatcher
@@ -79,9 +79,11 @@ def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
     return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
 
 
-def _has_shadow(asked: ReadCall, k: int) -> bool:
+def _has_shadow(nested: ReadCall, k: int) -> bool:
     """Whether an argument of `autodiff` has a shadow."""
-    return isinstance(asked.call.given[k], AnnotationType) and asked.call.given[k].kind is not Const
+    return (
+        isinstance(nested.call.given[k], AnnotationType) and nested.call.given[k].kind is not Const
+    )
 
 
 def _gradient(spec: Any, listed: list[int]) -> str:

@@ -41,19 +41,19 @@ _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDu
 
 def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that replaces a call with options of `REWRITTEN`."""
-    dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
+    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     texts = TupleTexts()
     given = parameters = [f"a{k}" for k, _ in enumerate(annotated)]
     result, lines = "found", list[str]()
     target, dtype = dispatcher, None
-    if "runtime_activity" in asked.options:
+    if "runtime_activity" in mode.options:
         given = [_given(k, ty) for k, ty in enumerate(annotated)]
-    if "holomorphic" in asked.options:
+    if "holomorphic" in mode.options:
         dtype = _require_holomorphic(typing_context, dispatcher, annotated)
-        target = real_part(dispatcher, len(annotated), kept=asked.returns_primal)
+        target = real_part(dispatcher, len(annotated), kept=mode.returns_primal)
         entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
         result = tuple_of(entries)
-        if asked.returns_primal:
+        if mode.returns_primal:
             lines.append("value = np.zeros(1, dtype)")
             given = [*given, "Duplicated(value, np.zeros(1, dtype))"]
             result = f"({result}, value[0])"
@@ -66,7 +66,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
         "dtype": dtype,
         "function": target,
         "marker": marker,
-        "mode": _rewritten(asked),
+        "mode": _rewritten(mode),
         "np": np,
         "zero_where_same": zero_where_same,
     }
@@ -80,10 +80,10 @@ def _given(k: int, ty: Any) -> str:
     return f"a{k}"
 
 
-def _rewritten(asked: Mode) -> Mode:
+def _rewritten(mode: Mode) -> Mode:
     """The mode of the call without these options; the value of Re f is not that of f."""
-    mode = replace(asked, options=asked.options - REWRITTEN)
-    return replace(mode, returns_primal=False) if "holomorphic" in asked.options else mode
+    returns_primal = mode.returns_primal and "holomorphic" not in mode.options
+    return replace(mode, options=mode.options - REWRITTEN, returns_primal=returns_primal)
 
 
 def _require_holomorphic(

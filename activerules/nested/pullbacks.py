@@ -99,19 +99,21 @@ def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
 
     A function that returns memory of its arguments is refused at run time.
     """
-    asked, arguments, dispatcher, _ = _read_split(typing_context, call, call.given)
+    split_spec, arguments, dispatcher, _ = _read_split(typing_context, call, call.given)
     width = width_of([a.name for a in arguments], call.given) if is_batched(call.given) else None
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
+    plan = (dispatcher, split_spec, tuple(a.activity for a in arguments), width)
     return _once(_record_stub, *plan)
 
 
 def _record_stub(
-    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
+    dispatcher: Any, split_spec: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
     names = [f"a{k}" for k, _ in enumerate(activities)]
-    values = [_primal_text(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
-    shadowed = has_shadow(asked.result)
-    primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    values = [
+        _primal_text(name, kind) for name, kind in zip(names, split_spec.arguments, strict=True)
+    ]
+    shadowed = has_shadow(split_spec.result)
+    primal = split_spec.returns_primal and split_spec.result is not DuplicatedNoNeed
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
         f"data = {tuple_of(f'copy_arrays({value})' for value in values)}",
@@ -129,34 +131,34 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     None) and the tape.
     """
     *annotated, dret, tape = map(types.unliteral, call.given)
-    asked, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
+    split_spec, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
     if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
         raise TapeError(
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
     width = width_of([a.name for a in arguments], annotated) if is_batched(annotated) else None
-    if asked.result in (Active, MixedDuplicated):
+    if split_spec.result in (Active, MixedDuplicated):
         require_fitting(result if width is None else types.UniTuple(result, width), dret)
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
+    plan = (dispatcher, split_spec, tuple(a.activity for a in arguments), width)
     return _once(_play_stub, *plan)
 
 
 def _play_stub(
-    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
+    dispatcher: Any, split_spec: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
     """The function that calls the gradient, once per lane of a batch."""
     names = [f"a{k}" for k, _ in enumerate(activities)]
-    seeded = asked.result is not Const
+    seeded = split_spec.result is not Const
 
     def call(lane: str, data: str) -> str:
         given = [
             f"{kind.__name__}({data.format(k)}"
-            f"{f', {_shadow(asked, k, lane)}' if kind not in (Active, Const) else ''})"
-            for k, kind in enumerate(one_lane(asked).arguments)
+            f"{f', {_shadow(split_spec, k, lane)}' if kind not in (Active, Const) else ''})"
+            for k, kind in enumerate(one_lane(split_spec).arguments)
         ]
         if seeded:
-            cotangent = "dret" if asked.result in (Active, MixedDuplicated) else "shadow"
+            cotangent = "dret" if split_spec.result in (Active, MixedDuplicated) else "shadow"
             given.append(f"Const({cotangent}{lane})")
         return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
 
@@ -168,7 +170,7 @@ def _play_stub(
         tuple_of(f"found{lane}[{k}]" for lane in lanes)
         if width is not None and kind is Active
         else f"found0[{k}]"
-        for k, kind in enumerate(asked.arguments)
+        for k, kind in enumerate(split_spec.arguments)
     ]
     lines = [
         "data, shadow, used = tape",
@@ -176,24 +178,24 @@ def _play_stub(
         "    raise TapeError('a tape is used a second time: its reverse has run')",
         "used[0] = 1",
         *(f"found{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
-        *["clear(shadow)"] * has_shadow(asked.result),
+        *["clear(shadow)"] * has_shadow(split_spec.result),
         f"return {tuple_of(items)}",
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
-    mode = Mode("reverse", options=asked.options - {"runtime_activity"})
+    mode = Mode("reverse", options=split_spec.options - {"runtime_activity"})
     return _compile("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
 
 
-def _shadow(asked: SplitSpec, k: int, lane: str) -> str:
+def _shadow(split_spec: SplitSpec, k: int, lane: str) -> str:
     """The shadow of an argument; it is compared with the argument's own memory, not with the copy,
     to see whether the argument is constant.
     """
     shadow = f"a{k}.dval{lane}"
-    return f"zero_where_same(a{k}.val, {shadow})" if _compares(asked) else shadow
+    return f"zero_where_same(a{k}.val, {shadow})" if _compares(split_spec) else shadow
 
 
-def _compares(asked: SplitSpec) -> bool:
-    return "runtime_activity" in asked.options
+def _compares(split_spec: SplitSpec) -> bool:
+    return "runtime_activity" in split_spec.options
 
 
 def _primal_text(name: str, kind: Any) -> str:
@@ -201,11 +203,11 @@ def _primal_text(name: str, kind: Any) -> str:
 
 
 def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
-    asked, dispatcher = call.spec, dispatcher_of_type(call.function)
+    split_spec, dispatcher = call.spec, dispatcher_of_type(call.function)
     plain_types = [types.unliteral(ty) for ty in args]
-    arguments = read_kinds(asked, dispatcher, plain_types)
+    arguments = read_kinds(split_spec, dispatcher, plain_types)
     result = returned_type(returned_by(typing_context, dispatcher, arguments))
-    return read_result(asked, dispatcher, result), arguments, dispatcher, result
+    return read_result(split_spec, dispatcher, result), arguments, dispatcher, result
 
 
 # --- what the stubs call ---

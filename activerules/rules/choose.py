@@ -109,8 +109,8 @@ def choose_forward(rules: Sequence[Rule], call: RuleQuery, width: int) -> Forwar
     batched = replace(
         call, kinds=tuple(BatchDuplicated if k is Duplicated else k for k in call.kinds)
     )
-    asked = (batched, call) if width > 1 else (call,)
-    rules, lost = _serving(rules, *asked, *(_with_some_tangent(rules, each) for each in asked))
+    queries = (batched, call) if width > 1 else (call,)
+    rules, lost = _serving(rules, *queries, *(_with_some_tangent(rules, each) for each in queries))
     if width > 1 and _candidates(rules, batched):
         wanted, looped = batched, False
     else:
@@ -159,9 +159,9 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     for k, ty in enumerate(call.types[:-1]):
         if differentiable_kind(ty) is not Const:
             given = (*arguments[:k], result, *arguments[k + 1 :], result)
-            asked = replace(call, kinds=given)
-            if _candidates(rules, asked):
-                return asked
+            possible = replace(call, kinds=given)
+            if _candidates(rules, possible):
+                return possible
     return call
 
 

@@ -64,7 +64,7 @@ class Registry:
         self._entries: dict[int, Declarations] = {}
         self._lock = threading.RLock()
         self._epoch = 0
-        self._asked: set[int] = set()
+        self._looked_up: set[int] = set()
         self._of_users: set[int] = set()
         self._inactive_types: list[Any] = []
         self._recomputation: Callable[[Any], Rule] | None = None
@@ -314,16 +314,16 @@ class Registry:
         """
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
-        asked = RuleQuery(display_name(function), types, kinds)
+        query = RuleQuery(display_name(function), types, kinds)
         reverse = replace(
-            asked,
+            query,
             kinds=tuple(
-                Const if kind is Const else asked.lowered(ty)
+                Const if kind is Const else query.lowered(ty)
                 for kind, ty in zip(kinds, types, strict=True)
             ),
         )
         with self._lock:
-            return asked, choose(self._rules_of(function, "reverse", reverse), reverse)
+            return query, choose(self._rules_of(function, "reverse", reverse), reverse)
 
     def lacks(self, mode: Half, function: object) -> bool:
         """Whether a function has a user's rule for the other mode and none for this one, and its
@@ -366,7 +366,7 @@ class Registry:
     def _entry(self, function: object) -> Declarations:
         """The declarations about a function, for an answer that compiled code may depend on."""
         key = identity(function)
-        self._asked.add(key)  # first: see `_changed`
+        self._looked_up.add(key)  # first: see `_changed`
         return self._entries.get(key, _NOTHING)
 
     @contextmanager
@@ -382,11 +382,11 @@ class Registry:
         """
         if not is_of_library(module):
             self._of_users.add(identity(function))
-        if identity(function) in self._asked:
+        if identity(function) in self._looked_up:
             self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        self._asked.clear()  # first: lookups in the new epoch must not be forgotten
+        self._looked_up.clear()  # first: lookups in the new epoch must not be forgotten
         self._epoch += 1
 
 

@@ -32,9 +32,9 @@ class PairCheck:
     terms  the terms of <x̄, ẋ> by the arguments that vary, for the comparison with forward mode
     """
 
-    def __init__(self, reference: Reference, *, asked: bool) -> None:
+    def __init__(self, reference: Reference, *, explicit: bool) -> None:
         self.ref = reference
-        self.asked = asked
+        self.explicit = explicit
         self.terms: dict[tuple[int, ...], list[float]] = {}
 
     def run(self, compiled: bool) -> set[str]:
@@ -59,7 +59,7 @@ class PairCheck:
         try:
             return RULES.find(self.ref.f, types, numba.typeof(self.ref.result), kinds, result)
         except NoRuleForActivity:
-            if self.asked:
+            if self.explicit:
                 raise
             return None
 

@@ -82,11 +82,11 @@ def check_rule(
         ValueError          directions do not fit the arguments.
     """
     arguments = arguments_of(f, args, kwargs)
-    asked = is_explicit(args, kwargs)
+    explicit = is_explicit(args, kwargs)
     tolerance = Tolerance(rtol, atol, fdm)
     reference = Reference(f, arguments, ret, seed, directions, tolerance)
     require_noalias(f, reference.result, reference.ends)
-    pairs = PairCheck(reference, asked=asked)
+    pairs = PairCheck(reference, explicit=explicit)
     halves = {half for rule in RULES.rules_for(f) for half in rule.halves}
     checked = pairs.run(compiled) if "reverse" in halves else set[str]()
     if "forward" in halves:

@@ -113,10 +113,10 @@ def _parameter_count(dispatcher: Any, wanted: Sequence[Any] | None) -> int:
     parameters = inspect.signature(dispatcher.py_func).parameters.values()
     plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
     if not plain or not parameters or (wanted is not None and len(wanted) != len(parameters)):
-        asked = "one or more floats" if wanted is None else ", ".join(map(type_name, wanted))
+        expected = "one or more floats" if wanted is None else ", ".join(map(type_name, wanted))
         raise ArityError(
             f"{dispatcher.py_func.__name__}{inspect.signature(dispatcher.py_func)} is not a "
-            f"function of {asked}",
+            f"function of {expected}",
             where=[("in the callback", dispatcher.py_func.__name__, location_of(dispatcher))],
             instead=["an @njit function of these that calls it"],
         )

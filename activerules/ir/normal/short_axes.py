@@ -80,8 +80,9 @@ def _length(i: Instruction) -> Value | None:
     if not isinstance(test, Instruction) or test.opcode != "icmp":
         return None
     length, limit = test.operands
-    asked = (test.attributes["predicate"], limit.text if isinstance(limit, Constant) else "")
-    return length if asked in (_NOT_LONGER if isinstance(first, Constant) else _LONGER) else None
+    comparison = (test.attributes["predicate"], limit.text if isinstance(limit, Constant) else "")
+    expected = _NOT_LONGER if isinstance(first, Constant) else _LONGER
+    return length if comparison in expected else None
 
 
 def _changes_in(loop: Loop, value: Value) -> bool:

@@ -36,14 +36,14 @@ def of_derivative(
         yield
     except ActiverulesError as error:
         error.where.insert(0, where_requested(function, arguments))
-        asked = [f"--return {activity.capitalize()}"] if activity else []
-        asked += ["--forward"] * forward
+        options = [f"--return {activity.capitalize()}"] if activity else []
+        options += ["--forward"] * forward
         if activity in (None, "active", "const"):  # `explain` has options for these
-            error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
+            error.reproduce = error.reproduce or _command(function.py_func, arguments, options)
         raise
 
 
-def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[str]) -> str:
+def _command(function: Any, arguments: Sequence[ArgumentSpec], options: Sequence[str]) -> str:
     """The command line that explains a derivative; "" if it cannot be expressed in a shell."""
     file = inspect.getsourcefile(function)
     expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
@@ -51,7 +51,7 @@ def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[s
         return ""
     written = [f'"{argument.annotation}"' for argument in arguments]
     command = f"python -m activerules explain {file}:{function.__qualname__}"
-    return " ".join([command, *written, *asked])
+    return " ".join([command, *written, *options])
 
 
 def _is_expressible(ty: Any) -> bool:

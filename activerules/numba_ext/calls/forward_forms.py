@@ -112,7 +112,7 @@ def compiled_forward(
     )
     with error_context.of_derivative(dispatcher, arguments, spec.return_activity, forward=True):
         gradient = compile_spec(dispatcher, spec)
-    return replace(gradient, asked=error_context.where_requested(dispatcher, arguments))
+    return replace(gradient, requested=error_context.where_requested(dispatcher, arguments))
 
 
 def _require_zero(
@@ -132,7 +132,7 @@ def _require_zero(
     with cgutils.if_unlikely(builder, lost):
         fields = (
             f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
-            (gradient.asked,) if gradient.asked else (),
+            (gradient.requested,) if gradient.requested else (),
             "tangents are of floats, of arrays of floats, and of tuples of these",
             (f"a float for `{argument.name}`", "None as its tangent"),
         )

@@ -183,9 +183,9 @@ def gradient_of(typing_context, spec, function, *args):
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
     plain = tuple(argument.numba_type for argument in arguments)
     nested = current_target() == AD_TARGET
-    asked = NestedCall(dispatcher, plain, gradient=request)
+    nested_call = NestedCall(dispatcher, plain, gradient=request)
     if nested and not _has_plain_leaves(plain):
-        return nested_form(typing_context, asked, (spec, function), args)
+        return nested_form(typing_context, nested_call, (spec, function), args)
     gradient = compiled(
         dispatcher,
         arguments,
@@ -195,7 +195,7 @@ def gradient_of(typing_context, spec, function, *args):
         again=nested,
     )
     if nested and not gradient.ordinary:
-        return nested_form(typing_context, asked, (spec, function), args)
+        return nested_form(typing_context, nested_call, (spec, function), args)
     call = DerivativeCall(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -345,11 +345,13 @@ def compiled(
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
-    return replace(gradient, asked=error_context.where_requested(dispatcher, arguments))
+    return replace(gradient, requested=error_context.where_requested(dispatcher, arguments))
 
 
 def _needs_float_return(
-    gradient: CompiledDerivative, arguments: Sequence[ArgumentSpec], asked: ActivityName | None
+    gradient: CompiledDerivative,
+    arguments: Sequence[ArgumentSpec],
+    return_activity: ActivityName | None,
 ) -> bool:
     """Whether the derivative is that of the return value, which then must be a float.
 
@@ -363,4 +365,6 @@ def _needs_float_return(
         written and argument.activity in BY_SHADOW
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
-    return asked is None and not has_other_output and layout_of(result).activity != "const"
+    return (
+        return_activity is None and not has_other_output and layout_of(result).activity != "const"
+    )

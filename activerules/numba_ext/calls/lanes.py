@@ -54,10 +54,10 @@ def first_lane(ty: Any) -> Any:
     return AnnotationType(Duplicated, ty.val, lanes[0])
 
 
-def one_lane(asked: SplitSpec) -> SplitSpec:
+def one_lane(split_spec: SplitSpec) -> SplitSpec:
     """The specification of the derivative for one lane."""
-    kinds = tuple(Duplicated if kind in BATCHED else kind for kind in asked.arguments)
-    return replace(asked, arguments=kinds)
+    kinds = tuple(Duplicated if kind in BATCHED else kind for kind in split_spec.arguments)
+    return replace(split_spec, arguments=kinds)
 
 
 def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -> list[Any]:

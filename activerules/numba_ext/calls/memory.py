@@ -142,7 +142,9 @@ class _Checker:
         self._written = gradient.written
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
-        self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
+        self.tests = Tests(
+            context, builder, (gradient.requested,) if gradient.requested else (), release
+        )
 
     def memories(
         self, argument: ArgumentSpec, primal: Value, shadow: Value | None, written: bool

@@ -72,13 +72,13 @@ def plain_form(
     function: Any,
     fields: tuple[Any, ...],
 ) -> Any:
-    """`form(asked, function, [return activity,] *annotated)`, called as `(spec, function,
+    """`form(request, function, [return activity,] *annotated)`, called as `(spec, function,
     *fields)`.
     """
     plain = spec.value
     annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
     markers = () if plain.result is None else (plain.result,)
-    outer = [typing_context.resolve_value_type(x) for x in (plain.asked, *markers)]
+    outer = [typing_context.resolve_value_type(x) for x in (plain.request, *markers)]
     deferred = {"deferred": True} if plain.deferred else {}
     typed, codegen = form(typing_context, outer[0], function, *outer[1:], *annotated, **deferred)
 

@@ -46,17 +46,17 @@ SUFFIX = ".derivative"
 
 
 def compiled_stub(
-    stub: Any, target: Any, options: Mapping[str, Any], *asked: Any, **of_njit: Any
+    stub: Any, target: Any, options: Mapping[str, Any], *purpose: Any, **of_njit: Any
 ) -> Any:
     """The compiled stub of a derivative of `target`, with `options` of a derivative.
 
-    asked     what the stub does, in values that `of_values` can write
+    purpose   what the stub does, in values that `of_values` can write
     of_njit   more options for `njit`, the same for all stubs of a kind
     """
     given = {name: option for name, option in options.items() if name != "cache"}
     if options.get("cache"):
         # also in the names of its symbols, which otherwise may be those of another stub's
-        what = (RULES.fingerprint, target, *asked, sorted(given.items()), *VERSIONS)
+        what = (RULES.fingerprint, target, *purpose, sorted(given.items()), *VERSIONS)
         stub.__qualname__ += f"_{of_values(*what)}"
     made: Any = njit(**of_njit, **given)(stub)
     if options.get("cache"):
@@ -190,19 +190,19 @@ class _Unchanged:
         self._target, self._epoch = target, RULES.epoch
 
     def __call__(self) -> None:
-        """It was asked when this was unpickled; code that links the same code asks it again."""
+        """Checked when this was unpickled; code that links the same code checks it again."""
         pass_on(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both ask the same."""
-        return isinstance(other, _Unchanged) and self._asks == other._asks
+        """Whether both are about the same function and rules."""
+        return isinstance(other, _Unchanged) and self._key == other._key
 
     def __hash__(self) -> int:
-        """The hash of what is asked."""
-        return hash(self._asks)
+        """The hash of function and rules."""
+        return hash(self._key)
 
     @property
-    def _asks(self) -> tuple[int, int]:
+    def _key(self) -> tuple[int, int]:
         return id(self._target), self._epoch
 
     def __reduce__(self) -> Any:

@@ -393,11 +393,11 @@ def _derivative_paths(
     """
     returned = reverse.signature.return_type
     active = [i for i, p in enumerate(parameters) if p.annotation.kind in _RETURNED]
-    asked = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
+    wanted = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
     if returns_entries(returned, parameters):
-        return tuple(asked)
+        return tuple(wanted)
     if len(active) == 1 and _fits(parameters[active[0]], returned):
-        return tuple(None for _ in asked)
+        return tuple(None for _ in wanted)
     if not active and returned == types.none:
         return ()
     what = _expected_derivatives(parameters)

@@ -103,8 +103,8 @@ def _one_by_one(
 ) -> tuple[list[list[Any]], Any]:
     """Run one reverse sweep per lane, over one tape."""
     result = Active if call.gradient.return_activity == "active" else Const
-    asked = SplitSpec(result, (), True, repeated=True)
-    emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+    split_spec = SplitSpec(result, (), True, repeated=True)
+    emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
     return Lanes(emitter, args, fields, width).run()
 
 
@@ -189,7 +189,7 @@ class Lanes:
 
     def _seed(self) -> tuple[Any, Any]:
         """Type and value of the cotangent of the result."""
-        if self.emitter.asked.result is not Active:
+        if self.emitter.split_spec.result is not Active:
             return types.none, None
         ty = self.emitter.gradient.result_type
         return ty, self.context.get_constant(ty, 1.0)

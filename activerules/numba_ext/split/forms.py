@@ -82,24 +82,24 @@ register_static(SplitSpec, SplitType)
 def record_form(typing_context, spec, function, *args):
     """`(tape, primal, shadow)`; None for what is not requested or does not exist."""
     args = tuple(map(types.unliteral, args))
-    asked, call = read_split(spec.value, function, args)
+    split_spec, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
-    wants_primal = _wants_primal(asked)
+    wants_primal = _wants_primal(split_spec)
     parts = (
         tape_type(call),
         result if wants_primal else types.none,
-        _by_lane(shadow_of(result), call, args) if has_shadow(asked.result) else types.none,
+        _by_lane(shadow_of(result), call, args) if has_shadow(split_spec.result) else types.none,
     )
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])
-        tape, primal, shadows = SplitEmitter(context, builder, call, asked).record(fields)
+        tape, primal, shadows = SplitEmitter(context, builder, call, split_spec).record(fields)
         nothing = context.get_dummy_value()
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
             primal = nothing
         shadow = nothing
-        if has_shadow(asked.result):
+        if has_shadow(split_spec.result):
             for one in shadows:
                 context.nrt.incref(builder, result, one)  # S2
             shadow = shadows[0]
@@ -126,17 +126,17 @@ def play_form(typing_context, spec, function, *args):
     """
     args = tuple(map(types.unliteral, args))
     *annotated, dret, tape = args
-    asked, call = read_split(spec.value, function, annotated)
+    split_spec, call = read_split(spec.value, function, annotated)
     if tape != tape_type(call):
         raise wrong_tape(tape, function)
     batched, width = is_batched(annotated), call.gradient.width
-    bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
+    bars = read_cotangents(typing_context, split_spec, call, dret, width, batched=batched)
     by_argument = lane_tuples(call.derivative_types, width, batched=batched)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         fields = all_fields(context, builder, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
-        emitter = SplitEmitter(context, builder, call, asked)
+        emitter = SplitEmitter(context, builder, call, split_spec)
         cotangents = [cotangent] * width
         if batched and isinstance(dret, types.BaseTuple):
             cotangents = cgutils.unpack_tuple(builder, cotangent, width)
@@ -155,7 +155,7 @@ def _by_lane(ty: Any, call: DerivativeCall, args: Sequence[Any]) -> Any:
 
 def read_cotangents(
     typing_context: TypingContext,
-    asked: SplitSpec,
+    split_spec: SplitSpec,
     call: DerivativeCall,
     dret: Any,
     width: int,
@@ -164,7 +164,7 @@ def read_cotangents(
 ) -> list[Any]:
     """The type of the cotangent in each lane; of a batch, `dret` is a tuple of them."""
     lanes: Sequence[Any] = [dret] * width
-    if batched and asked.result in (Active, MixedDuplicated):
+    if batched and split_spec.result in (Active, MixedDuplicated):
         if not isinstance(dret, types.BaseTuple) or len(dret) != width:
             raise BatchWidthMismatch(
                 f"the cotangent is {type_name(dret)}, and the arguments have {width} shadows",
@@ -172,7 +172,7 @@ def read_cotangents(
             )
         lanes = items_of(dret)
     for lane in lanes:
-        require_cotangent(typing_context, asked.result, call.gradient.result_type, lane)
+        require_cotangent(typing_context, split_spec.result, call.gradient.result_type, lane)
     return list(lanes)
 
 
@@ -212,7 +212,7 @@ def _owned(call: DerivativeCall) -> tuple[bool, ...]:
 
 
 def read_split(
-    asked: SplitSpec, function: Any, args: Sequence[Any]
+    split_spec: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall]:
     """Compile the derivative for annotated types.
 
@@ -220,28 +220,32 @@ def read_split(
     The derivative may have width 1 although the call is a batch: see `DerivativeSpec`.
     """
     dispatcher = dispatcher_in(function)
-    arguments = read_kinds(asked, dispatcher, args)
-    activity = _ACTIVITIES.get(asked.result, "duplicated")
+    arguments = read_kinds(split_spec, dispatcher, args)
+    activity = _ACTIVITIES.get(split_spec.result, "duplicated")
     gradient = compiled(
         dispatcher,
         arguments,
         activity,
         split=True,
-        options=asked.options,
+        options=split_spec.options,
         width=width_of([a.name for a in arguments], args),
-        needs_primal=_wants_primal(asked),
+        needs_primal=_wants_primal(split_spec),
     )
-    return read_result(asked, dispatcher, gradient.result_type), DerivativeCall(arguments, gradient)
+    return read_result(split_spec, dispatcher, gradient.result_type), DerivativeCall(
+        arguments, gradient
+    )
 
 
-def _wants_primal(asked: SplitSpec) -> bool:
-    return asked.returns_primal and asked.result is not DuplicatedNoNeed
+def _wants_primal(split_spec: SplitSpec) -> bool:
+    return split_spec.returns_primal and split_spec.result is not DuplicatedNoNeed
 
 
-def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
+def read_kinds(
+    split_spec: SplitSpec, dispatcher: Any, args: Sequence[Any]
+) -> tuple[ArgumentSpec, ...]:
     """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
     names = call_arguments.parameter_names(dispatcher, len(args))
-    for name, ty, kind in zip(names, args, asked.arguments, strict=True):
+    for name, ty, kind in zip(names, args, split_spec.arguments, strict=True):
         given = ty.kind if isinstance(ty, AnnotationType) else Const
         if given is not kind:
             raise ActivityError(
@@ -268,16 +272,16 @@ class SplitEmitter(Emitter):
         context: Context,
         builder: Builder,
         call: DerivativeCall,
-        asked: SplitSpec,
+        split_spec: SplitSpec,
         *,
         owns_shadows: bool = False,
         has_cotangent: bool = False,
     ) -> None:
         super().__init__(context, builder, call, owns_shadows=owns_shadows)
-        self.asked = asked
+        self.split_spec = split_spec
         self.has_cotangent = has_cotangent
         self.tape_type = tape_type(call)
-        self.repeated = asked.repeated
+        self.repeated = split_spec.repeated
 
     def record(self, fields: Sequence[Field]) -> tuple[Any, Any, list[Any]]:
         """Run the augmented primal; returns tape, primal, and shadows borrowed from the tape."""
@@ -471,7 +475,7 @@ class SplitEmitter(Emitter):
         """The shadow of the result, which is at `address`, with the cotangent's floats inserted;
         None if the cotangent has no floats outside arrays.
         """
-        if self.asked.result not in (Active, MixedDuplicated):
+        if self.split_spec.result not in (Active, MixedDuplicated):
             return None
         result = self.gradient.result_type
         em, nodes = Emit(self.context, self.builder), (layout_of(result), layout_of(dret[0]))

@@ -217,7 +217,7 @@ def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
 def make_with_pullback(typing_context, stub, spec, function, *args):
     """`(out, pullback)` for plain arguments; the pullback runs `stub`."""
     args = tuple(map(types.unliteral, args))
-    asked, call = read_plain(spec.value, function, args)
+    split_spec, call = read_plain(spec.value, function, args)
     result = call.gradient.result_type
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
 
@@ -232,7 +232,7 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
             )
             for argument, primal in zip(call.arguments, primals, strict=True)
         ]
-        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
         tape, out, (shadow,) = emitter.record(fields)
         context.nrt.incref(builder, shadow_of(result), shadow)
         _, primal_types, shadow_types, _ = items_of(pullback_type.data)
@@ -256,19 +256,19 @@ def run_pullback(typing_context, spec, function, pullback, cotangent):
     """One cotangent per primal; None for those that carry no derivative."""
     parts: Any = items_of(pullback.data)
     _, args, _, shadow_type = parts
-    asked, call = read_plain(spec.value, function, args)
+    split_spec, call = read_plain(spec.value, function, args)
     require_fitting(shadow_type, cotangent)
     items = [
         types.none if kind is Const else _pulled_type(ty)
-        for kind, ty in zip(asked.arguments, args, strict=True)
+        for kind, ty in zip(split_spec.arguments, args, strict=True)
     ]
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = SplitEmitter(context, builder, call, asked, has_cotangent=True)
+        emitter = SplitEmitter(context, builder, call, split_spec, has_cotangent=True)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()
-        (bars,) = emitter.play(run.fields(asked), [(cotangent, values[3])], run.tape)
-        items = run.copies(asked, bars)
+        (bars,) = emitter.play(run.fields(split_spec), [(cotangent, values[3])], run.tape)
+        items = run.copies(split_spec, bars)
         run.block.set_state(FRESH)
         return context.make_tuple(builder, typed.return_type, items)
 
@@ -277,19 +277,19 @@ def run_pullback(typing_context, spec, function, pullback, cotangent):
 
 
 def read_plain(
-    asked: SplitSpec, function: Any, args: Sequence[Any]
+    split_spec: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall]:
     """Like `read_split`, for the types of plain arguments."""
-    return read_split(asked, function, _annotated(asked, args))
+    return read_split(split_spec, function, _annotated(split_spec, args))
 
 
-def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
+def _annotated(split_spec: SplitSpec, args: Sequence[Any]) -> list[Any]:
     """The annotation types of plain arguments."""
     return [
         ty
         if kind is Const
         else AnnotationType(kind, ty, *([shadow_type_of(ty)] if kind in _SHADOWED else []))
-        for kind, ty in zip(asked.arguments, args, strict=True)
+        for kind, ty in zip(split_spec.arguments, args, strict=True)
     ]
 
 
@@ -345,18 +345,18 @@ class _Run:
         clear_shadow(self.context, builder, self.types[3], self.shadow)
         add_cotangent(self.context, builder, pair_types, pair)
 
-    def fields(self, asked: SplitSpec) -> list[Field]:
+    def fields(self, split_spec: SplitSpec) -> list[Field]:
         """Primal and working shadow of every argument."""
-        primals = cgutils.unpack_tuple(self.builder, self.primals, len(asked.arguments))
+        primals = cgutils.unpack_tuple(self.builder, self.primals, len(split_spec.arguments))
         shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
         return [
             (primal, (next(shadows),) if kind in _SHADOWED else ())
-            for kind, primal in zip(asked.arguments, primals, strict=True)
+            for kind, primal in zip(split_spec.arguments, primals, strict=True)
         ]
 
-    def copies(self, asked: SplitSpec, bars: Sequence[Any]) -> list[Any]:
+    def copies(self, split_spec: SplitSpec, bars: Sequence[Any]) -> list[Any]:
         """The derivatives; for Duplicated arguments, copies of the working shadows."""
-        rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
+        rows = zip(split_spec.arguments, self.types[1], self.fields(split_spec), bars, strict=True)
         return [
             self._pulled(ty, lanes[0], None if kind is Duplicated else bar) if lanes else bar
             for kind, ty, (_, lanes), bar in rows

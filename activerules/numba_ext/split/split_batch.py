@@ -54,14 +54,14 @@ def recording(typing_context, spec, function, *args):
     args = tuple(map(types.unliteral, args))
     if not is_batched(args) or _shares_sweep(spec.value, function, args):
         return record_form(typing_context, spec, function, *args)
-    asked, call, width = _read_one_lane(spec.value, function, args)
+    split_spec, call, width = _read_one_lane(spec.value, function, args)
     tape = _tape_type(call)
     result = call.gradient.result_type
     wants_primal = spec.value.returns_primal
     parts = (tape, result if wants_primal else types.none, types.none)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
         lanes = Lanes(emitter, args, all_fields(context, builder, args, values[2]), width)
         lanes.check()
         fields = lanes.working()
@@ -85,17 +85,17 @@ def playing(typing_context, spec, function, *args):
     *given, dret, tape = map(types.unliteral, args)
     if not is_batched(given) or _shares_sweep(spec.value, function, given):
         return play_form(typing_context, spec, function, *args)
-    asked, call, width = _read_one_lane(spec.value, function, given)
+    split_spec, call, width = _read_one_lane(spec.value, function, given)
     if tape != _tape_type(call):
         raise wrong_tape(tape, function)
-    bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
+    bars = read_cotangents(typing_context, split_spec, call, dret, width, batched=True)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         *fields, (cotangents, _), (handle, _) = all_fields(
             context, builder, (*given, dret, tape), values[2]
         )
-        emitter = SplitEmitter(context, builder, call, asked)
+        emitter = SplitEmitter(context, builder, call, split_spec)
         lanes = Lanes(emitter, given, fields, width)
         single, working = cgutils.unpack_tuple(builder, handle, 2)
         fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
@@ -106,7 +106,7 @@ def playing(typing_context, spec, function, *args):
             message = "a tape is used a second time: its reverse has run"
             context.call_conv.return_user_exc(builder, TapeError, (message,))
         seeds = [None] * width
-        if asked.result is Active:
+        if split_spec.result is Active:
             seeds = cgutils.unpack_tuple(builder, cotangents, width)
         derivatives = [
             lanes.play(fields, lane, seed, single)
@@ -121,27 +121,27 @@ def playing(typing_context, spec, function, *args):
     return typed, codegen
 
 
-def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
+def _shares_sweep(split_spec: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
     """Whether one reverse sweep serves all lanes."""
-    _, call = read_split(asked, function, args)
+    _, call = read_split(split_spec, function, args)
     names = [argument.name for argument in call.arguments]
     return call.gradient.width == width_of(names, args)
 
 
 def _read_one_lane(
-    asked: SplitSpec, function: Any, args: Sequence[Any]
+    split_spec: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall, int]:
     """The specification and the call for one lane, and the width."""
     dispatcher = dispatcher_of_type(function)
-    if asked.result not in (Active, Const):
+    if split_spec.result not in (Active, Const):
         raise NotYetSupported(
-            f"a return marked {asked.result.__name__}, with several shadows per argument",
+            f"a return marked {split_spec.result.__name__}, with several shadows per argument",
             why="a rule in it needs a primal sweep for every lane",
             instead=["vjp, whose pullback is called once per cotangent"],
         )
-    checks.refuse_runtime_activity(asked.options, "with several shadows per argument")
+    checks.refuse_runtime_activity(split_spec.options, "with several shadows per argument")
     width = width_of(call_arguments.parameter_names(dispatcher, len(args)), args)
-    one = replace(one_lane(asked), repeated=True)
+    one = replace(one_lane(split_spec), repeated=True)
     one, call = read_split(one, function, [first_lane(ty) for ty in args])
     refuse_shared_records(call.arguments)
     return one, call, width

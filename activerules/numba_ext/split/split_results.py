@@ -39,23 +39,23 @@ from activerules.values.layout import (
 )
 
 
-def read_result(asked: SplitSpec, dispatcher: Any, ty: Any) -> SplitSpec:
-    """`asked`, with the activity of the result; `ActivityError` if it does not fit."""
+def read_result(split_spec: SplitSpec, dispatcher: Any, ty: Any) -> SplitSpec:
+    """`split_spec`, with the activity of the result; `ActivityError` if it does not fit."""
     name = dispatcher.py_func.__name__
-    if asked.result is Annotation:
-        asked = replace(asked, result=_fitting(name, ty))
-    _require_result(name, asked.result, ty)
-    return asked
+    if split_spec.result is Annotation:
+        split_spec = replace(split_spec, result=_fitting(name, ty))
+    _require_result(name, split_spec.result, ty)
+    return split_spec
 
 
 def _is_list_of_numbers(ty: Any) -> bool:
     return isinstance(ty, types.List) and isinstance(ty.dtype, types.Number)
 
 
-def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
+def _require_result(name: str, activity: type[Annotation], ty: Any) -> None:
     """Raise `ActivityError` unless the return activity fits the type of the result."""
     kinds = set(_kinds(ty))
-    if asked is Const:
+    if activity is Const:
         return
     if "other" in kinds:
         raise NotYetSupported(
@@ -75,11 +75,11 @@ def _require_result(name: str, asked: type[Annotation], ty: Any) -> None:
         DuplicatedNoNeed: kinds >= {"array"} and "float" not in kinds,
         MixedDuplicated: kinds >= {"array", "float"},
     }
-    if fits.get(asked, False):
+    if fits.get(activity, False):
         return
     better = [kind.__name__ for kind, fit in fits.items() if fit and kind is not DuplicatedNoNeed]
     raise ActivityError(
-        f"{name} returns {type_name(ty)}, which cannot be {asked.__name__}",
+        f"{name} returns {type_name(ty)}, which cannot be {activity.__name__}",
         why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
         instead=[f"the return activity {one}" for one in better or ["Const"]],
     )
@@ -132,9 +132,9 @@ def _shadow_of_leaf(leaf: Node) -> Any:
     return shadow_of_leaf(leaf)
 
 
-def require_cotangent(typing_context: TypingContext, asked: Any, result: Any, dret: Any) -> None:
+def require_cotangent(typing_context: TypingContext, activity: Any, result: Any, dret: Any) -> None:
     """Raise `ActivityError` unless a cotangent has the type of its result."""
-    if asked not in (Active, MixedDuplicated):
+    if activity not in (Active, MixedDuplicated):
         return
     both = pairs(layout_of(result), layout_of(dret))
     if not all(_fits(typing_context, node, other) for _, node, other in both):

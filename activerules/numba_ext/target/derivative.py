@@ -57,7 +57,7 @@ class CompiledDerivative:
     libraries            Numba code libraries to link with it, and `MachineCode` to load.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter.
-    asked                the function and arguments it was compiled for, as errors name them.
+    requested            the function and arguments it was compiled for, as errors name them.
     sources              by the symbol of each forward rule that `text` calls: a function that
                          makes, for an AD target context, a library with its IR. For derivatives
                          that are differentiated again.
@@ -93,7 +93,7 @@ class CompiledDerivative:
     environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     memory: int = 0
     width: int = 1
-    asked: Where | None = None
+    requested: Where | None = None
     sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
     called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
     returns_of_rule: bool = False

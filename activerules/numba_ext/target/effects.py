@@ -131,18 +131,18 @@ def _is_own_code(name: str) -> bool:
 class _Function:
     """The question whether a function is harmless: whether it writes only to memory of its own.
 
-    numbers  writing numbers to any memory is harmless, too
-    allowed  functions whose calls are harmless
-    asked    the callers being examined; a recursive call of one of them is harmless
+    numbers   writing numbers to any memory is harmless, too
+    allowed   functions whose calls are harmless
+    examined  the callers being examined; a recursive call of one of them is harmless
     """
 
     function: Any
     numbers: bool = False
     allowed: frozenset[str] = frozenset()
-    asked: set[str] = field(default_factory=set)
+    examined: set[str] = field(default_factory=set)
 
     def is_harmless(self) -> bool:
-        self.asked.add(self.function.name)
+        self.examined.add(self.function.name)
         instructions = [i for block in self.function.blocks for i in block.instructions]
         # Operands are looked up by name; one without a name has an unknown origin.
         self.by_name: Mapping[str, Any] = {i.name: i for i in instructions if i.name}
@@ -200,9 +200,9 @@ class _Function:
             if p in _OWN_ARGUMENTS
         ):
             return False
-        if name in self.asked:
+        if name in self.examined:
             return True
-        return _Function(callee, self.numbers, self.allowed, self.asked).is_harmless()
+        return _Function(callee, self.numbers, self.allowed, self.examined).is_harmless()
 
     def _is_own(self, name: str) -> bool:
         """Whether a pointer leads to memory of the call: its result, its stack frame, or memory it
