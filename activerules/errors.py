@@ -319,7 +319,7 @@ class TapeMismatch(RuleError, TypeError):
 
 
 class TangentNotImplemented(RuleError, NotImplementedError):
-    """A derivative that is asked for depends on one that a rule leaves out.
+    """A requested derivative depends on one that a rule leaves out.
 
     The rule returned `NotImplementedTangent(info)` for it; `info` says where to read more.
     """

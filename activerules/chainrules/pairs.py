@@ -135,7 +135,7 @@ def _cotangent(annotation: Annotation, entry: Any) -> Any:
 
 
 def _joined(entry: Any, shadow: Any) -> Any:
-    """The arrays of a shadow, joined with the returned derivatives of all else."""
+    """The arrays of a shadow, joined with the returned derivatives of everything else."""
     if is_tuple(shadow):
         entries = entry if is_tuple(entry) else (None,) * len(shadow)
         return like_tuple(type(shadow), map(_joined, entries, shadow))

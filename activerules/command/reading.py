@@ -115,7 +115,7 @@ def read_argument(written: str) -> Any:
 def _evaluated(written: str, more: dict[str, Any]) -> Any:
     names: dict[str, Any] = {name: getattr(types, name) for name in types.__all__}
     names |= {kind.__name__: kind for kind in (*KINDS, Annotation, types.Tuple, types.UniTuple)}
-    # the command line comes from whoever runs the command: there is no one to guard against
+    # the command line is that of the user who runs the command: there is no one to guard against
     return eval(written, {"__builtins__": {}}, names | more)
 
 

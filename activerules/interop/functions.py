@@ -444,7 +444,7 @@ class Batched(Derived):
     def run_with_pullback(
         self, arrays: Sequence[Any], wrt: tuple[int, ...]
     ) -> tuple[list[np.ndarray[Any, Any]], Callable[[Sequence[Any]], list[np.ndarray[Any, Any]]]]:
-        """The results along the first axis; a pullback is computed anew."""
+        """The results along the first axis; a pullback is computed again."""
 
         def pulled(cotangents: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
             return self.pullback(wrt).run([*arrays, *cotangents])

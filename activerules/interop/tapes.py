@@ -13,7 +13,7 @@ MOST = 32
 
 
 class Tapes:
-    """The last tapes that nobody has asked for yet. A tape is given out once."""
+    """The most recent tapes that no caller has taken yet. A tape is handed out once."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}

@@ -245,7 +245,7 @@ def copy_arrays(x):
 
 @chosen_by_types
 def shadow_of(y):
-    """A result with zeros in place of its arrays, and all else unchanged."""
+    """A result with zeros in place of its arrays, and everything else unchanged."""
     if isinstance(y, types.BaseTuple):
         return item_by_item(y, "y", "shadow_of(y[{i}])", _SCOPE, module=__name__)
     if optional_leaf(y) is not None:

@@ -391,7 +391,7 @@ class Registry:
 
 
 _NOTHING = Declarations(None)
-"""What was declared about a function that nobody declared anything about."""
+"""The declarations about a function without any."""
 
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""

@@ -64,7 +64,7 @@ def is_object(x: Any) -> bool:
 
 
 def _fields_of(x: Any) -> Sequence[str] | None:
-    """The names of the fields of a record, an instance or a StructRef; None for all else."""
+    """The names of the fields of a record, an instance or a StructRef; None for everything else."""
     if isinstance(x, np.void):
         return None if x.dtype.names is None else [*x.dtype.names]
     fields = getattr(getattr(x, "_numba_type_", None), "struct", None)

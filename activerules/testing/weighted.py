@@ -5,7 +5,8 @@ Gives       `as_number(f, args, rng)`: a function that returns a float, and its 
             `leaves(tree)`: the numbers and arrays of a tree, in the order of the arguments of both
 
 A tree of weights has the structure of the value: floats, complex numbers, arrays and tuples of
-them, with None in place of all else. The compiled functions take each of its leaves as an argument.
+them, with None in place of everything else. The compiled functions take each of its leaves as an
+argument.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def shadow_type(ty: Any) -> Any:
 
 def gradient_type(ty: types.Type) -> types.Type:
     """The type of the gradient with respect to a value: numbers for numbers, new arrays for arrays,
-    None for all else.
+    None for everything else.
     """
     return map_type(layout_of(ty), gradient_of_leaf)
 

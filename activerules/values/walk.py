@@ -374,7 +374,7 @@ class Making:
     """How `fresh` makes a new value; module-level functions, since compiled code is cached by them.
 
     leaf    the new leaf; the new value owns the reference
-    opened  whether an object, list or dictionary is made anew
+    opened  whether an object, list or dictionary is made again
     kept    whether items are right as they are in a copy of a list or dictionary
     """
 

@@ -27,7 +27,7 @@ def _make_zero(x):
 
 @intrinsic
 def _zero_instance(typing_context, x):
-    """A new object of the same class, with zeros in place of floats and all else unchanged."""
+    """A new object of the same class, with zeros for its floats and everything else unchanged."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         if not layout_of(x).has_shadow:

@@ -49,7 +49,7 @@ class AtHand:
     def end_block(self) -> None:
         """Keep what was read or computed in the block for those that it precedes.
 
-        If each block did that anew, the code would be as long as the square of the program.
+        If each block did that again, the code would be as long as the square of the program.
         """
         assert self.block is not None
         for item, value in self.memo.items():

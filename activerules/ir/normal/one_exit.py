@@ -7,7 +7,7 @@ Invariants  L1  every remaining value has the bits it had, and blocks run in the
 
 An assignment to a slice copies its source first where the two overlap. Numba asks whether it did
 for each entry, and once more behind the loop. LLVM threads one to the other: each side of the
-branch then counts, tests and leaves the loop on its own, and nobody sees how long it is.
+branch then counts, tests and leaves the loop on its own, and its trip count is lost.
 
     begin:  br c, left, right
     left:   br d, x, latch      right:  br d, y, latch

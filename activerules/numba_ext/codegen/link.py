@@ -57,7 +57,7 @@ def make_library(
 
     Link it into a function that is being compiled with
     `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
-    text, `UnknownCall` naming the symbols nobody defines.
+    text, `UnknownCall` naming the symbols that nothing defines.
     """
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
@@ -183,7 +183,7 @@ def rename_environments(module: Any, stem: str) -> None:
     """Let the code of a module that is not bound to the process find its environments under names
     of its own, with `stem` in them: `provide_environments` defines them in any process.
 
-    Numba numbers the functions that they are named after anew in each process.
+    In each process Numba numbers the functions that they are named after from the start.
     """
     for variable in module.global_variables:
         if variable.name.startswith(ENVIRONMENT_PREFIX):

@@ -1,9 +1,9 @@
 """CPU code that is only ever linked into other code: no entry point, no machine code.
 
 Needs       a Python function, options of `@njit`, argument types
-Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
-            `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
-            a call names in the order of a function's parameters; `cpu_context`;
+Gives       `to_link`: a dispatcher for it, which is never called; `compile_to_link`: its compile
+            result; `single_call`: such a dispatcher of one call of a function; `in_order`: the
+            arguments a call names in the order of a function's parameters; `cpu_context`;
             `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another;
             `refresh`
 Invariants  U1  Numba's errors pass through unchanged

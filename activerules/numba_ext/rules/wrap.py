@@ -5,7 +5,7 @@ Their convention is in `ir.derivatives.rulecall`.
 Needs       a `CompiledRule`: both halves compiled for the CPU, and how each argument gets to them
 Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if
             it is needed) drop
-Invariants  W1  a rule function borrows its arguments; results belong to whoever reads them, and
+Invariants  W1  a rule function borrows its arguments; results belong to their reader, and
                 unread results are released
             W2  scratch shadows live for one call, on its error path too
             W3  a status other than 0 and its exception are passed on unchanged

@@ -65,7 +65,7 @@ class CompiledDerivative:
                          symbol of the compiled function that `text` calls instead. When `text` is
                          differentiated again, they become marked calls again.
     returns_of_rule      whether the function returns the result of calls with rules, or sums of
-                         them: those rules are told whether the result is read.
+                         them: those rules can depend on whether the result is read.
     ordinary             whether `text` can be differentiated again: see `pipeline.ordinary`.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type of what the primal returns.
@@ -117,7 +117,7 @@ class DerivativeSpec:
                      `CompiledDerivative`.
     again            it is itself differentiated: in forward mode a reverse pair then replaces a
                      missing forward rule.
-    needs_primal     whether the primal's result is read; rules are told.
+    needs_primal     whether the primal's result is read, on which rules can depend.
     """
 
     argtypes: tuple[Any, ...]

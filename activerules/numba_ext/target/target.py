@@ -7,8 +7,8 @@ Invariants  T1  every callee that is not a runtime function is defined in the mo
             T2  functions of the NRT stay declarations
             T3  nothing is registered in, or compiled for, the CPU target (but the callables of
                 marked calls); a CPU compile in progress is not disturbed
-            T4  flags that a callee in Numba inherits from whoever compiles it first are part of a
-                twin's key
+            T4  flags that a callee in Numba inherits from the first caller that is compiled are
+                part of a twin's key
             T5  the user's functions have line tables, which change no instruction; Numba's own
                 implementations have none, so that LLVM, when it inlines them, gives them the line
                 of the user's call

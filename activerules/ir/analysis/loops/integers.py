@@ -316,7 +316,7 @@ class Integers:
             if infeasible([*before, *choices, first * -1 - 1]):
                 bound = test.substitute(loop, counter - 1)
                 self._facts[header] += [bound, *choices]
-        # what was derived without the bounds is derived anew, with them
+        # what was derived without the bounds is derived again, with them
         for memo, kept in zip(memos, others, strict=True):
             stale: list[Any] = [k for k in memo if k not in kept and k is not header]
             for key in stale:
