@@ -419,7 +419,9 @@ np.linalg.det            np.linalg.det(m)
 np.linalg.eig            r, q = np.linalg.eig(spd); weigh(r.real) + weigh(q.real * q.real)
 np.linalg.eigvals        np.linalg.eigvals(spd).real
 np.linalg.eigh           r, q = np.linalg.eigh(sym); weigh(r) + weigh(q * q)
+np.linalg.eigh (complex)  r, q = np.linalg.eigh(sym + 1j * m); weigh(r) + weigh(q.real * q.imag)
 np.linalg.eigvalsh       np.linalg.eigvalsh(sym)
+np.linalg.eigvalsh (complex)  np.linalg.eigvalsh(sym + 1j * m)
 np.linalg.inv            np.linalg.inv(m)
 np.linalg.lstsq          np.linalg.lstsq(m[:, :2].copy(), x[:4])[0]
 np.linalg.matrix_power   np.linalg.matrix_power(m, 3)

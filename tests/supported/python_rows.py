@@ -22,6 +22,7 @@ max (three)              max(s, t, s * t) ** 2
 pow                      pow(t, s)
 pow (integer)            pow(t, 3)
 print                    print('a row of the coverage page', n); s * t
+print (array)            print(x, s); s * t
 range                    z = s; for i in range(5): z = z * t + i; z
 reversed                 z = 0.0; for v in reversed((s, t)): z = z * s + v; z
 round                    round(4.9 * s) * t

@@ -425,7 +425,10 @@ _ADDED_UP = "items that share memory would each get the sum of all their derivat
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
 _APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")
-_ALIKE = ("shadows that are views of one array, as the arguments are",)
+_ALIKE = (
+    "a copy of one of the arguments, if what is written need not be seen in both",
+    "autodiff, with shadows that are views of one array, as the arguments are",
+)
 _OWN_SHADOW = ("a shadow of its own for each",)
 
 
