@@ -68,7 +68,7 @@ from activerules.numba_ext.rules.tapes import (
 )
 from activerules.numba_ext.rules.wrap import build_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
-from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.numba_ext.target.readonly import arguments_read, only_reads_arrays
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.rule import RulePair
@@ -113,6 +113,7 @@ def compile_rule(
         augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
+        read |= _read_unsaved(reverse, arguments, parameters, request, written, read, pair)
         others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
         others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
         return CompiledRule(
@@ -137,6 +138,41 @@ def compile_rule(
             and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
             and reads_value(pair.reverse),
         )
+
+
+def _read_unsaved(
+    reverse: Any,
+    arguments: Sequence[RuleArgument],
+    parameters: Sequence[RuleParameter],
+    request: RuleRequest,
+    written: Sequence[bool],
+    saved: set[int],
+    pair: RulePair,
+) -> set[int]:
+    """The arrays that a reverse may read although they may have been overwritten by then, and the
+    rule does not name them in `saves`.
+
+    Where the function itself writes into an array, its reverse may be meant to read the result.
+    """
+    if is_trusted(pair):
+        return set()
+    changed = {
+        i
+        for i, argument in enumerate(arguments)
+        if request.overwritten[i]
+        and not written[i]
+        and i not in saved
+        and isinstance(argument.value_type, types.Array)
+    }
+    first = len(_LEADING)
+    whole = {first + k: p for k, p in enumerate(parameters) if changed & set(p.parts)}
+    if not whole:
+        return set()
+    found = arguments_read(reverse, {k: p.value_type for k, p in whole.items()})
+    return changed & {i for k in found for i in whole[k].parts}
+
+
+_LEADING = ("config", "dret", "tape")
 
 
 def _saved(

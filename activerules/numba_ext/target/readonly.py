@@ -1,7 +1,8 @@
 """Whether a compiled function only reads its array arguments, as proved by LLVM.
 
 Needs       Numba's compile result of a function
-Gives       `only_reads_arrays`: true if nothing is written through an argument's arrays
+Gives       `only_reads_arrays`: true if nothing is written through an argument's arrays;
+            `arguments_read`: the arguments whose arrays may be read
 Invariants  O1  conservative: a pointer that is stored in memory, or passed to code that is not
                 visible, counts as written through
 Cost        that of optimising the function once more: 0.1 s for a few lines
@@ -12,7 +13,7 @@ result of `np.ascontiguousarray(x)` write into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -40,6 +41,21 @@ def only_reads_arrays(compiled: Any, position: int) -> bool:
 
 
 _READ = frozenset({b"readonly", b"readnone"})
+
+
+@global_compiler_lock
+def arguments_read(compiled: Any, values: Mapping[int, types.Type]) -> set[int]:
+    """The positions of arguments whose arrays a rule function may read; the arguments at these
+    positions are annotations of values of these types.
+    """
+    proved = _proved(compiled)
+    names = compiled.fndesc.args
+    return {
+        position
+        for position, ty in values.items()
+        for pointer in _data_pointers(f"arg.{names[position]}.0", ty)
+        if b"readnone" not in proved.get(pointer, ())
+    }
 
 
 def _data_pointers(path: str, ty: types.Type) -> Iterator[str]:

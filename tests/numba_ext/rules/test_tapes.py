@@ -6,8 +6,11 @@ from numba import njit, types
 
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
-from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.numba_ext.rules.compiled import annotation_type
+from activerules.numba_ext.target.readonly import arguments_read, only_reads_arrays
+from activerules.rules.protocol import RuleConfig
 from activerules.testing import check_gradient, check_rule
 
 X = np.array([2.0, 3.0])
@@ -235,3 +238,49 @@ def test_the_result_in_dret_is_what_it_was(unfreed):
     check_gradient(program, (X,))
     check_rule(exponentials, X, compiled=False)
     assert unfreed(lambda: ar.grad(program)(X)) == 0
+
+
+@njit
+def scaled_sum(scale, x):
+    return scale[0] * np.sum(x * x)
+
+
+@ar.augmented_primal(scaled_sum)
+def _(config, ret: Active, scale: Duplicated, x: Duplicated):
+    return ar.AugmentedReturn(scaled_sum(scale.val, x.val), None, np.sum(x.val * x.val))
+
+
+@ar.reverse(scaled_sum)
+def scaled_sum_reverse(config, dret: Active, tape, scale: Duplicated, x: Duplicated):
+    ar.accumulate(scale, np.full(scale.val.shape, tape * dret.val))
+    ar.accumulate(x, 2.0 * dret.val * scale.val[0] * x.val)
+
+
+def test_arrays_that_a_reverse_reads_are_kept_without_saves():
+    """Such a gradient would be wrong, with no word about it."""
+
+    @njit
+    def program(scale, x):
+        y, s = x * 1.0, scale * 1.0
+        total = scaled_sum(s, y)
+        y *= 0.5
+        s += 1.0
+        total += scaled_sum(s, y) + scaled_sum(s, y[1:])
+        y[:] = 0.0
+        s[:] = 0.0
+        return total
+
+    check_gradient(program, (np.array([0.7]), X))
+
+
+def test_what_a_reverse_reads_is_what_its_result_depends_on():
+    def reverse(config, dret, tape, x, y, z):
+        ar.accumulate(x, np.zeros_like(x.val))
+        ar.accumulate(y, dret.val * z.val[0] * np.ones(y.val.shape))
+
+    vector = types.Array(types.float64, 1, "C")
+    annotation = annotation_type(Duplicated, vector)
+    config = ConfigType(RuleConfig(overwritten=(True, True, True)))
+    arguments = (config, annotation_type(Active, types.float64), types.none, *[annotation] * 3)
+    compiled = compile_to_link(to_link(reverse), arguments)
+    assert arguments_read(compiled, dict.fromkeys((3, 4, 5), vector)) == {5}
