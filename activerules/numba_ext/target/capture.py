@@ -51,7 +51,7 @@ from activerules.numba_ext.target.marked_calls import (
     SYMBOL_PREFIX,
     FollowedCall,
     MarkedCall,
-    display_name,
+    qualified_name,
 )
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu
 from activerules.numba_ext.target.target import Session
@@ -203,7 +203,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     return Captured(
         text=with_promises(text, symbol, _lengths(arguments)),
         symbol=symbol,
-        name=display_name(function),
+        name=qualified_name(function),
         signature=result.signature,
         fndesc=result.fndesc,
         arguments=arguments,
@@ -280,7 +280,7 @@ def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
 
 
 def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
-    name = display_name(function)
+    name = qualified_name(function)
     parameters = of_count(function, len(argtypes)).parameters
     for parameter, ty in zip(parameters, argtypes, strict=False):
         if isinstance(ty, AnnotationType):

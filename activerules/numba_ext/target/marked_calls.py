@@ -115,7 +115,7 @@ class FollowedCall:
     @property
     def name(self) -> str:
         """The name of the function, for messages."""
-        return display_name(self.function)
+        return qualified_name(self.function)
 
 
 class CallTable:
@@ -209,7 +209,7 @@ def plain_type(ty: types.Type) -> types.Type:
     return numba.typeof(ty.value) if isinstance(ty, types.Omitted) else types.unliteral(ty)
 
 
-def display_name(function: Any) -> str:
+def qualified_name(function: Any) -> str:
     """The name of a callable as users write it, with the module for those of NumPy and SciPy."""
     function = getattr(function, "py_func", function)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)

@@ -43,7 +43,7 @@ from activerules.numba_ext.target.marked_calls import (
     CallTable,
     FollowedCall,
     MarkedCall,
-    display_name,
+    qualified_name,
 )
 from activerules.rules.treatment import element_count
 from activerules.values.kinds import leaves_of
@@ -77,7 +77,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self._elementwise: Any = None
         self._by_element: set[tuple[types.Type, ...]] = set()
         self.is_followed = False
-        super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
+        super().__init__(f"RuleFunction({qualified_name(function)}, {id(table)}, {id(function)})")
 
     def __deepcopy__(self, memo: Any) -> RuleFunction:
         """Itself: passes that copy types, as `literal_unroll` does, compare them by identity."""
@@ -128,7 +128,7 @@ class RuleFunction(types.Callable, types.Opaque):
     def _unserved(self, what: str, why: str) -> NotYetSupported:
         """The error for a call that no rule can serve, and whose body may not replace it."""
         return NotYetSupported(
-            f"a call of {display_name(self.function)} {what}, which has a rule or is inactive",
+            f"a call of {qualified_name(self.function)} {what}, which has a rule or is inactive",
             why=why,
             instead=["split the function: a rule for the part that returns numbers or arrays"],
         )
@@ -338,14 +338,14 @@ def compile_for_cpu(
         template, pysig, folded, _ = function.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:
-            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
+            raise errors.TypingError(f"no compiled signature of {qualified_name(function)} fits")
         result = function.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 
 
 def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> MarkedCall:
     cpu_symbol = result.fndesc.llvm_func_name
-    name = display_name(function)
+    name = qualified_name(function)
     digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
     return MarkedCall(
         symbol=f"{SYMBOL_PREFIX}{in_symbols(name)}.{digest}",
