@@ -26,8 +26,8 @@ numba_ext/replaced/replaced numba_ext/replaced/transfer
 numba_ext/split
 numba_ext/tangents
 pipeline
-values/abi values/identity values/layout values/memory_layout values/regions values/shadows
-values/walk
+values/abi values/dict_runtime values/extents values/identity values/layout values/memory_layout
+values/regions values/shadows values/walk
 """
 
 

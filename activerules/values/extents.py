@@ -5,9 +5,10 @@ Gives       `extent_of`: the bytes an array may touch
             `share_items`: whether arrays of one layout share bytes, given that their extents do
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
-            X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
-                table, which a function of our own goes through (`extent_tables`). Twelve arrays
-                have a hundred pairs, whose code took longer to compile than the derivative
+
+Code grows with the number of arrays, not of pairs: tests are rows of a constant table, which a
+function of our own goes through (`extent_tables`). Twelve arrays have a hundred pairs, whose code
+took longer to compile than the derivative.
 
 If the caller is itself differentiated, tests are emitted one by one: the engine would take a table
 for memory of the program.

@@ -173,6 +173,14 @@ class TestShadows:
         with pytest.raises(ar.ShadowMismatch, match="the shadow of `x` overlaps `y`"):
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, memory[:3]), memory[2:])
 
+    def test_extents_x1_the_first_check_that_fails_is_the_one_reported(self, y):
+        memory = np.zeros(6)
+        x, of_another_shape = memory[:3], memory[1:5]
+        with pytest.raises(ar.ShadowMismatch, match="has another shape"):
+            ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, of_another_shape), y)
+        with pytest.raises(ar.ShadowMismatch, match="overlaps its primal"):
+            ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, memory[1:4]), y)
+
     def test_inside_njit_too(self, x, y):
         @njit
         def caller(x, dx, y):
