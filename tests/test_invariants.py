@@ -25,9 +25,10 @@ numba_ext/codegen
 numba_ext/replaced/replaced numba_ext/replaced/transfer
 numba_ext/split
 numba_ext/tangents
+numba_ext/target/capture numba_ext/target/target
 pipeline
-values/abi values/dict_runtime values/extents values/identity values/layout values/memory_layout
-values/regions values/shadows values/walk
+rules/choose rules/consistent rules/registry rules/views
+values
 """
 
 
@@ -68,7 +69,7 @@ def named_with_a_module() -> dict[str, list[str]]:
     """By the name of a module, what follows it in names of tests: `test_memory_k2_…` has `k2_`."""
     invariants: dict[str, list[str]] = defaultdict(list)
     stems = sorted((m.stem for m in MODULES if m.parts[0] != "ir"), key=len, reverse=True)
-    pattern = re.compile(rf"_({'|'.join(stems)})_((?:[a-z]\d_)+)")
+    pattern = re.compile(rf"(?<=_)({'|'.join(stems)})_((?:[a-z]\d_)+)")
     for path in TESTS.rglob("test_*.py"):
         for name in re.findall(r"^ *def (test_\w+)", path.read_text(), re.MULTILINE):
             for stem, letters in pattern.findall(name):

@@ -196,7 +196,7 @@ class TestSpecificity:
 
 
 class TestTies:
-    def test_the_second_rule_is_refused_with_both_signatures(self):
+    def test_registry_r1_the_second_rule_is_refused_with_both_signatures(self):
         f = fresh()
         define_pair(f, Active, Active | Const, Const)
         epoch = RULES.epoch
@@ -257,7 +257,7 @@ class TestLowering:
         pair = found(f, ("const", "duplicated"), "duplicated", arrays)
         assert pair.lowering == ("scratch shadow", "as is")
 
-    def test_a_rule_that_fits_as_it_is_comes_first(self):
+    def test_registry_r3_choose_c1_a_rule_that_fits_as_it_is_comes_first(self):
         f = fresh()
         define_pair(f, Active, Active[float64])
         exact = define_pair(f, Active, Const)
@@ -276,7 +276,7 @@ class TestLowering:
 
 
 class TestRefusals:
-    def test_no_rule_says_what_there_is_and_what_to_paste(self):
+    def test_registry_r2_choose_c2_no_rule_says_what_there_is_and_what_to_paste(self):
         f = fresh()
         define_pair(f, Active, Const, Const)
         with pytest.raises(errors.NoRuleForActivity) as caught:
@@ -314,7 +314,7 @@ class TestRefusals:
         assert not rule.of_library
 
     @pytest.mark.parametrize("half", ["augmented_primal", "reverse"])
-    def test_half_a_pair_is_incomplete_at_the_call(self, half):
+    def test_registry_r2_half_a_pair_is_incomplete_at_the_call(self, half):
         f = fresh()
         if half == "reverse":
 
@@ -364,7 +364,7 @@ def in_module(module, which, function, **options):
 
 
 class TestHalvesThatWereNotWrittenForEachOther:
-    def test_halves_of_two_packages(self):
+    def test_consistent_f1_halves_of_two_packages(self):
         f = fresh()
         in_module("springs.rules", "augmented", f)
         with pytest.raises(errors.AmbiguousRule, match="from different packages") as caught:
@@ -383,7 +383,7 @@ class TestHalvesThatWereNotWrittenForEachOther:
         in_module("dampers", "augmented", f)
         assert found(f).reverse is new
 
-    def test_parameters_in_another_order(self):
+    def test_consistent_f2_parameters_in_another_order(self):
         def product(x, y):
             return x * y
 
@@ -414,7 +414,7 @@ class TestHalvesThatWereNotWrittenForEachOther:
 
 
 class TestInactiveAndARule:
-    def test_the_later_of_a_rule_and_inactive_wins(self):
+    def test_consistent_f3_the_later_of_a_rule_and_inactive_wins(self):
         f = fresh()
         define_pair(f, Active, Active)
         inactive(f)
@@ -429,7 +429,7 @@ class TestInactiveAndARule:
         define_pair(f, Active, Active)
         assert not RULES.is_inactive(f)
 
-    def test_packages_do_not_silence_each_other(self):
+    def test_consistent_f3_packages_do_not_silence_each_other(self):
         f = fresh()
         in_module("springs", "augmented", f)
         with pytest.raises(errors.AmbiguousRule, match="has rules, which `inactive` in module"):

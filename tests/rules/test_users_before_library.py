@@ -95,7 +95,7 @@ def test_a_pair_alone_leaves_forward_mode_to_the_library_and_the_report_says_so(
     assert found.beside == ""
 
 
-def test_a_users_rule_wins_when_lowered_and_leaves_other_types_to_the_library():
+def test_registry_r4_choose_c3_a_users_rule_wins_when_lowered_and_leaves_other_types():
     define_product(np.linalg.solve, 7.0, Duplicated[Matrix])
     chosen = find(("duplicated", "const"))
     assert chosen.location.startswith(__file__)

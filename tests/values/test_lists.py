@@ -160,7 +160,7 @@ def scaled(rows):
     return s
 
 
-def test_shadows_of_lists_of_arrays(unfreed):
+def test_extent_tables_s2_s3_shadows_of_lists_of_arrays(unfreed):
     """Few matrices are compared in pairs, many are sorted first: both say the same."""
     x = np.array([1.0, -0.5])
     for count in (3, 40):
@@ -192,7 +192,7 @@ def test_shadows_of_lists_of_arrays(unfreed):
         np.testing.assert_allclose(shared[0], apart[0] + apart[1])
 
 
-def test_views_in_a_list_that_is_written():
+def test_extent_tables_s1_s2_views_in_a_list_that_is_written():
     """Rows that overlap are one memory, and so must be those of the shadow."""
 
     def views(v):

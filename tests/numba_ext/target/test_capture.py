@@ -54,7 +54,7 @@ def declared(captured):
     return [name for name in names if not name.startswith("llvm.")]
 
 
-def test_callees_are_defined_and_the_entry_is_external():
+def test_c1_target_t1_callees_are_defined_and_the_entry_is_external():
     captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
     module = module_of(captured)
     assert module.get_function(captured.symbol).linkage is llvm.Linkage.external
@@ -63,13 +63,13 @@ def test_callees_are_defined_and_the_entry_is_external():
     assert set(declared(captured)) <= {"NRT_incref", "NRT_decref"}
 
 
-def test_ir_is_not_optimised():
+def test_target_t1_ir_is_not_optimised():
     captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
     assert "alloca" in captured.text
     assert " x double>" not in captured.text
 
 
-def test_numpy_implementations_come_along_and_nrt_stays_declared():
+def test_c1_target_t2_numpy_implementations_come_along_and_nrt_stays_declared():
     @numba.njit
     def program(a):
         return np.sort(np.cumsum(a)).sum()
@@ -117,14 +117,14 @@ def quotient(a, i):
 
 
 @pytest.mark.parametrize("model", ["python", "numpy"])
-def test_error_model(model):
+def test_c2_error_model(model):
     program = numba.njit(error_model=model)(quotient)
     captured = capture(program, (VECTOR, int64), rules=NOTHING)
     assert ("division by zero" in captured.text) == (model == "python")
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_boundscheck(checked):
+def test_c2_boundscheck(checked):
     program = numba.njit(boundscheck=checked, error_model="numpy")(quotient)
     captured = capture(program, (VECTOR, int64), rules=NOTHING)
     assert ("index is out of bounds" in captured.text) == checked
@@ -133,20 +133,20 @@ def test_boundscheck(checked):
 @pytest.mark.parametrize(
     ("fastmath", "written"), [(False, "fdiv double"), (True, "fdiv fast"), ({"nnan"}, "fdiv nnan")]
 )
-def test_fastmath(fastmath, written):
+def test_c2_fastmath(fastmath, written):
     program = numba.njit(fastmath=fastmath)(quotient)
     captured = capture(program, (VECTOR, int64), rules=NOTHING)
     assert written in captured.text
 
 
-def test_debug_option_keeps_bounds_checks_but_not_its_lowering():
+def test_c2_debug_option_keeps_bounds_checks_but_not_its_lowering():
     plain = numba.njit(boundscheck=True)(quotient)
     debug = numba.njit(debug=True, _dbg_optnone=False)(quotient)
     first, second = (capture(f, (VECTOR, int64), rules=NOTHING) for f in (plain, debug))
     assert opcodes(first) == opcodes(second)
 
 
-def test_flags_of_a_caller_do_not_leak_into_other_compiles():
+def test_target_t4_flags_of_a_caller_do_not_leak_into_other_compiles():
     @numba.njit
     def divide(x, y):
         return x / y
@@ -185,7 +185,7 @@ def test_flags_of_a_compile_in_progress_do_not_leak_into_a_capture():
     assert "fast" not in captured[0].text
 
 
-def test_parallel_becomes_a_sequential_loop():
+def test_c2_parallel_becomes_a_sequential_loop():
     @numba.njit(parallel=True)
     def program(a):
         total = 0.0
@@ -243,7 +243,7 @@ def opcodes(captured):
     return [i.opcode for block in function.blocks for i in block.instructions]
 
 
-def test_line_tables_change_no_instruction(monkeypatch):
+def test_target_t5_line_tables_change_no_instruction(monkeypatch):
     with_lines = capture(sum_of_squares, (VECTOR,), rules=Keeping())
     subtarget = target.ADContext.subtarget
 
@@ -258,7 +258,7 @@ def test_line_tables_change_no_instruction(monkeypatch):
     assert opcodes(with_lines) == opcodes(plain)
 
 
-def test_line_tables_name_the_line():
+def test_target_t5_line_tables_name_the_line():
     captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
     line = sum_of_squares.py_func.__code__.co_firstlineno + 4
     multiply = re.search(r"call i32 @\S*square\S*\(.*!dbg (!\d+)", captured.text)
@@ -334,7 +334,7 @@ def without_identities(ir):
 
 
 @pytest.mark.parametrize("function", [loop, fast_loop])
-def test_cpu_code_is_the_same_before_and_after(function):
+def test_c4_target_t3_cpu_code_is_the_same_before_and_after(function):
     a = np.linspace(0.0, 1.0, 7)
     before, after = fresh(function), fresh(function)
     expected = before(a)
@@ -345,7 +345,7 @@ def test_cpu_code_is_the_same_before_and_after(function):
     assert "activerules" not in new
 
 
-def test_capturing_compiles_nothing_for_the_cpu():
+def test_c4_target_t3_capturing_compiles_nothing_for_the_cpu():
     function, callee = fresh(loop), fresh(square)
     scope = {"square": callee, "math": math}
     code = function.py_func.__code__

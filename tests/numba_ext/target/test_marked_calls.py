@@ -288,7 +288,7 @@ def test_what_the_cpu_cannot_compile_alone():
 # --- rules come and go ---
 
 
-def test_a_rule_registered_later_is_seen():
+def test_capture_c3_a_rule_registered_later_is_seen():
     rules = Keeping()
     assert capture(nested, (float64,), rules=rules).marked == {}
     rules.add(affine)
