@@ -425,6 +425,18 @@ def test_strings_in_a_result_have_no_derivative():
     np.testing.assert_array_equal(ar.jacrev(named)(x)[1], [[2.0, 0.0], [0.0, 4.0]])
 
 
+TABLE = np.array([1.0, 2.0])
+TABLE.flags.writeable = False
+
+
+def test_constants_of_the_program_as_results_are_refused():
+    for function in (lambda x: (x, TABLE), lambda x: (x, "low" if x[0] < 1.0 else "high")):
+        with pytest.raises(ar.MixedActivity, match=r"constants of the program[\s\S]*\.copy\(\)"):
+            ar.jvp(function, (VECTOR,), (VECTOR,))
+    _, tangents = ar.jvp(lambda x: (x, TABLE.copy()), (VECTOR,), (VECTOR,))
+    assert not tangents[1].any()
+
+
 @jitclass([("items", float64[:])])
 class Held:
     """An object that does not outlive the call, and whose memory LLVM clears in one."""

@@ -35,7 +35,7 @@ def test_forward_mode():
 
 def test_a_shadow_of_a_constant_is_not_handed_out():
     """It is shared by all calls; a shadow that is handed out is the caller's own."""
-    with pytest.raises(ar.MixedActivity, match="without a shadow"):
+    with pytest.raises(ar.MixedActivity, match="and constants have none"):
         ar.autodiff(ar.Forward, table_or_argument, ar.Duplicated(X, np.ones(3)), True)
 
 

@@ -153,7 +153,7 @@ class _Check:
             self._store_float(i, shadowed)
         elif shadowed:
             if value.type.is_pointer and self._hands_over(pointer):
-                self._shadowed(i, value)
+                self._handed_over(i, value)
             if self.bits.may_be_copied(i):
                 raise refusal(
                     i,
@@ -188,6 +188,22 @@ class _Check:
     def _hands_over(self, pointer: Value) -> bool:
         """Whether the memory stored there is returned to the caller together with its shadow."""
         return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
+
+    def _handed_over(self, i: Instruction, value: Value) -> None:
+        """Refuse to return memory without a shadow."""
+        bare = self.activity.memory.objects(value) - self.activity.active_memory
+        if bare and all(o.kind == "global" for o in bare):
+            raise refusal(
+                i,
+                f"a result may lead to constants of the program ({_names(bare)})",
+                "a result has a shadow, to which the caller may add, and constants have none",
+                [
+                    "a copy of the constant array: table.copy()",
+                    "a number in place of a text that is chosen when the program runs",
+                ],
+                MixedActivity,
+            )
+        self._shadowed(i, value)
 
     def _hidden_pointer(self, i: Instruction) -> None:
         raise refusal(
