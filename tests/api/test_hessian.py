@@ -549,3 +549,28 @@ def test_later_calls_of_a_product_take_the_same_arguments_as_the_first():
     ]:
         with pytest.raises(error):
             product(*wrong)
+
+
+@njit
+def weighted_cubes(x, w, limit):
+    s = 0.0
+    for i in range(x.size):
+        if x[i] > limit:
+            raise ValueError("above")
+        s += w[i] * x[i] ** 3
+    return s
+
+
+def test_rows_of_the_matrix_for_a_vector(unfreed):
+    """The gradients are added up in them."""
+    second = ar.hessian(weighted_cubes)
+    x = np.linspace(0.5, 1.5, 5)
+    for w in (np.ones(5), x):
+        np.testing.assert_allclose(second(x, w, 9.0), np.diag(6 * w * x), rtol=1e-14)
+    assert second(x[:0], x, 9.0).shape == (0, 0)
+
+    def raises():
+        with pytest.raises(ValueError, match="above"):
+            second(x, x, 1.0)
+
+    assert unfreed(raises) == unfreed(lambda: second(x, x, 9.0)) == 0
