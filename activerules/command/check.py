@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     resolved: set[int] = set()
     for number in range(options.points):
         rng = np.random.default_rng([options.seed, number])
-        read = [_read(one, rng, options.size) for one in arguments]
+        read = [_read(argument, rng, options.size) for argument in arguments]
         args = tuple(value for value, _ in read)
         try:
             comparisons = _comparisons(function, args, [activity for _, activity in read], rng)

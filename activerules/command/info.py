@@ -23,7 +23,9 @@ def run(_options: argparse.Namespace) -> int:
     """Print versions, the processor, settings and caches."""
     triple, name, features = processor()
     set_here = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(_SETTINGS)]
-    vectors = [one for one in ("avx2", "avx512f", "neon", "sve") if f"+{one}" in features]
+    vectors = [
+        extension for extension in ("avx2", "avx512f", "neon", "sve") if f"+{extension}" in features
+    ]
     rows = [
         *((package, _version(package)) for package in _PACKAGES),
         ("python", f"{platform.python_version()} ({platform.python_implementation()})"),

@@ -108,7 +108,7 @@ def _type_of(name: str, item: Any) -> Any:
         return numba.typeof(item)
     except (ValueError, TypeError) as error:
         values = item.fields if isinstance(item, Annotation) else (item,)
-        kinds = ", ".join(type(one).__name__ for one in values)
+        kinds = ", ".join(type(value).__name__ for value in values)
         raise ActivityError(f"`{name}` has no Numba type: {kinds}") from error
 
 

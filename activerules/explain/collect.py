@@ -189,7 +189,9 @@ class _Collector(_Reader):
             frame_bytes=self.layout.frame_size,
             overlap=self._overlap(),
             stages=dict(self.derivation.stages.seconds),
-            fallbacks=tuple((one.tried, one.refused) for one in self.derivation.fallbacks),
+            fallbacks=tuple(
+                (fallback.tried, fallback.refused) for fallback in self.derivation.fallbacks
+            ),
         )
 
     def _is_undone(self, instruction: Instruction) -> bool:
@@ -312,7 +314,9 @@ class _ForwardCollector(_Reader):
             frame_bytes=0,
             overlap="is right where their tangents overlap in the same way",
             stages=dict(self.derivation.stages.seconds),
-            fallbacks=tuple((one.tried, one.refused) for one in self.derivation.fallbacks),
+            fallbacks=tuple(
+                (fallback.tried, fallback.refused) for fallback in self.derivation.fallbacks
+            ),
             forward=True,
         )
 

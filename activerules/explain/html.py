@@ -41,7 +41,7 @@ def render(report: Report) -> str:
         f"<style>{STYLE}</style>",
         f'<p class="title"><code>{escape(report.function + report.signature)}</code></p>',
         f'<p class="muted">{escape(str(report.location))}</p>',
-        f'<ul class="facts">{"".join(f"<li>{escape(one)}</li>" for one in facts(report))}</ul>',
+        f'<ul class="facts">{"".join(f"<li>{escape(fact)}</li>" for fact in facts(report))}</ul>',
         _section("source"),
         _source(report, own),
         f'<p class="muted">{escape(_legend(report))}</p>',

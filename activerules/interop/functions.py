@@ -159,7 +159,7 @@ class ArrayFunction:
     def results(self) -> tuple[Kind, ...]:
         """The kinds of the results; `NotAFloatReturn` if there are others than arrays."""
         result = self._result_type
-        kinds = [_result_kind(one) for one in ([result] if self.single else result)]
+        kinds = [_result_kind(value) for value in ([result] if self.single else result)]
         if not kinds or None in kinds:
             raise NotAFloatReturn(
                 f"{self.name} returns {type_name(result)}",
@@ -229,7 +229,7 @@ class ArrayFunction:
 
     def apart(self, out: Sequence[Any], arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The results, copied where they lie in the memory of `arrays`."""
-        results = [np.asarray(one) for one in out]
+        results = [np.asarray(value) for value in out]
         return [
             one.copy() if one.ndim and any(np.may_share_memory(one, x) for x in arrays) else one
             for one in results
@@ -267,7 +267,7 @@ class ArrayFunction:
 
     def require_shapes(self, results: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
         """Raise `ShadowMismatch` if a result does not have the shape that the caller gave."""
-        returned = tuple(np.shape(one) for one in results)
+        returned = tuple(np.shape(result) for result in results)
         if returned != tuple(shapes):
             raise self.wrong_shapes(tuple(shapes), f"they have the shapes {returned}")
 

@@ -120,7 +120,7 @@ def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> t
         listed = list(requested) if isinstance(requested, tuple | list) else [requested]
     if not all(map(_is_shape, listed)):
         raise function.wrong_shapes(listed, "a shape is a tuple of lengths")
-    shapes = tuple(tuple(map(int, np.atleast_1d(one))) for one in listed)
+    shapes = tuple(tuple(map(int, np.atleast_1d(shape))) for shape in listed)
     if tuple(map(len, shapes)) != tuple(ndim for _, ndim in function.results):
         raise function.wrong_shapes(shapes)
     return shapes
@@ -151,7 +151,9 @@ def _outputs(function: ArrayFunction, shapes: Sequence[Shape]) -> list[Any]:
 
 @_call.def_abstract_eval
 def _abstract(*_args: Any, function: ArrayFunction, shapes: tuple[Shape, ...]) -> list[Any]:
-    return [_jax.core.ShapedArray(one.shape, one.dtype) for one in _outputs(function, shapes)]
+    return [
+        _jax.core.ShapedArray(output.shape, output.dtype) for output in _outputs(function, shapes)
+    ]
 
 
 def _by_callback(*args: Any, function: ArrayFunction, shapes: tuple[Shape, ...]) -> list[Any]:

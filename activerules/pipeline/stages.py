@@ -99,7 +99,7 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
     if isinstance(error, UnknownCall) and error.names_callee:
         site = captured.call_at(location, i.callee_name)
         if site is not None:
-            followed = [one for one in captured.followed if _same_line(one.location, location)]
+            followed = [call for call in captured.followed if _same_line(call.location, location)]
             name_call(error, site, i.callee_name, followed)
 
 

@@ -185,11 +185,11 @@ def serves_elements(
     count = element_count(function)
     if count is None or not any(_is_memory(one) for one in argtypes):
         return False
-    elements = [one.dtype if _is_memory(one) else one for one in argtypes[:count]]
+    elements = [ty.dtype if _is_memory(ty) else ty for ty in argtypes[:count]]
     for_numbers = [r for r in rules if forward or _returns(r, {Active})]
     for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
     return (
-        any(differentiable_kind(one) is Active for one in elements)
+        any(differentiable_kind(element) is Active for element in elements)
         and is_for_types(for_numbers, elements, forward=forward)
         and not is_for_types(for_arrays, argtypes, forward=forward)
         and not prefers_body(opted_out, rules, elements)

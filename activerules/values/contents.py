@@ -183,4 +183,6 @@ def each_address(
             is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))
             inside.enter_context(builder.if_then(is_used))
         offset = cgutils.intp_t(items.offset)
-        yield tuple([cgutils.pointer_add(builder, one, offset, pointer_type) for one in addresses])
+        yield tuple(
+            [cgutils.pointer_add(builder, address, offset, pointer_type) for address in addresses]
+        )

@@ -533,6 +533,6 @@ def call(context: Context, builder: Builder, name: str, result: Any, *data: Any)
     """Emit a call of one of these functions, given its name without `PREFIX`."""
     if context.target_name != AD_TARGET:
         link_into(context)
-    function_type = ir.FunctionType(result, [one.type for one in data])
+    function_type = ir.FunctionType(result, [value.type for value in data])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
     return builder.call(function, data)

@@ -113,7 +113,7 @@ def share_items(builder: Builder, array_type: Any, array: Any, distance: Any) ->
     ahead = builder.srem(distance, step)
     backwards = builder.icmp_signed("<", ahead, zero)
     ahead = builder.select(backwards, builder.add(ahead, step), ahead)
-    divides = [builder.icmp_unsigned("==", builder.urem(one, step), zero) for one in lengths]
+    divides = [builder.icmp_unsigned("==", builder.urem(length, step), zero) for length in lengths]
     gaps = [
         builder.icmp_unsigned("<=", array.itemsize, gap)
         for gap in (ahead, builder.sub(step, ahead))

@@ -437,7 +437,7 @@ def _struct(ty: Any, kind: Any, fields: Iterable[tuple[Step, Any]]) -> Node:
 
 
 def _record(ty: Any) -> Node:
-    return _struct(ty, "record", ((name, one.type) for name, one in ty.fields.items()))
+    return _struct(ty, "record", ((name, field.type) for name, field in ty.fields.items()))
 
 
 def _dictionary(ty: Any) -> Node:

@@ -129,7 +129,7 @@ def _with_jacobians(constraints: Any) -> Any:
             constraints.finite_diff_jac_sparsity,
         )  # fmt: skip
     if isinstance(constraints, Sequence):
-        return [_with_jacobians(one) for one in constraints]
+        return [_with_jacobians(constraint) for constraint in constraints]
     return constraints
 
 

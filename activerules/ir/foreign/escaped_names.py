@@ -47,7 +47,7 @@ class Escaped:
     @classmethod
     def of(cls, text: str) -> Escaped:
         """The escaped names in a text."""
-        names = (one["name"] for one in _NAMED.finditer(text) if one["kind"])
+        names = (match["name"] for match in _NAMED.finditer(text) if match["kind"])
         return cls(tuple(dict.fromkeys(names)) if "\\" in text else ())
 
     def plain(self, text: str) -> str:

@@ -30,9 +30,13 @@ def declared_if_never_returning(text: str, function: str) -> str:
     """The text in which functions that only lead to an abort are declared, without code."""
     if "noreturn" not in text:
         return text
-    definitions = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    definitions = {match["name"].strip('"'): match for match in DEFINITION.finditer(text)}
     marks = {"noreturn", *_GROUP.findall(text)}
-    never = {name for name, one in definitions.items() if not marks.isdisjoint(_marks(one[0]))}
+    never = {
+        name
+        for name, definition in definitions.items()
+        if not marks.isdisjoint(_marks(definition[0]))
+    }
     never.discard(function)
     if not never:
         return text
@@ -43,7 +47,7 @@ def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]
     """The names of functions that are reachable from one without passing through those in `never`,
     and of functions whose blocks are jumped to.
     """
-    definitions = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    definitions = {match["name"].strip('"'): match for match in DEFINITION.finditer(text)}
     jumped = {name.strip('"') for name in _JUMPED_TO.findall(text)}
     return _kept(text, definitions, never, function) | jumped
 
@@ -64,7 +68,7 @@ def _kept(
     text: str, definitions: Mapping[str, re.Match[str]], never: Set[str], function: str
 ) -> set[str]:
     """The names of functions whose code stays."""
-    variables = {one["name"].strip('"'): one[0] for one in _VARIABLE.finditer(text)}
+    variables = {match["name"].strip('"'): match[0] for match in _VARIABLE.finditer(text)}
     kept: set[str] = set()
     todo = [function]
     while todo:

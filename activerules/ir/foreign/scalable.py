@@ -25,7 +25,9 @@ def refuse_scalable(text: str, function: str) -> str:
         return text
     names = _scalable_types(text)
     definitions = {
-        one["name"].strip('"'): one[0] for one in DEFINITION.finditer(text) if _uses(one[0], names)
+        match["name"].strip('"'): match[0]
+        for match in DEFINITION.finditer(text)
+        if _uses(match[0], names)
     }
     for name in sorted(definitions.keys() & reached(text, function)):
         line = next(line for line in definitions[name].splitlines() if _uses(line, names))

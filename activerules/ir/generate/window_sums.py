@@ -42,12 +42,12 @@ class WindowSums:
         """Add the cotangent of a load; the last of its window passes the sum on."""
         window = self._plan.windows[load]
         self._arrived[load, lane] = bar
-        loads = [one for arm in window.arms for one in arm]
+        loads = [load for arm in window.arms for load in arm]
         if not all((one, lane) in self._arrived for one in loads):
             return
         total: Value | None = None
         for k, arm in enumerate(window.arms):
-            bar = self._sum([self._arrived.pop((one, lane)) for one in arm])
+            bar = self._sum([self._arrived.pop((load, lane)) for load in arm])
             for variable in self._variables(window, k, lane):
                 before = self._b.load(bar.type, variable)
                 self._b.store(bar, variable)

@@ -76,7 +76,7 @@ class _Stack:
         loop = self.flow.loop_of(alloca.owner)
         if loop is None:
             return True
-        headers = {one.header for one in loop.ancestors()}
+        headers = {outer.header for outer in loop.ancestors()}
         derived = self._made_of([alloca], _OTHER_ADDRESSES)
         using = [i for i in self.function.instructions() if not derived.isdisjoint(i.operands)]
         return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(

@@ -70,7 +70,7 @@ def _cycles(within: list[Block]) -> list[list[Block]]:
             one = set(postorder(block, lambda b, left=left: (s for s in sources[b] if s in left)))
             left = left - one
             components.append([b for b in within if b in one])
-    return [one for one in components if len(one) > 1]
+    return [component for component in components if len(component) > 1]
 
 
 def _postorder_of_all(

@@ -155,7 +155,7 @@ def _is_copied(store: Instruction, facts: Facts) -> bool:
 
 def _recursive(plans: tuple[ForwardPlan, ...]) -> frozenset[str]:
     """The stems of the functions that may be recursive, directly or indirectly."""
-    calls = {one.request.name: {use.stem for use in one.derived.values()} for one in plans}
+    calls = {plan.request.name: {use.stem for use in plan.derived.values()} for plan in plans}
     recursive: set[str] = set()
     for stem in calls:
         reached: set[str] = set()

@@ -111,8 +111,8 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
     runtime = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
     support = [known["support"], *runtime]
     if gradient.symbol not in known:
-        called = [one for one in gradient.libraries if isinstance(one, MachineCode)]
-        linked = [one for one in gradient.libraries if not isinstance(one, MachineCode)]
+        called = [library for library in gradient.libraries if isinstance(library, MachineCode)]
+        linked = [library for library in gradient.libraries if not isinstance(library, MachineCode)]
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*linked, *support), called
         )

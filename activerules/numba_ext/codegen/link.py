@@ -62,7 +62,7 @@ def make_library(
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
     loaded = {symbol for one in called for symbol in one.symbols}
-    missing = [one for one in undefined_symbols(module, linked) if one not in loaded]
+    missing = [symbol for symbol in undefined_symbols(module, linked) if symbol not in loaded]
     check_symbols(name, (*missing, *_missing_of_runtime(text)))
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
@@ -199,7 +199,7 @@ def environments_of(module: Any, stem: str) -> tuple[str, ...]:
 
 def provide_environments(codegen: Any, name: str, variables: Iterable[str]) -> None:
     """Define environments without constants, unless they are defined."""
-    missing = {one: Environment({}) for one in variables if one not in _environments}
+    missing = {variable: Environment({}) for variable in variables if variable not in _environments}
     _publish(codegen, name, missing)
 
 

@@ -103,7 +103,7 @@ def compiled(
     """
     if name in _loaded:  # by code on disk
         return _loaded[name][0]
-    called = [one for one in needs if isinstance(one, MachineCode)]
+    called = [part for part in needs if isinstance(part, MachineCode)]
     known = {symbol for other in called for symbol in other.symbols}
     if not RELOADS or not known.issuperset(undefined_symbols(module, [rtsys.library])):
         return None

@@ -90,8 +90,8 @@ def finish(typing_context, original, copy):
 
 
 def _finish(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
-    items = (_items(context, builder, ty, one) for one in (original, copy))
-    structs = (_struct(context, builder, ty, one) for one in (original, copy))
+    items = (_items(context, builder, ty, value) for value in (original, copy))
+    structs = (_struct(context, builder, ty, value) for value in (original, copy))
     object_runtime.call(builder, "items", *items, *structs)
 
 
@@ -107,7 +107,7 @@ def lengthen(typing_context, original, copy):
 
 
 def _lengthen(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
-    structs = (_struct(context, builder, ty, one) for one in (original, copy))
+    structs = (_struct(context, builder, ty, value) for value in (original, copy))
     object_runtime.call(builder, "length", *structs)
 
 

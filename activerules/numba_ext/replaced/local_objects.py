@@ -401,7 +401,7 @@ def _store_floats(
 
 def copy_floats(builder: Builder, declared: Declared, target: Any, source: Any) -> None:
     """Copy the floats of memory of this layout, so that the engine sees that they are floats."""
-    target, source = (builder.bitcast(one, _BYTES) for one in (target, source))
+    target, source = (builder.bitcast(address, _BYTES) for address in (target, source))
     for offset, kind in declared.floats:
         llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
         to, at = (
@@ -420,7 +420,7 @@ def _finish_objects(
     replaced: Any = cgutils.false_bit
     pairs = [*_pairs(context, builder, numba_type, originals, objects)]
     for ty, original, copy in pairs:
-        before, after = (_struct(context, builder, ty, one) for one in (original, copy))
+        before, after = (_struct(context, builder, ty, value) for value in (original, copy))
         for k, field in enumerate(fields_of(ty)):
             target, source = before._get_ptr_by_index(k), after._get_ptr_by_index(k)
             changed = _finish_field(context, builder, field.numba_type, target, source, pairs)
@@ -434,23 +434,23 @@ def _finish_field(
     if isinstance(ty, types.BaseTuple):
         replaced: Any = cgutils.false_bit
         for k, item in enumerate(items_of(ty)):
-            to, at = (cgutils.gep_inbounds(builder, one, 0, k) for one in (target, source))
+            to, at = (cgutils.gep_inbounds(builder, address, 0, k) for address in (target, source))
             changed = _finish_field(context, builder, item, to, at, pairs)
             replaced = builder.or_(replaced, changed)
         return replaced
     model = context.data_model_manager[ty]
-    old, new = (model.load_from_data_pointer(builder, one) for one in (target, source))
+    old, new = (model.load_from_data_pointer(builder, address) for address in (target, source))
     if is_instance(ty):
         return _finish_reference(context, builder, ty, (target, old), (source, new), pairs)
     _write(context, builder, ty, (target, old), (source, new))
     if isinstance(ty, types.Array):
         if not isinstance(ty.dtype, types.Record):
             return cgutils.false_bit
-        arrays = (context.make_array(ty)(context, builder, one) for one in (old, new))
+        arrays = (context.make_array(ty)(context, builder, value) for value in (old, new))
         return _differ(builder, *(array.data for array in arrays))
     if not layout_of(ty).is_container:
         return cgutils.false_bit
-    counted = (context.nrt.get_meminfos(builder, ty, one) for one in (old, new))
+    counted = (context.nrt.get_meminfos(builder, ty, value) for value in (old, new))
     replaced = cgutils.false_bit
     for (_, first), (_, second) in zip(*counted, strict=True):
         replaced = builder.or_(replaced, _differ(builder, first, second))
@@ -466,7 +466,7 @@ def _finish_reference(
     pairs: Sequence[Any],
 ) -> Value:
     """Transfer a field that refers to an object, unless it refers to the object's copy."""
-    addresses = (_address(context, builder, numba_type, one[1]) for one in (old, new))
+    addresses = (_address(context, builder, numba_type, value[1]) for value in (old, new))
     original, now = addresses
     stays: Any = cgutils.false_bit
     for ty, first, copy in pairs:
@@ -490,7 +490,7 @@ def _write(
     for _, meminfo in context.nrt.get_meminfos(builder, ty, after):
         object_runtime.call(builder, "keep", builder.bitcast(meminfo, _BYTES))
     size = context.get_abi_sizeof(target.type.pointee)
-    target, source = (builder.bitcast(one, _BYTES) for one in (target, source))
+    target, source = (builder.bitcast(address, _BYTES) for address in (target, source))
     object_runtime.call(builder, "write", target, source, _I64(size))
     for _, meminfo in context.nrt.get_meminfos(builder, ty, before):
         object_runtime.call(builder, "leave", builder.bitcast(meminfo, _BYTES))

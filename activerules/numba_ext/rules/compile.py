@@ -470,7 +470,7 @@ def _symbol(
     """The beginning of the names of a rule's functions; `stem`, if given, makes it unique."""
     if stem is not None:
         return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
-    return stem_of(marked, *(one.fndesc.llvm_func_name for one in compiled), repr(request))
+    return stem_of(marked, *(result.fndesc.llvm_func_name for result in compiled), repr(request))
 
 
 def _rule_description(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:

@@ -177,7 +177,7 @@ class CompiledRule:
         """
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
-        saved = [one.copy_type for one in self.saved]
+        saved = [argument.copy_type for argument in self.saved]
         kept = (self.marked.result_type,) * self.keeps_value
         more = (*result, *saved, *(types.intp for _ in self.objects), *kept)
         return types.Tuple((tape, *more)) if more else tape

@@ -305,7 +305,7 @@ class _RuleWriter:
         """One run of the reverse; leaves its contribution to a tangent in `part`."""
         shadows = self._shadows()
         numbers = range(len(self.argtypes))
-        own = "".join(f"{one}, " for one in shadows)
+        own = "".join(f"{shadow}, " for shadow in shadows)
         tape = f"_own(tape, ({own}))" if self._is_repeated() else "tape"
         given = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
         back = [f"r = _reverse(_config, {given})"]
@@ -321,7 +321,7 @@ class _RuleWriter:
             for k in numbers
             for x in self._moved(k)
         ]
-        clear = [f"{one}.fill(0)" for one in shadows]
+        clear = [f"{shadow}.fill(0)" for shadow in shadows]
         return [*clear, *seeds, *saved, *back, f"part = {' + '.join(terms) or '0.0'}"]
 
     def _gradient(self, k: int, leaf: LeafText) -> str:

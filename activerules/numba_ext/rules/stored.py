@@ -192,14 +192,16 @@ def file_of(functions: Sequence[Any], argtypes: Sequence[types.Type]) -> File | 
     else:
         rules = ""
     try:
-        locations: list[Any] = [_CacheLocation(one) for one in plain]
+        locations: list[Any] = [_CacheLocation(function) for function in plain]
     except RuntimeError:  # nowhere to write
         return None
     sources = [location.locator.get_source_stamp() for location in locations]
     stamp = repr((VERSIONS, engine(), rules, sources))
     first = locations[0]
     path = os.path.join(first.locator.get_cache_path(), first.filename_base)
-    return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+    return File(
+        path, stamp, tuple(f"{function.__module__}.{function.__qualname__}" for function in plain)
+    )
 
 
 def folders() -> list[Path]:

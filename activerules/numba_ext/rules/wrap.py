@@ -160,7 +160,7 @@ class _Augmented(_Half):
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
-        saved = [self._copied_argument(one) for one in rule.saved]
+        saved = [self._copied_argument(argument) for argument in rule.saved]
         fields = self.fields()
         arguments = self.annotated(fields)
         kept = keep_shared(self, rule.shared)

@@ -81,7 +81,7 @@ def _require_result(name: str, activity: type[Annotation], ty: Any) -> None:
     raise ActivityError(
         f"{name} returns {type_name(ty)}, which cannot be {activity.__name__}",
         why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
-        instead=[f"the return activity {one}" for one in better or ["Const"]],
+        instead=[f"the return activity {kind}" for kind in better or ["Const"]],
     )
 
 

@@ -231,7 +231,7 @@ class LowersGenerators(Lower):
             read = [value]
         else:
             read = value.list_vars() if isinstance(value, numba_ir.Inst) else []
-        return {one.name for one in read if self._is(one.name, typ)}
+        return {variable.name for variable in read if self._is(variable.name, typ)}
 
     def _names(self, value: Any, typ: Any) -> bool:
         """Whether a value is the generator of another variable."""

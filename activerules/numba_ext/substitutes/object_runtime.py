@@ -212,6 +212,6 @@ def link_into(context: Context) -> Any:
 
 def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Value:
     """Emit the call of one of the functions, given by its name after `PREFIX`."""
-    function_type = ir.FunctionType(result or ir.VoidType(), [one.type for one in data])
+    function_type = ir.FunctionType(result or ir.VoidType(), [value.type for value in data])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
     return builder.call(function, data)

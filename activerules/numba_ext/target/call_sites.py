@@ -136,7 +136,7 @@ def name_call(
     name = site.name
     error.what = f"active data flows into {name}, which has no derivative"
     error.args = (error.what,)
-    rules = [one.reason for one in followed if one.name.split(".")[-1] == name.split(".")[-1]]
+    rules = [call.reason for call in followed if call.name.split(".")[-1] == name.split(".")[-1]]
     if site.is_by_address:  # the instruction is Numba's, which looks the address up
         error.where = [entry for entry in error.where if entry[0] != "in LLVM IR"]
     reached = "by its address" if site.is_by_address else f"through `{symbol}`"

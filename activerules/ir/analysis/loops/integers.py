@@ -57,7 +57,9 @@ class Integers:
         self.flow, self.named_types = flow, named_types
         self.lengths = frozenset(lengths)
         self._inductions: dict[Value, tuple[Loop, Induction]] = {
-            phi: (loop, one) for loop in flow.loops for phi, one in inductions_of(loop).items()
+            phi: (loop, induction)
+            for loop in flow.loops
+            for phi, induction in inductions_of(loop).items()
         }
         self._polys: dict[Value, Poly] = {}
         self._exact: dict[Value, Poly] = {}

@@ -88,7 +88,7 @@ def _facts(loop: Loop, flow: ControlFlow, returns: Returns) -> LoopFacts:
 def inductions_of(loop: Loop) -> dict[Instruction, Induction]:
     """The header phis of a loop whose step is invariant in it."""
     inductions = {phi: _induction(phi, loop) for phi in loop.header.phis}
-    return {phi: one for phi, one in inductions.items() if one is not None}
+    return {phi: induction for phi, induction in inductions.items() if induction is not None}
 
 
 def _induction(phi: Instruction, loop: Loop) -> Induction | None:

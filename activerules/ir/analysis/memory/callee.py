@@ -83,7 +83,7 @@ class Summary:
 
     def __or__(self, other: Summary) -> Summary:
         """What either may do: sets are united, and so are flags."""
-        names = (one.name for one in fields(self))
+        names = (field.name for field in fields(self))
         return Summary(*(getattr(self, name) | getattr(other, name) for name in names))
 
 

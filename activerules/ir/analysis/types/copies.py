@@ -201,7 +201,7 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
             raise MixedCopy
         if start >= 0:
             fields.add((start, t))
-    scalars = sorted((CopiedScalar(*one) for one in fields), key=lambda scalar: scalar.offset)
+    scalars = sorted((CopiedScalar(*field) for field in fields), key=lambda scalar: scalar.offset)
     # floats that are accessed only in copies of these bytes must be among them, too
     beyond = any(not a.type.is_int for o in objects - direct for a in types.accesses.get(o, ()))
     local = all(o.is_local for o in objects) and not beyond
@@ -273,7 +273,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         if not _clears(access.instruction)
         for scalar in _occurrences_in(access, memory.address(pointer), o, length, memory)
     }
-    scalars = sorted((CopiedScalar(*one) for one in fields), key=lambda scalar: scalar.offset)
+    scalars = sorted((CopiedScalar(*field) for field in fields), key=lambda scalar: scalar.offset)
     _check(scalars, length, memory, all(o.is_local for o in objects))
     return [scalar for scalar in scalars if not scalar.type.is_int]
 
