@@ -99,6 +99,7 @@ class SavedArgument:
     """An argument that the reverse reads and that may be overwritten before it runs.
 
     index      the position of the argument
+    after      whether it is copied after the augmented primal has run, which may write into it
     copy       compile result of `copy_of`
     restored   a function from the copy and the argument to what the reverse gets: a further copy if
                the function writes into the argument, since a reverse may run the function again; or
@@ -108,6 +109,7 @@ class SavedArgument:
     index: int
     copy: Any
     restored: Any
+    after: bool = False
 
     @property
     def copy_type(self) -> types.Type:

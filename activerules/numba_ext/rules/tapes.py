@@ -82,13 +82,14 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
     return parts
 
 
-def reads_value(reverse: Any) -> bool:
-    """Whether a reverse may read the result in `dret`: it does more with it than read `dret.dval`.
+def reads_value(reverse: Any, position: int = 1) -> bool:
+    """Whether a reverse may read the value in an annotation, by default the result in `dret`: it
+    does more with it than read `dret.dval`.
 
     The result belongs to the program, which may have overwritten it.
     """
     code = getattr(reverse, "py_func", reverse).__code__
-    name = code.co_varnames[1]
+    name = code.co_varnames[position]
     found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     return any(
         then != ("LOAD_ATTR", "dval")

@@ -113,7 +113,7 @@ def compile_rule(
         augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
-        read |= _read_unsaved(reverse, arguments, parameters, request, written, read, pair)
+        unsaved = _read_unsaved(reverse, arguments, parameters, request, read, pair)
         others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
         others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
         return CompiledRule(
@@ -126,7 +126,7 @@ def compile_rule(
             augmented=augmented,
             reverse=reverse,
             derivatives=_derivative_paths(reverse, arguments, parameters, pair),
-            saved=_saved(arguments, read, request, written, pair),
+            saved=_saved(arguments, read, unsaved, request, written, pair),
             apart=None if noalias else alias_check(marked),
             alike=alike_check(marked, pair.result),
             detachers=tuple(detachers_of(tape, others, pair)),
@@ -145,31 +145,26 @@ def _read_unsaved(
     arguments: Sequence[RuleArgument],
     parameters: Sequence[RuleParameter],
     request: RuleRequest,
-    written: Sequence[bool],
     saved: set[int],
     pair: RulePair,
 ) -> set[int]:
-    """The arrays that a reverse may read although they may have been overwritten by then, and the
-    rule does not name them in `saves`.
-
-    Where the function itself writes into an array, its reverse may be meant to read the result.
+    """The arguments that a reverse may read although they may have been overwritten by then, and
+    the rule does not name them in `saves`.
     """
-    if is_trusted(pair):
+    changed = {i for i, overwritten in enumerate(request.overwritten) if overwritten} - saved
+    if is_trusted(pair) or not changed:
         return set()
-    changed = {
-        i
-        for i, argument in enumerate(arguments)
-        if request.overwritten[i]
-        and not written[i]
-        and i not in saved
-        and isinstance(argument.value_type, types.Array)
-    }
+    arrays = {i for i in changed if isinstance(arguments[i].value_type, types.Array)}
+    objects = {i for i in changed if is_object(arguments[i].value_type)}
     first = len(_LEADING)
-    whole = {first + k: p for k, p in enumerate(parameters) if changed & set(p.parts)}
-    if not whole:
-        return set()
-    found = arguments_read(reverse, {k: p.value_type for k, p in whole.items()})
-    return changed & {i for k in found for i in whole[k].parts}
+    whole = {first + k: p for k, p in enumerate(parameters) if arrays & set(p.parts)}
+    read = arguments_read(reverse, {k: p.value_type for k, p in whole.items()}) if whole else set()
+    return (arrays & {i for k in read for i in whole[k].parts}) | {
+        i
+        for k, p in enumerate(parameters)
+        for i in objects & set(p.parts)
+        if reads_value(pair.reverse, first + k)
+    }
 
 
 _LEADING = ("config", "dret", "tape")
@@ -178,19 +173,24 @@ _LEADING = ("config", "dret", "tape")
 def _saved(
     arguments: Sequence[RuleArgument],
     read: set[int],
+    unsaved: set[int],
     request: RuleRequest,
     written: Sequence[bool],
     pair: RulePair,
 ) -> tuple[SavedArgument, ...]:
-    """The memory that the reverse reads, and that may have been overwritten by then."""
+    """The memory that the reverse reads, and that may have been overwritten by then.
+
+    What the rule does not name in `saves` the reverse finds as the augmented primal left it.
+    """
     return tuple(
         SavedArgument(
             index=i,
             copy=compile_function(copy_of, (argument.value_type,), pair),
             restored=_restored(argument, written[i]),
+            after=i in unsaved,
         )
         for i, argument in enumerate(arguments)
-        if i in read
+        if i in read | unsaved
         and (request.overwritten[i] or written[i])
         and (isinstance(argument.value_type, types.Array) or is_object(argument.value_type))
     )

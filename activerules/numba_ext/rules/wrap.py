@@ -160,13 +160,14 @@ class _Augmented(_Half):
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
-        saved = [self._copied_argument(argument) for argument in rule.saved]
+        saved = {each.index: self._copied_argument(each) for each in rule.saved if not each.after}
         fields = self.fields()
         arguments = self.annotated(fields)
         kept = keep_shared(self, rule.shared)
         objects = identities(self, rule.objects, fields)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
+        saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
         check_shared(self, rule.shared, kept)
         check_objects(self, rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
@@ -183,7 +184,11 @@ class _Augmented(_Half):
         if rule.carries_result:
             carried, shadow_type = self._carried(result, shadow)
             parts += carried
-        parts += [*saved, *(known[0] for known in objects), *own]
+        parts += [
+            *(saved[each.index] for each in rule.saved),
+            *(known[0] for known in objects),
+            *own,
+        ]
         if len(parts) > 1:
             tape = context.make_tuple(builder, rule.stored_type, parts)
         if rule.marked.result_type != types.none:

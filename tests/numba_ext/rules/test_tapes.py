@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numba import njit, types
+from numba.typed import List
 
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
@@ -284,3 +285,52 @@ def test_what_a_reverse_reads_is_what_its_result_depends_on():
     arguments = (config, annotation_type(Active, types.float64), types.none, *[annotation] * 3)
     compiled = compile_to_link(to_link(reverse), arguments)
     assert arguments_read(compiled, dict.fromkeys((3, 4, 5), vector)) == {5}
+
+
+@njit
+def exponentiate(x):
+    for i in range(len(x)):
+        x[i] = np.exp(x[i])
+
+
+@ar.augmented_primal(exponentiate)
+def _(config, ret: Const, x: Duplicated):
+    exponentiate(x.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(exponentiate)
+def exponentiate_reverse(config, dret: Const, tape, x: Duplicated):
+    x.dval[:] *= x.val
+
+
+@njit
+def first_times_second(items):
+    return items[0][0] * items[1][0]
+
+
+@ar.augmented_primal(first_times_second)
+def _(config, ret: Active, items: Duplicated):
+    return ar.AugmentedReturn(first_times_second(items.val), None, None)
+
+
+@ar.reverse(first_times_second)
+def first_times_second_reverse(config, dret: Active, tape, items: Duplicated):
+    items.dval[0][0] += dret.val * items.val[1][0]
+    items.dval[1][0] += dret.val * items.val[0][0]
+
+
+def test_so_are_objects_and_what_the_function_itself_wrote():
+    @njit
+    def program(x):
+        y = x * 0.1
+        for _ in range(2):
+            exponentiate(y)
+            y *= 0.3
+        items = List([y * 2.0, y[1:] * 1.0])
+        total = first_times_second(items)
+        items[0][0] = 0.0
+        items[1][0] = 0.0
+        return total
+
+    check_gradient(program, (X,))
