@@ -101,6 +101,25 @@ def vector_functions(results: dict) -> str:
     )
 
 
+def linear_algebra(results: dict) -> str:
+    """What gradients of linear algebra and of array expressions cost, as a table."""
+    found, where = results["linear_algebra"], results["environment"]
+    return "\n".join(
+        [
+            f"Matrices of {found['size']} x {found['size']}, random; one thread, medians of "
+            f"{found['rounds']} rounds. {_where(where)}",
+            "",
+            "| function | value, ms | value and cotangents / value |",
+            "|---|---:|---:|",
+            *(
+                f"| {row['name']} | {row['milliseconds']:.2f} | "
+                f"{row['ratio']:.2f} ± {row['noise']:.2f} |"
+                for row in found["programs"]
+            ),
+        ]
+    )
+
+
 def small_jacobians(results: dict) -> str:
     """What ways to compute many small Jacobians take, as a table."""
     found, where = results["small_jacobians"], results["environment"]
@@ -131,6 +150,7 @@ def _where(environment: dict) -> str:
 TABLES = {
     "speed table": table,
     "vector functions": vector_functions,
+    "linear algebra": linear_algebra,
     "small Jacobians": small_jacobians,
 }
 

@@ -12,6 +12,7 @@ from activerules.testing import gradient_fd
 from benchmarks import (
     compile_arrays,
     handwritten,
+    linear_algebra,
     small_jacobians,
     speed_table,
     vector_functions,
@@ -118,7 +119,7 @@ def test_the_table_goes_between_its_marks():
 @pytest.mark.parametrize(
     ("page", "tables"),
     [
-        ("performance.md", ["speed table", "vector functions"]),
+        ("performance.md", ["speed table", "linear algebra", "vector functions"]),
         ("howto/fast_gradients.md", ["small Jacobians"]),
     ],
 )
@@ -154,6 +155,22 @@ def test_options_for_vector_functions_give_the_same_gradients(name):
     function, x = vector_functions.PROGRAMS[name], RNG.normal(size=9)
     found = vector_functions.calls(function, x)["strict"]()
     np.testing.assert_allclose(found, gradient_fd(function, (x,)), rtol=1e-7, atol=1e-9)
+
+
+def test_gradients_of_linear_algebra_are_checked_and_timed(monkeypatch):
+    """Products and chains only: the rules of factorisations have tests of their own."""
+    monkeypatch.setattr(linear_algebra, "SIZE", 5)
+    monkeypatch.setattr(linear_algebra, "LENGTHS", (40,))
+    every = linear_algebra.programs()
+    monkeypatch.setattr(linear_algebra, "programs", lambda: [every[0], every[-1]])
+    rows = linear_algebra.measure(rounds=2)
+    assert [row["name"] for row in rows] == [every[0][0], every[-1][0]]
+    assert all(row["milliseconds"] > 0.0 for row in rows)
+
+
+def test_linear_algebra_on_the_page_is_every_program():
+    shown = [row["name"] for row in RESULTS["linear_algebra"]["programs"]]
+    assert shown == [name for name, *_ in linear_algebra.programs()]
 
 
 def test_ways_to_small_jacobians_agree(monkeypatch):
