@@ -1,6 +1,6 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode.
 
-`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 30 each time. A failure
+`make fuzz` runs 2,800 of them at random seeds; the ordinary tests the same 36 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,12 +20,15 @@ from activerules.errors import RuleCheckError
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import rand_tangent
 from fuzz.generator import programs
+from fuzz.nests import nests
 
 EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "30"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SHARDS = 3 if FIXED else 10
+NESTED = 2 if FIXED else 4  # shards of programs of loops over matrices
 SIZE = 4
 LARGEST = 8 if FIXED else 18
+LARGEST_NEST = 4 if FIXED else 8
 
 
 def compiled(text: str):
@@ -40,26 +44,47 @@ def point(seed: int) -> tuple:
     return float(x), float(y), a, b, rng.normal(size=(SIZE, 3)), 3
 
 
+def matrices(shape: tuple[int, int], seed: int) -> tuple:
+    rng = np.random.default_rng(seed)
+    rows, columns = shape
+    return rng.normal(size=columns), rng.normal(size=rows), *rng.normal(size=(2, rows, columns))
+
+
 ACTIVITIES = st.tuples(
     *(st.sampled_from((ar.Active, ar.Active, ar.Const)) for _ in range(2)),
     *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in range(3)),
     st.just(ar.Const),
 )
+ACTIVITIES_OF_ARRAYS = st.tuples(
+    *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in range(3)),
+    st.just(ar.Duplicated),
+)
+SHAPES = st.tuples(st.integers(0, 7), st.sampled_from((1, 2, 3, 5, 8, 17)))
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_gradient_of_random_programs(shard: int):
+    run_or_start("test_gradient_of_random_programs", run_shard, shard)
+
+
+@pytest.mark.parametrize("shard", range(NESTED))
+def test_gradient_of_random_loops_over_matrices(shard: int):
+    run_or_start("test_gradient_of_random_loops_over_matrices", run_nests, shard)
+
+
+def run_or_start(name: str, run: Callable[[int], None], shard: int) -> None:
+    """Run the programs of a shard here, or, if there are many, in a process of its own."""
     if FIXED or "FUZZ_SHARD" in os.environ:
-        run_shard(shard)
+        run(shard)
     else:
-        run_in_its_own_process(shard)
+        run_in_its_own_process(name, shard)
 
 
-def run_in_its_own_process(shard: int) -> None:
+def run_in_its_own_process(name: str, shard: int) -> None:
     """What is compiled is never freed: 200 programs take 2 GB, and 2,000 more than many machines
     have.
     """
-    test = f"{__file__}::test_gradient_of_random_programs[{shard}]"
+    test = f"{__file__}::{name}[{shard}]"
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", test], env=env | {"FUZZ_SHARD": str(shard)},
@@ -77,17 +102,32 @@ def run_shard(shard: int) -> None:
     def run(text: str, activities: tuple, at: int) -> None:
         note(text)
         note(f"{[a.__name__ for a in activities]} at point({at})")
-        check(text, activities, at, both_modes=shard % 5 == 0 or not FIXED)
+        check(text, point(at), activities, at, both_modes=shard % 5 == 0 or not FIXED)
 
     (seed(shard)(run) if FIXED else run)()
 
 
-def check(text: str, activities: tuple, at: int, both_modes: bool) -> None:
+def run_nests(shard: int) -> None:
+    @settings(
+        max_examples=3 if FIXED else max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), print_blob=True,
+    )  # fmt: skip
+    @given(nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, st.integers(0, 999))
+    def run(text: str, activities: tuple, shape: tuple[int, int], at: int) -> None:
+        note(text)
+        note(f"{[a.__name__ for a in activities]} at matrices({shape}, {at})")
+        check(text, matrices(shape, at), activities, at, both_modes=True)
+
+    (seed(shard)(run) if FIXED else run)()
+
+
+def check(text: str, args: tuple, activities: tuple, at: int, both_modes: bool) -> None:
     program = compiled(text)
     try:
-        check_gradient(program, point(at), activities, trials=1, seed=at)
+        if any(isinstance(x, float) or x.size for x in args[:3]):
+            check_gradient(program, args, activities, trials=1, seed=at)
         if both_modes:
-            check_modes_agree(program, point(at), activities, np.random.default_rng(at))
+            check_modes_agree(program, args, activities, np.random.default_rng(at))
     except ar.ActiveMemoryInConst:
         # The program keeps active values in an array that is Const: that is what it must say.
         assume(False)
