@@ -10,6 +10,7 @@ from activerules.ir.normal.comparisons import restore_comparisons
 from activerules.ir.normal.devirtualise import devirtualise
 from activerules.ir.normal.float_bits import restore_floats
 from activerules.ir.normal.growing_stack import from_heap
+from activerules.ir.normal.index_nests import nest_indices
 from activerules.ir.normal.one_entry import enter_once
 from activerules.ir.normal.one_exit import leave_once
 from activerules.ir.normal.promises import keep_promises
@@ -21,14 +22,15 @@ from activerules.ir.text.normalise import simple_loops
 def read_module(text: str, function: str) -> Module:
     """Parse the result of `normalise(…, function)`, and apply the last rewrites of the normal form.
 
-    Cycles get a single entry, equal exits of loops become one, hidden comparisons are restored,
-    stack memory of variable size moves to the heap, calls through pointers become calls by name,
-    aggregates become scalars, integers that hold floats become floats, what loops only carry along
-    leaves them, and subscripts become plain. Calls that access no memory are marked.
+    Cycles get a single entry, equal exits of loops become one, loops over indices become nests,
+    hidden comparisons are restored, stack memory of variable size moves to the heap, calls through
+    pointers become calls by name, aggregates become scalars, integers that hold floats become
+    floats, what loops only carry along leaves them, and subscripts become plain. Calls that access
+    no memory are marked.
     """
     module = parse_module(text)
-    entered, left = enter_once(module), leave_once(module)
-    if entered or left:
+    changed = [enter_once(module), leave_once(module), nest_indices(module)]
+    if any(changed):
         module = parse_module(simple_loops(print_module(module)))
     restore_comparisons(module)
     from_heap(module)

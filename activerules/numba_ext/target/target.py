@@ -65,15 +65,15 @@ from activerules.numba_ext.codegen.unoptimised import (
     NeverCalled,
 )
 from activerules.numba_ext.substitutes import (
+    array_loops,  # noqa: F401  (registers what it implements)
     complex_math,
     counted_generators,
-    float_parts,  # noqa: F401  (registers what it implements)
+    float_parts,  # noqa: F401
     generators,
     integer_powers,  # noqa: F401
     list_moves,  # noqa: F401
     printing,  # noqa: F401
     single_points,
-    sums,  # noqa: F401
 )
 from activerules.numba_ext.substitutes.dynamic_raises import CallConv
 from activerules.numba_ext.substitutes.inactive_values import InactiveValues
