@@ -89,8 +89,8 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         NotAFloatReturn    an Active return is not one float.
         MemoryError        the tape does not fit into memory; shadows are unchanged.
         Exceptions of the function itself pass unchanged, and reverse mode leaves shadows unchanged.
-        Where an exception makes Numba leak arrays, derivatives leak only those that were put into
-        lists and objects.
+        Where an exception makes Numba leak arrays, a derivative leaks as many; forward mode, that
+        many more for each tangent.
 
     >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
     (6.0,)

@@ -14,13 +14,11 @@ from numba.core import ir, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.ir_utils import find_const, find_outer_value, get_definition, guard
-from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import InlineClosureLikes
 
 from activerules.annotations.activity import Const
 from activerules.numba_ext.codegen.passes import UntypedPass
 from activerules.numba_ext.codegen.types import AnnotationType, ConfigType
-from activerules.numba_ext.substitutes.dynamic_raises import LoweringOfRaises
 from activerules.rules.protocol import active
 
 
@@ -47,19 +45,12 @@ class RuleFacts(UntypedPass):
 
 
 class RuleFunctionCompiler(CompilerBase):
-    """Numba's nopython pipeline with `RuleFacts`, whose exceptions leak no references.
-
-    Pass it as `pipeline_class` to compile a rule.
-    """
+    """Numba's nopython pipeline with `RuleFacts`; as `pipeline_class` it compiles a rule."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the one pipeline."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.add_pass_after(RuleFacts, InlineClosureLikes)
-        pipeline.passes = [
-            (LoweringOfRaises, why) if one is NativeLowering else (one, why)
-            for one, why in pipeline.passes
-        ]
         pipeline.finalize()
         return [pipeline]
 

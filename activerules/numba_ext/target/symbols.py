@@ -18,7 +18,7 @@ from activerules.ir.normal.effects import (
     declare,
 )
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
-from activerules.numba_ext.substitutes.dynamic_raises import CATCHES, RAISES
+from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY
 from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
@@ -123,7 +123,6 @@ _EFFECTS: dict[str, CallEffect] = {
 
 _FAMILIES = (
     (KEYS, _NOTHING),
-    (CATCHES, _NOTHING),
     (RAISES, CallEffect(writes=(1,), keeps=True)),
 )
 

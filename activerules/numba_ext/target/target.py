@@ -75,7 +75,6 @@ from activerules.numba_ext.substitutes import (
     printing,  # noqa: F401
     single_points,
 )
-from activerules.numba_ext.substitutes.dynamic_raises import CallConv
 from activerules.numba_ext.substitutes.inactive_values import InactiveValues
 from activerules.numba_ext.substitutes.typed_dicts import iteration
 from activerules.numba_ext.substitutes.ufuncs import (
@@ -211,11 +210,6 @@ class ADContext(InactiveValues):
         """
         super().refresh()
         self.install_registry(LOWERING)
-
-    @property
-    def call_conv(self) -> CallConv:
-        """The calling convention of the target."""
-        return CallConv(self)
 
     def note_call(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
         """Record a call in a function that is being lowered."""

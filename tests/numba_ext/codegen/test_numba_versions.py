@@ -29,7 +29,6 @@ from numba.core import (
     generators,
     lowering,
     pythonapi,
-    serialize,
     target_extension,
     targetconfig,
     typed_passes,
@@ -244,13 +243,6 @@ def test_functions_that_are_known_by_name():
         assert f"list_{name}" in _helperlib.c_helpers
     assert {"xxdot", "xxgemv", "xxgemm", "attempt_nocopy_reshape"} <= set(_helperlib.c_helpers)
     assert hasattr(arrayobj, "ol_raise_with_shape_context_cpu")
-
-
-def test_arguments_of_an_exception_are_only_iterated_over():
-    """They come from a generator (numba_ext/substitutes/dynamic_raises.py)."""
-    told = serialize.dumps((ValueError, (cpu_target.target_context.get_dummy_value(), 2), None))
-    made = serialize.runtime_build_excinfo_struct(told, (value for value in [1.5]))
-    assert made == (ValueError, (1.5, 2), None)
 
 
 def test_installed_releases_are_tested():
