@@ -20,12 +20,12 @@ from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.rules.checks import copy_in_place
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from, tuple_of
 from activerules.values.kinds import is_number_array, leaves_of, optional_leaf, returned_type
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
-from activerules.values.overwriting import overwrite
 
 Block = Callable[[LeafText, LeafText], str]
 
@@ -185,15 +185,7 @@ def copy_of(x):
             f"def impl(x): return {texts.rebuilt(x, lambda leaf: f'copy_of({leaf.text})', 'x')}"
         )
         return function_from(source, "impl", {**texts.classes, "copy_of": copy_of}, module=__name__)
-    if not isinstance(x, types.Array):
-        return lambda x: x
-
-    def impl(x):
-        y = make_zero(x)
-        overwrite(y, x)
-        return y
-
-    return impl
+    return (lambda x: copy_in_place(x, x)) if isinstance(x, types.Array) else lambda x: x
 
 
 @chosen_by_types

@@ -16,8 +16,9 @@ from activerules.api.autodiff import autodiff
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
 from activerules.numba_ext.calls import call_arguments, checks, error_context
+from activerules.numba_ext.calls.emitter import BATCHED
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
-from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
+from activerules.numba_ext.calls.lanes import first_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext

@@ -42,7 +42,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.replaced.in_steps import passing
-from activerules.numba_ext.rules.checks import apart
+from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
@@ -51,7 +51,6 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
-from activerules.values.overwriting import overwrite
 
 _OVERLAP = (
     "arguments of a gradient inside a differentiated function share memory that the function writes"
@@ -445,8 +444,8 @@ def _compile_call(
 def _with_copy(x):
     """An annotated array around a copy of it, with the strides of its shadow."""
     if x.kind is Const:
-        return lambda x: Const(_copy_like(x.val, x.val))
-    return lambda x: Duplicated(_copy_like(x.val, x.dval), x.dval)
+        return lambda x: Const(copy_in_place(x.val, x.val))
+    return lambda x: Duplicated(copy_in_place(x.val, x.dval), x.dval)
 
 
 @chosen_by_types
@@ -470,20 +469,6 @@ def _add_own_shadow(x, own):  # noqa: ARG001
     return impl
 
 
-@chosen_by_types
-def _copy_like(x, form):
-    """A copy of an array `x`, with the strides of `form`."""
-    if x.layout == form.layout == "C":
-        return lambda x, form: x.copy()
-
-    def impl(x, form):
-        result = make_zero(form)
-        overwrite(result, x)
-        return result
-
-    return impl
-
-
 _SCOPE = {
     "_Active": Active,
     "_AugmentedReturn": AugmentedReturn,
@@ -497,7 +482,7 @@ _SCOPE = {
     "_with_own_shadow": _with_own_shadow,
     "_apart": njit(apart(_OVERLAP, NotYetSupported)),
     "_autodiff": autodiff,
-    "_copy_like": _copy_like,
+    "_copy_like": copy_in_place,
     "_make_zero": make_zero,
     "_passing": passing,
 }

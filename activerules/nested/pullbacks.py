@@ -28,15 +28,15 @@ from activerules.api.list_arguments import array_of, is_number_list, typed_list_
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same
 from activerules.numba_ext.calls import call_arguments
-from activerules.numba_ext.calls.emitter import RETURNED_NONE
+from activerules.numba_ext.calls.emitter import RETURNED_NONE, is_batched
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
-from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
+from activerules.numba_ext.calls.lanes import one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.rules.checks import apart
+from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
 from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
@@ -45,7 +45,6 @@ from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
-from activerules.values.overwriting import overwrite
 
 _IS_VIEW = (
     "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
@@ -232,15 +231,7 @@ def copy_arrays(x):
             why="its arguments are copied there",
             instead=["autodiff or grad, which copy nothing"],
         )
-    if x.layout == "C":
-        return lambda x: x.copy()
-
-    def impl(x):
-        copy = make_zero(x)
-        overwrite(copy, x)
-        return copy
-
-    return impl
+    return lambda x: copy_in_place(x, x)
 
 
 @chosen_by_types

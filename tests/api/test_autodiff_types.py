@@ -12,7 +12,7 @@ from activerules import errors
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import Reverse
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
-from activerules.numba_ext.calls import overloads
+from activerules.numba_ext.substitutes import inactive_values
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.rules.protocol import AugmentedReturn, RuleConfig, accumulate, active
 
@@ -224,7 +224,7 @@ def test_onehot_has_one_shadow_per_float():
 
 
 def test_the_engine_s_names_for_an_ignored_float():
-    assert set(overloads.IGNORE_SYMBOLS.values()) == {
+    assert set(inactive_values.IGNORE_FUNCTIONS.values()) == {
         "activerules.ignore.f64",
         "activerules.ignore.f32",
     }

@@ -14,18 +14,18 @@ from numba.core import types
 
 from activerules.annotations.activity import (
     Active,
-    BatchDuplicated,
-    BatchDuplicatedNoNeed,
     Const,
     Duplicated,
     DuplicatedNoNeed,
 )
-from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
+from activerules.errors import ActivityError, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,
     refuse_declared_inactive,
     require_known_leaves,
 )
+from activerules.numba_ext.calls.emitter import BATCHED, is_batched
+from activerules.numba_ext.calls.lanes import width_of
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
@@ -47,8 +47,7 @@ from activerules.values.layout import (
     show,
 )
 
-_BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
-_DUPLICATED = (Duplicated, DuplicatedNoNeed, *_BATCHED)
+_DUPLICATED = (Duplicated, DuplicatedNoNeed, *BATCHED)
 
 
 @dataclass(frozen=True)
@@ -70,23 +69,10 @@ def read_forward_arguments(names: Sequence[str], argtypes: Sequence[Any]) -> For
     Raises `ActivityError` (Active, or no floats in what is Duplicated), `ShadowMismatch` (a tangent
     of another type), `BatchWidthMismatch` (not one width in the whole call).
     """
+    width = width_of(names, argtypes)
     read = [_read(name, ty) for name, ty in zip(names, argtypes, strict=True)]
-    widths = {name: len(lanes) for name, (_, lanes) in zip(names, read, strict=True) if lanes}
-    batched = any(isinstance(ty, AnnotationType) and ty.kind in _BATCHED for ty in argtypes)
-    if len(set(widths.values())) > 1 or (
-        batched and any(isinstance(ty, AnnotationType) and ty.kind in _SINGLE for ty in argtypes)
-    ):
-        raise BatchWidthMismatch(
-            "the arguments of one call have tangents for different widths: "
-            + ", ".join(f"`{name}` {width}" for name, width in widths.items()),
-            why="all tangents are computed in one sweep",
-            instead=["give every argument the same number of tangents, zeros where it has none"],
-        )
     arguments, shadows = zip(*read, strict=True) if read else ((), ())
-    return ForwardArguments(arguments, shadows, next(iter(widths.values()), 1), batched)
-
-
-_SINGLE = (Duplicated, DuplicatedNoNeed)
+    return ForwardArguments(arguments, shadows, width, is_batched(argtypes))
 
 
 def _read(name: str, ty: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
@@ -106,22 +92,10 @@ def _read(name: str, ty: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
             instead=[f"Duplicated({name}, tangent): a tuple of the tangents of its items"],
         )
     require_tangible(name, ty.val)
-    lanes = _lanes(name, ty)
+    lanes = items_of(ty.dval) if ty.kind in BATCHED else (ty.dval,)
     for lane in lanes:
         require_tangent(name, ty.val, lane)
     return ArgumentSpec(name, ty.val, "duplicated"), lanes
-
-
-def _lanes(name: str, ty: AnnotationType) -> tuple[Any, ...]:
-    if ty.kind not in _BATCHED:
-        return (ty.dval,)
-    if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
-        raise ShadowMismatch(
-            f"the tangents of `{name}` are {type_name(ty.dval)}",
-            why="a batch is a tuple with one tangent per lane",
-            instead=[f"BatchDuplicated({name}, (dx1, dx2))"],
-        )
-    return items_of(ty.dval)
 
 
 def require_tangible(name: str, ty: Any) -> None:

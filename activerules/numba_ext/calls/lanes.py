@@ -14,7 +14,7 @@ from numba.core import types
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
-from activerules.numba_ext.calls.emitter import BATCHED, is_batched
+from activerules.numba_ext.calls.emitter import BATCHED
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.values.kinds import items_of
@@ -80,14 +80,3 @@ def packed_lanes(
         else context.get_dummy_value()
         for ty, column in zip(by_argument, zip(*lanes, strict=True), strict=True)
     ]
-
-
-__all__ = [
-    "BATCHED",
-    "first_lane",
-    "is_batched",
-    "lane_tuples",
-    "one_lane",
-    "packed_lanes",
-    "width_of",
-]

@@ -22,6 +22,7 @@ from activerules.errors import RuleReturnError
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.substitutes.inactive_values import IGNORE_FUNCTIONS
 from activerules.rules.protocol import (
     accumulate,
     accumulate_adjoint_product,
@@ -33,13 +34,8 @@ from activerules.rules.protocol import (
 )
 from activerules.rules.written import function_from, item_by_item, over_elements
 from activerules.values.kinds import is_collection, is_instance
-from activerules.values.layout import layout_of
-
-IGNORE_SYMBOLS = {
-    types.float64: "activerules.ignore.f64",
-    types.float32: "activerules.ignore.f32",
-}
-"""Functions that the engine treats as identities with a constant result."""
+from activerules.values.layout import FLOATS, layout_of
+from activerules.values.shadows import uninitialised_like
 
 IGNORE_DEFINITIONS = """
 define double @activerules.ignore.f64(double %x) {
@@ -202,7 +198,7 @@ def _ignored_float(typing_context, x):
         if context.target_name != AD_TARGET:
             return args[0]
         function_type = ir.FunctionType(args[0].type, [args[0].type])
-        symbol = IGNORE_SYMBOLS[signature.return_type]
+        symbol = IGNORE_FUNCTIONS[args[0].type]
         function = cgutils.get_or_insert_function(builder.module, function_type, symbol)
         function.attributes.add("nounwind")
         return builder.call(function, args)
@@ -212,7 +208,7 @@ def _ignored_float(typing_context, x):
 
 @overload(ignore_derivatives)
 def _ignore_derivatives(x):
-    if isinstance(x, types.Float) and x in IGNORE_SYMBOLS:
+    if isinstance(x, types.Float) and x in FLOATS:
         return lambda x: _ignored_float(x)  # pyright: ignore[reportCallIssue]
     if isinstance(x, types.Complex):
         return lambda x: complex(ignore_derivatives(x.real), ignore_derivatives(x.imag))
@@ -264,19 +260,9 @@ def _has_no_derivative(x: Any) -> bool:
 
 
 def _zeros_with_strides(x):
-    """Zeros in new memory that spans the extent of `x`, viewed with the strides of `x`."""
-    below = 0
-    above = 0
-    for axis in range(x.ndim):
-        reach = max(x.shape[axis] - 1, 0) * x.strides[axis]
-        if reach < 0:
-            below -= reach
-        else:
-            above += reach
-    if below % x.itemsize != 0 or above % x.itemsize != 0:
-        raise ValueError("make_zero: strides that are not whole items")
-    memory = np.zeros((below + above) // x.itemsize + 1, x.dtype)
-    return np.lib.stride_tricks.as_strided(memory[below // x.itemsize :], x.shape, x.strides)
+    zeros = uninitialised_like(x)  # pyright: ignore[reportCallIssue]
+    zeros.fill(0)
+    return zeros
 
 
 def _map_tuple(function: str, x: Any) -> Any:

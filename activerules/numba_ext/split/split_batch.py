@@ -22,11 +22,10 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, TapeError
 from activerules.numba_ext.calls import call_arguments, checks
-from activerules.numba_ext.calls.emitter import DerivativeCall, all_fields
+from activerules.numba_ext.calls.emitter import DerivativeCall, all_fields, is_batched
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import (
     first_lane,
-    is_batched,
     lane_tuples,
     one_lane,
     packed_lanes,

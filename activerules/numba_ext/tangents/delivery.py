@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba.core import types
 from numba.extending import overload, register_jitable
 from numba.np.numpy_support import as_dtype
@@ -26,6 +25,7 @@ from activerules.numba_ext.codegen.types import (
     is_zero_type,
     marker_class,
 )
+from activerules.numba_ext.rules.checks import copied, overlap
 from activerules.numba_ext.tangents.dataless import StructuralTangentType, refuse_type
 from activerules.rules.closures.delivery import (
     by_argument,
@@ -47,7 +47,6 @@ from activerules.rules.closures.delivery import (
 from activerules.rules.protocol import accumulate
 from activerules.rules.written import function_from, item_by_item
 from activerules.values.kinds import items_of
-from activerules.values.overwriting import overwrite
 
 
 @overload(cotangent)
@@ -189,17 +188,7 @@ def _copy_for_tape(value):
     if isinstance(value, types.BaseTuple):
         names = {"copy_for_tape": copy_for_tape}
         return item_by_item(value, "value", "copy_for_tape(value[{i}])", names, module=__name__)
-    if not isinstance(value, types.Array):
-        return lambda value: value
-    if value.layout == "A":
-        return lambda value: value.copy()
-
-    def copy(value):
-        made = np.empty_like(value)
-        overwrite(made, value)
-        return made
-
-    return copy
+    return (lambda value: copied(value)) if isinstance(value, types.Array) else lambda value: value
 
 
 @overload(kept)
@@ -219,16 +208,11 @@ def _kept(value, result, overwritten):
         return keep
 
     def keep_apart(value, result, overwritten):
-        if overwritten or _overlap(value, result):
+        if overwritten or _meets(value, result):
             return copy_for_tape(value)
         return value
 
     return keep_apart
-
-
-def _overlap(a: Any, b: Any) -> bool:
-    """Whether the extents of two arrays have a byte in common."""
-    return np.may_share_memory(a, b)
 
 
 def _has_arrays(ty: Any) -> bool:
@@ -237,40 +221,15 @@ def _has_arrays(ty: Any) -> bool:
     return isinstance(ty, types.Array)
 
 
-@overload(_overlap)
-def _compiled_overlap(a, b):
-    if isinstance(b, types.BaseTuple):
-        holding = [i for i, item in enumerate(items_of(b)) if _has_arrays(item)]
-        tests = " or ".join(f"overlap(a, b[{i}])" for i in holding)
-        source = f"def one_overlaps(a, b):\n return {tests}"
-        return function_from(source, "one_overlaps", {"overlap": _overlap}, module=__name__)
-
-    def extents_meet(a, b):
-        a_low, a_high = _extent(a)
-        b_low, b_high = _extent(b)
-        return a_low < b_high and b_low < a_high
-
-    return extents_meet
-
-
 @chosen_by_types
-def _extent(a):
-    """The addresses of an array's first byte and of the one after its last."""
-
-    def extent(a):
-        low = np.int64(a.ctypes.data)
-        high = low
-        for axis in range(a.ndim):
-            if a.shape[axis] == 0:
-                return low, low
-            reach = (a.shape[axis] - 1) * a.strides[axis]
-            if reach < 0:
-                low += reach
-            else:
-                high += reach
-        return low, high + a.itemsize
-
-    return extent
+def _meets(a, b):
+    """Whether an array shares memory with another one, or with one in a tuple."""
+    if isinstance(b, types.Array):
+        return lambda a, b: overlap(a, b)
+    holding = [i for i, item in enumerate(items_of(b)) if _has_arrays(item)]
+    tests = " or ".join(f"meets(a, b[{i}])" for i in holding)
+    source = f"def meets_one(a, b):\n return {tests}"
+    return function_from(source, "meets_one", {"meets": _meets}, module=__name__)
 
 
 @overload(by_argument)
@@ -309,7 +268,7 @@ def _fresh(result, x):
         return lambda result, x: result
 
     def checked(result, x):
-        if _overlap(result, x.val):
+        if _meets(result, x.val):
             raise RuleReturnError("the result of the rule shares memory with an argument")
         return result
 
@@ -376,12 +335,12 @@ def _separate(dy, x):
     if x.kind is Const:
 
         def apart(dy, x):
-            return copy_for_tape(dy) if _overlap(dy, x.val) else dy
+            return copy_for_tape(dy) if _meets(dy, x.val) else dy
 
         return apart
 
     def apart_from_both(dy, x):
-        shared = _overlap(dy, x.val) or _overlap(dy, x.dval)
+        shared = _meets(dy, x.val) or _meets(dy, x.dval)
         return copy_for_tape(dy) if shared else dy
 
     return apart_from_both
