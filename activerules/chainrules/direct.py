@@ -8,19 +8,22 @@ from typing import Any
 
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent
-from activerules.chainrules import pairs, table
+from activerules.chainrules import engine_rules, table
 from activerules.chainrules.capabilities import NOTHING, RuleConfig
 from activerules.chainrules.registry import (
     FRULES,
     RRULES,
+    RuleTable,
+    WrittenRule,
     register_frule,
     register_rrule,
     type_of,
 )
 from activerules.errors import ArityError
 from activerules.numba_ext.codegen.arity import takes_any_number
+from activerules.rules.closures.source import location
 from activerules.rules.registry import RULES
-from activerules.rules.rule import display_name, is_generic
+from activerules.rules.rule import Half, display_name, is_generic
 
 Pullback = Callable[[Any], tuple[Any, ...]]
 
@@ -47,14 +50,16 @@ class ReverseRules:
         if RULES.is_opted_out(function, list(map(type_of, values))):
             return None
         written = RRULES.find(function, values, config)
-        if written is not None:
+        if written is not None and not _gives_way(written, RRULES, function, "reverse"):
             return written.function(function, *x, **keywords)
         if RULES.is_inactive(function):
             return function(*x, **keywords), lambda dy: (NoTangent(), *(NoTangent() for _ in x))
-        if keywords:
-            return None
-        result = pairs.rrule(function, x)
-        return table.rrule(function, x) if result is None else result
+        pair = None if keywords else engine_rules.pair_for(function, x)
+        if written is not None and (pair is None or pair.location == location(written.function)):
+            return written.function(function, *x, **keywords)
+        if pair is not None:
+            return engine_rules.rrule(pair, x)
+        return None if keywords else table.rrule(function, x)
 
     register = staticmethod(register_rrule)
 
@@ -83,13 +88,31 @@ class ForwardRules:
         if RULES.is_opted_out(function, list(map(type_of, values)), "forward"):
             return None
         written = FRULES.find(function, values)
-        if written is not None:
+        if written is not None and not _gives_way(written, FRULES, function, "forward"):
             return written.function(deltas, function, *x, **keywords)
         if RULES.is_inactive(function):
             return function(*x, **keywords), NoTangent()
+        rule = None if keywords else engine_rules.forward_for(function, x)
+        if written is not None and (rule is None or rule.location == location(written.function)):
+            return written.function(deltas, function, *x, **keywords)
+        if rule is not None:
+            return engine_rules.frule(rule, deltas[1:], x)
         return None if keywords else table.frule(deltas, function, x)
 
     register = staticmethod(register_frule)
+
+
+def _gives_way(written: WrittenRule, table: RuleTable, function: Any, mode: Half) -> bool:
+    """Whether a rule registered here has to be compared with others of the user's that the engine
+    has: then the engine's choice is that of a direct call, too.
+    """
+    if not written.compiled or written.requires is not None:
+        return False
+    own = {location(rule.function) for rule in table.rules_for(function)}
+    return any(
+        mode in rule.halves and not rule.of_library and rule.location not in own
+        for rule in RULES.rules_for(function)
+    )
 
 
 def with_defaults(

@@ -8,9 +8,11 @@
 Needs       the rule registry, `rules.closures` to convert a rule for compiled code
 Gives       the tables behind `rrule` and `frule`, and their lookup
 Invariants  T1  a rule registered here is a rule of the engine too, unless it says `compiled=False`
-            T2  a call uses the most specific rule defined here; otherwise a pair of
-                augmented_primal and reverse; otherwise a declaration as non-differentiable;
-                otherwise the engine's own table of scalar functions; otherwise it returns None
+            T2  a direct call uses the most specific rule, as the engine does: one defined here, a
+                pair of augmented_primal and reverse, or a forward; a rule defined here for direct
+                calls only, or for a capability of the caller, goes first. Otherwise it uses a
+                declaration as non-differentiable; otherwise the engine's own table of scalar
+                functions; otherwise it returns None
 """
 
 from __future__ import annotations
@@ -62,11 +64,13 @@ class WrittenRule:
     function   `(f, *x)` for an rrule, `(deltas, f, *x)` for an frule; plain Python
     types      per argument, the Numba type (or class of types) it is for; None for any
     requires   the capability the caller must have; None for no requirement
+    compiled   whether the engine has it, too
     """
 
     function: Callable[..., Any]
     types: tuple[Any, ...]
     requires: Requirement | None = None
+    compiled: bool = True
 
     def admits(self, argtypes: Sequence[Any]) -> bool:
         """Whether the rule is for arguments of these types."""
@@ -164,7 +168,7 @@ def register_rrule(
             conversion = convert(plain, function)
             paths = {"sends": sends, "receives": receives}
             add_pair(function, plain, types, _with_flags(conversion, rule), replace, paths)
-        RRULES.add(function, WrittenRule(plain, types, requires))
+        RRULES.add(function, WrittenRule(plain, types, requires, compiled))
         return rule
 
     return register
@@ -197,7 +201,7 @@ def register_frule(
             made = forward_rule(plain, function, names, inner)
             paths = {"sends": sends, "receives": receives}
             add_forward(function, plain, types, made, replace, names, paths)
-        FRULES.add(function, WrittenRule(plain, types))
+        FRULES.add(function, WrittenRule(plain, types, compiled=compiled))
         return rule
 
     return register

@@ -37,7 +37,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent
-from activerules.chainrules.pairs import entry_per_argument, filled
+from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler

@@ -465,3 +465,86 @@ def test_frules_serve_forward_mode(unfreed):
             through_damped_by_itself(x, -0.3)
 
     assert unfreed(fails) <= 2 * unfreed(by_itself)
+
+
+# --- one precedence for direct calls and the engine ---
+
+
+def tripled():
+    @njit
+    def f(x):
+        return 3.0 * x
+
+    return f
+
+
+def with_rrule(f, slope):
+    rrule.register(f)(lambda _, x: (3.0 * x, lambda dy: (NoTangent(), slope * dy)))
+
+
+def with_pair(f, slope):
+    @ar.augmented_primal(f)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(3.0 * x.val, None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return slope * dret.val
+
+
+def with_frule(f, slope):
+    frule.register(f)(lambda deltas, _, x: (3.0 * x, slope * deltas[1]))
+
+
+def with_forward(f, slope):
+    @ar.forward(f)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+        return 3.0 * x.val, slope * x.dval
+
+
+@pytest.mark.parametrize("order", [(with_rrule, with_pair), (with_pair, with_rrule)])
+def test_t2_a_direct_rrule_is_by_the_rule_that_the_engine_uses(order):
+    """The pair is for Active alone, and the more specific one, whichever came first."""
+    f = tripled()
+    slopes = {with_rrule: 10.0, with_pair: 20.0}
+    for define in order:
+        define(f, slopes[define])
+    assert ar.grad(f)(2.0) == rrule(f, 2.0)[1](1.0)[1] == 20.0
+    assert rrule(f, np.ones(2))[1](np.ones(2))[1][0] == 10.0  # no pair is for arrays
+
+
+@pytest.mark.parametrize("order", [(with_frule, with_forward), (with_forward, with_frule)])
+def test_t2_a_direct_frule_is_by_the_rule_that_the_engine_uses(order):
+    f = tripled()
+    slopes = {with_frule: 10.0, with_forward: 20.0}
+    for define in order:
+        define(f, slopes[define])
+    assert ar.jvp(f, (2.0,), (1.0,))[1] == frule((NoTangent(), 1.0), f, 2.0)[1] == 20.0
+
+
+def test_t2_rules_for_direct_calls_only_go_first():
+    f = tripled()
+    rrule.register(f, compiled=False)(lambda _, x: (3.0 * x, lambda dy: (NoTangent(), 10.0 * dy)))
+    with_pair(f, 20.0)
+    assert rrule(f, 2.0)[1](1.0)[1] == 10.0
+    assert ar.grad(f)(2.0) == 20.0
+
+
+def test_a_forward_rule_is_called_as_an_frule():
+    @njit
+    def weighed(x, w, n):
+        return w * x**n
+
+    @ar.forward(weighed)
+    def _(config, ret, x, w, n):
+        y = w.val * x.val**n.val
+        dy = n.val * w.val * x.val ** (n.val - 1) * x.dval
+        return y, dy + (w.dval * x.val**n.val if ar.active(w) else 0.0)
+
+    x, dx = np.array([2.0, 3.0]), np.array([1.0, -1.0])
+    y, dy = frule((NoTangent(), dx, 0.5, NoTangent()), weighed, x, 4.0, 2)
+    np.testing.assert_array_equal(y, 4.0 * x**2)
+    np.testing.assert_array_equal(dy, 8.0 * x * dx + 0.5 * x**2)
+    _, dy = frule((NoTangent(), ZeroTangent(), 0.5, NoTangent()), weighed, x, 4.0, 2)
+    np.testing.assert_array_equal(dy, 0.5 * x**2)
+    assert frule((NoTangent(), dx, 0.5, NoTangent()), weighed, x, "w", 2) is None

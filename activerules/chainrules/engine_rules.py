@@ -1,7 +1,7 @@
-"""A rule written as `augmented_primal` and `reverse`, called as an rrule from Python.
+"""Rules written for the engine, called from Python: a pair as an rrule, a `forward` as an frule.
 
-The two functions run interpreted: the annotations, `accumulate`, `active` and the configuration
-have plain Python forms. Nothing is overwritten between the two, so no tape copies anything.
+Their functions run interpreted: the annotations, `accumulate`, `active` and the configuration have
+plain Python forms. Nothing is overwritten between the two of a pair, so no tape copies anything.
 """
 
 from __future__ import annotations
@@ -22,24 +22,42 @@ from activerules.errors import NoRuleForActivity
 from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import RulePair
+from activerules.rules.rule import ForwardRule, Half, RulePair
 from activerules.values.layout import layout_of
 
 
-def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] | None:
-    """`(y, pullback)` by the pair that serves these arguments; None if there is none."""
-    if not RULES.carries_rule(function):
+def pair_for(function: Any, x: Sequence[Any]) -> RulePair | None:
+    """The pair that the engine would use for these arguments; None if there is none.
+
+    Raises `AmbiguousRule` and `IncompleteRule` as the engine does.
+    """
+    found = _types_of_call(function, x, "reverse")
+    if found is None:
         return None
+    types, returned = found
+    kinds, result = list(map(kind_of, x)), layout_of(returned).activity
     try:
-        types = [numba.typeof(value) for value in x]
-    except (ValueError, NumbaError):
+        return RULES.find(function, types, returned, kinds, result)
+    except NoRuleForActivity:
         return None
+
+
+def forward_for(function: Any, x: Sequence[Any]) -> ForwardRule | None:
+    """The forward rule that the engine would use for these arguments; None if there is none."""
+    found = _types_of_call(function, x, "forward")
+    if found is None:
+        return None
+    types, returned = found
+    kinds = ["const" if kind_of(value) is Const else "duplicated" for value in x]
+    result = "const" if layout_of(returned).activity == "const" else "duplicated"
     try:
-        returned = _result_type(function, x, types)
-        kinds = list(map(kind_of, x))
-        pair = RULES.find(function, types, returned, kinds, layout_of(returned).activity)
-    except (NoRuleForActivity, ValueError):
+        return RULES.find_forward(function, types, returned, kinds, result)
+    except NoRuleForActivity:
         return None
+
+
+def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """`(y, pullback)` by a pair."""
     config = RuleConfig(overwritten=(False,) * len(x))
     kept = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
     shadows = [make_zero(value) for value in x]
@@ -52,6 +70,36 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
         return NoTangent(), *_pulled(pair, config, made, annotated, extern(dy))
 
     return made.primal, pullback
+
+
+def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[Any, Any]:
+    """`(y, dy)` by a forward rule; an array among `deltas` is passed as it is, and may be written
+    where the function writes its argument.
+    """
+    tangents = list(map(_tangent, x, deltas))
+    annotated = list(map(_annotated_as, rule.arguments, x, tangents))
+    returned = _python_function(rule.function)(RuleConfig(), rule.result, *annotated)
+    if rule.result is not Const:
+        return returned
+    return (returned[0] if isinstance(returned, tuple) else returned), NoTangent()
+
+
+def _tangent(value: Any, delta: Any) -> Any:
+    delta = extern(delta)
+    if is_array(value) and is_array(delta) and delta.dtype == value.dtype:
+        return delta
+    return filled(make_zero(value), delta)
+
+
+def _types_of_call(function: Any, x: Sequence[Any], mode: Half) -> tuple[list[Any], Any] | None:
+    """The types of arguments and result of a call of a function with rules for a mode."""
+    if not RULES.carries_rule(function, mode):
+        return None
+    try:
+        types = [numba.typeof(value) for value in x]
+        return types, _result_type(function, x, types)
+    except (ValueError, NumbaError):
+        return None
 
 
 def _result_type(function: Any, x: Sequence[Any], types: Sequence[Any]) -> Any:
@@ -82,7 +130,7 @@ def _annotated(pair: RulePair, x: Sequence[Any], shadows: Sequence[Any]) -> list
 
 
 def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
-    return kind(value, shadow) if kind in (Duplicated, MixedDuplicated) else kind(value)
+    return kind(value) if kind in (Const, Active) else kind(value, shadow)
 
 
 def _pulled(
