@@ -25,7 +25,7 @@ from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.value_and_aux import constant_aux
-from activerules.numba_ext.calls import call_arguments, checks
+from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
@@ -87,11 +87,10 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
         pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, returns a
                   tuple with one entry per primal: its cotangent, of the primal's type and shape, in
                   new arrays and objects. The entry is None for what carries no derivative
-                  (integers, strings, functions), and for what has no shadow and is constant
-                  therefore (Python's own lists and sets, types of other packages). In the
-                  cotangent, entries of `out` that are None or have no derivative (integers, arrays
-                  of them) may be None. A pullback may be called any number of times, even if
-                  primals and `out` have been changed since; but not from two threads at once.
+                  (integers, strings, functions, types of other packages). In the cotangent, entries
+                  of `out` that are None or have no derivative (integers, arrays of them) may be
+                  None. A pullback may be called any number of times, even if primals and `out` have
+                  been changed since; but not from two threads at once.
 
     Raises
         ActivityError   the function returns nothing that has a derivative, the cotangent is not
@@ -99,6 +98,8 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
         NotAFloatReturn the function may return None, and does.
         ShadowMismatch  the cotangent differs from `out` in shape, or is not None for an entry that
                         is None.
+        NotYetSupported a primal holds floats and has no shadow: Python's own lists and sets, values
+                        that may be None.
         TapeError       two threads call one pullback at once, or its last call raised.
         and what `autodiff` raises.
 
@@ -181,10 +182,11 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
     """The split derivative that `vjp` needs for arguments of these types."""
     names = call_arguments.parameter_names(target, len(argtypes))
     chosen = range(len(argtypes)) if argnums is None else argnums
-    kinds = tuple(
-        _kind_of(name, types.unliteral(ty)) if k in chosen else Const
-        for k, (name, ty) in enumerate(zip(names, argtypes, strict=True))
-    )
+    with error_context.of_call(target):
+        kinds = tuple(
+            _kind_of(name, types.unliteral(ty)) if k in chosen else Const
+            for k, (name, ty) in enumerate(zip(names, argtypes, strict=True))
+        )
     return SplitSpec(Annotation, kinds, True, repeated=True)
 
 
@@ -194,11 +196,13 @@ def _kind_of(name: str, ty: Any) -> type[Annotation]:
         return Const
     if isinstance(ty, AnnotationType):
         raise annotation_given(name, ty)
-    activity = layout_of(ty).activity
-    if activity != "const":
+    node = layout_of(ty)
+    if node.activity != "const":
         checks.require_known_leaves(name, ty)
         checks.refuse_records(name, ty, "vjp")
-    return _KINDS[activity]
+    elif node.numbers.by_value or node.numbers.by_reference:
+        checks.require_differentiable(name, ty)  # raises: None would pass for a derivative of zero
+    return _KINDS[node.activity]
 
 
 _KINDS: dict[str, type[Annotation]] = {

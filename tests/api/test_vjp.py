@@ -465,3 +465,29 @@ def test_a_second_pullback_call_through_an_object_made_inside():
     out, pullback = ar.vjp(of_an_object, 2.0)
     assert out == 14.0
     assert [pullback(1.0), pullback(-2.0), pullback(1.0)] == [(11.0,), (-22.0,), (11.0,)]
+
+
+@pytest.mark.filterwarnings("ignore::numba.NumbaPendingDeprecationWarning")
+def test_values_with_floats_but_no_shadow_are_refused_as_by_grad():
+    """`None` in their place would pass for a derivative of zero."""
+
+    @njit
+    def line(numbers, x):
+        return numbers[0] * x + numbers[1]
+
+    @njit
+    def square(x):
+        return 1.0 if x is None else x * x
+
+    @njit
+    def of_optional(x, given):
+        y = x if given else None
+        return ar.vjp(square, y)[1](1.0)
+
+    for refused in (lambda: ar.vjp(line, [2.0, 3.0], 4.0), lambda: ar.grad(line)([2.0, 3.0], 4.0)):
+        with pytest.raises(ar.NotYetSupported, match=r"numba\.typed\.List\(numbers\)"):
+            refused()
+    with pytest.raises(ar.NotYetSupported, match=r"`x` may be None: it is OptionalType\(float64\)"):
+        of_optional(3.0, True)
+    _, pullback = ar.vjp(line, [2, 3], 4.0)  # integers have no derivative
+    assert pullback(1.0) == (None, 2.0)

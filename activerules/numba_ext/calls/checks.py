@@ -74,13 +74,14 @@ def read_gradient_arguments(
     for i, (name, ty) in enumerate(zip(names, map(types.unliteral, argtypes), strict=True)):
         activity: ValueActivity = "const"
         if i in argnums:
-            _require_differentiable(name, ty)
+            require_differentiable(name, ty)
             activity = layout_of(ty).activity
         arguments.append(ArgumentSpec(name, ty, activity))
     return tuple(arguments)
 
 
-def _require_differentiable(name: str, ty: Any) -> None:
+def require_differentiable(name: str, ty: Any) -> None:
+    """Refuse what no gradient can be taken with respect to."""
     refuse_declared_inactive(name, ty)
     refuse_kind(name, ty)
     is_array = isinstance(ty, types.Array) and not isinstance(ty.dtype, _WITHOUT_DERIVATIVE)
