@@ -14,14 +14,14 @@ from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.rules.pattern import type_name
-from activerules.rules.written import replacement_of
+from activerules.rules.written import item_by_item, replacement_of
 
 _surrounded = MadeOnce()
 
 
 def constant_aux(dispatcher: Any, count: int) -> Any:
     """The function that returns `(value, aux)`, with `aux` constant to derivatives."""
-    result = "value_of(out), ignore_derivatives(aux_of(out))"
+    result = "value_of(out), ignore_derivatives(own_memory(aux_of(out)))"
     return _around(dispatcher, count, result)
 
 
@@ -37,7 +37,7 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
         source = f"def {_NAME}({names}):\n out = _function({names})\n return {result}"
         scope = {
             "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
-            "ignore_derivatives": ignore_derivatives,
+            "ignore_derivatives": ignore_derivatives, "own_memory": own_memory,
         }  # fmt: skip
         made = replacement_of(plain, source, scope, name=_NAME)
         made.__name__ = plain.__name__  # errors show the user's function
@@ -61,6 +61,21 @@ def aux_of(out):
     """The auxiliary output in a result `(value, aux)`."""
     _require_pair(out)
     return lambda out: out[1]
+
+
+@chosen_by_types
+def own_memory(x):
+    """The value, with copies of texts and of arrays of integers: they may be constants of the
+    program, and what a differentiated function returns has a shadow, which constants have not.
+    """
+    if isinstance(x, types.UnicodeType):
+        return lambda x: x + ""
+    if isinstance(x, types.Array):
+        return lambda x: x.copy()
+    if isinstance(x, types.BaseTuple):
+        scope = {"own_memory": own_memory}
+        return item_by_item(x, "x", "own_memory(x[{i}])", scope, module=__name__)
+    return lambda x: x
 
 
 def _require_pair(out: Any) -> None:

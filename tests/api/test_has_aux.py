@@ -83,6 +83,24 @@ def test_inside_what_is_differentiated():
     assert ar.grad(nested)(P, X) == pytest.approx(4.0 * P * (X @ X) * X[0], rel=1e-14)
 
 
+TABLE = np.array([4, 5])
+
+
+def test_aux_may_be_a_text_or_a_constant_array():
+    """They are constants of the program, which have no shadow."""
+
+    @njit
+    def described(x):
+        return x * x, ("small" if x < 1.0 else "large", TABLE, (x, "end"))
+
+    found, (text, table, inner) = ar.grad(described, has_aux=True)(3.0)
+    assert (found, text, inner) == (6.0, "large", (3.0, "end"))
+    np.testing.assert_array_equal(table, TABLE)
+    value, pullback, aux = ar.vjp(described, 0.5, has_aux=True)
+    assert (value, pullback(2.0), aux[0]) == (0.25, (2.0,), "small")
+    assert ar.jvp(described, (0.5,), (3.0,), has_aux=True)[:2] == (0.25, 3.0)
+
+
 def test_refusals():
     with pytest.raises(ar.ActivityError, match=r"returns \(value, aux\), not float64"):
         ar.grad(lambda x: x * x, has_aux=True)(1.0)

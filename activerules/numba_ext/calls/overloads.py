@@ -219,7 +219,7 @@ def _ignore_derivatives(x):
         source = f"def of_array(x):\n    result = np.empty_like(x)\n{loops}\n    return result"
         scope = {"np": np, "ignore_derivatives": ignore_derivatives}
         return function_from(source, "of_array", scope, module=__name__)
-    if _has_no_derivative(x):
+    if not layout_of(x).numbers.any:
         return lambda x: x
     raise TypingError(f"ignore_derivatives takes floats, tuples and arrays of them, not {x}")
 
@@ -250,13 +250,6 @@ def _onehot(x):
         rows = tuple(tuple(row) for row in identity)
         return lambda x: rows
     raise TypingError("inside @njit, onehot takes a float or a tuple of floats of one type")
-
-
-def _has_no_derivative(x: Any) -> bool:
-    if isinstance(x, types.Array):
-        return isinstance(x.dtype, types.Integer | types.Boolean)
-    scalars = (types.Integer, types.Boolean, types.UnicodeType, types.NoneType, types.Literal)
-    return isinstance(x, scalars)
 
 
 def _zeros_with_strides(x):
