@@ -16,11 +16,13 @@ from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.jacobian_forward import jacobian_forward
 from activerules.api.value_and_aux import constant_aux
+from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import jvp_form, require_pairs
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names, free_name
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import (
     COMPILED,
     NO_C_WRAPPER,
@@ -202,6 +204,13 @@ def _entry_of(function: Any, count: int, options: dict[str, Any]) -> Any:
     return entry if options else _entries.put(function, count, entry)
 
 
+@chosen_by_types
+def _along_float(function, found):
+    """The tangent in what `jvp` found; the function must return one float."""
+    require_float_return(dispatcher_of_type(function), found[0])
+    return lambda function, found: found[1]
+
+
 def along(dispatcher: Any, argnum: int, count: int) -> Any:
     """The function `(*args, v) -> f'(args) v`, where `v` is a tangent of argument `argnum` of
     `count`. Second derivatives are gradients of it.
@@ -213,13 +222,14 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
         tangents = [extra if k == argnum else "None" for k in range(len(names))]
         source = (
             f"def along({', '.join(names)}, {extra}):\n"
-            f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
+            f"    return _along_float(_function, _jvp(_function, ({', '.join(names)},), "
+            f"({', '.join(tangents)},)))\n"
         )
         plain = dispatcher.py_func
         made = function_from(
             source,
             "along",
-            {"_jvp": jvp, "_function": dispatcher},
+            {"_jvp": jvp, "_function": dispatcher, "_along_float": _along_float},
             module=__name__,
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,

@@ -574,3 +574,17 @@ def test_rows_of_the_matrix_for_a_vector(unfreed):
             second(x, x, 1.0)
 
     assert unfreed(raises) == unfreed(lambda: second(x, x, 9.0)) == 0
+
+
+def count(x):
+    return int(3.0 * x)
+
+
+@pytest.mark.parametrize(
+    "second", [lambda: ar.hvp(count, 2.0, 1.0), lambda: ar.hessian(count)(2.0)]
+)
+def test_a_result_that_is_no_float_is_named(second):
+    """The derivative along the vector, of which they are gradients, returns None."""
+    with pytest.raises(ar.NotAFloatReturn, match="count returns int64, not a float") as caught:
+        second()
+    assert caught.value.reproduce == ""  # there is no function `along` in this file

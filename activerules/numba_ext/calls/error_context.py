@@ -6,6 +6,7 @@ Gives       `of_call`, `of_derivative`: add it to errors that are raised inside;
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,11 +48,23 @@ def _command(function: Any, arguments: Sequence[ArgumentSpec], options: Sequence
     """The command line that explains a derivative; "" if it cannot be expressed in a shell."""
     file = inspect.getsourcefile(function)
     expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
-    if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
+    if file is None or not Path(file).is_file() or not expressible or not _is_found(function, file):
         return ""
     written = [f'"{argument.annotation}"' for argument in arguments]
     command = f"python -m activerules explain {file}:{function.__qualname__}"
     return " ".join([command, *written, *options])
+
+
+def _is_found(function: Any, file: str) -> bool:
+    """Whether the module of that file has the function: lambdas, local functions and those made
+    from the user's have no name there.
+    """
+    found: Any = sys.modules.get(function.__module__)
+    if getattr(found, "__file__", None) is None or not Path(found.__file__).samefile(file):
+        return False
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not None
 
 
 def _is_expressible(ty: Any) -> bool:
