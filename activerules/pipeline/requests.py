@@ -286,8 +286,11 @@ def with_scratch(
     def with_more(
         scratch: frozenset[int], error: ActiverulesError
     ) -> tuple[frozenset[int], str] | None:
-        more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
+        arrays = {k for k in error.groups if isinstance(k, int) and _is_array(captured, k)}
+        more = {k for k in arrays if _holds_floats(captured, k)}
         if more <= scratch:
+            integers = sorted(captured.argument_names[k] for k in arrays - more)
+            error.instead = [f"{name}.astype(np.float64)" for name in integers] or error.instead
             return None
         names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
         return scratch | more, f"a scratch shadow for {names}"
@@ -295,6 +298,10 @@ def with_scratch(
     return with_fallbacks(
         attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), other=with_more
     )
+
+
+def _is_array(captured: Captured, number: int) -> bool:
+    return isinstance(captured.arguments[number].numba_type, types.Array)
 
 
 def _holds_floats(captured: Captured, number: int) -> bool:

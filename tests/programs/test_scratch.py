@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numba import float64, njit
+from numba import float64, literal_unroll, njit
 from numba.experimental import jitclass
 
 import activerules as ar
@@ -128,3 +128,21 @@ def test_the_scratch_is_released(unfreed):
 
     assert unfreed(call) == 0
     assert unfreed(refused) == 0
+
+
+def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
+    """An array of integers can have no shadow. Which array the loop reads is known as it runs."""
+
+    @njit
+    def scaled(a, x, k):
+        total = 0.0
+        for values in literal_unroll((x, k)):
+            for i in range(values.size):
+                total += values[i] * a
+        return total
+
+    x, k = np.array([1.0, 2.0]), np.array([3, 4])
+    with pytest.raises(ar.MixedActivity) as caught:
+        ar.grad(scaled, 1)(1.5, x, k)
+    assert caught.value.instead == ["k.astype(np.float64)"]
+    np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k.astype(np.float64)), [1.5, 1.5])
