@@ -34,10 +34,11 @@ from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
-from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
+from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
@@ -137,7 +138,8 @@ def hessian_of(typing_context, spec, function, *args):
     names = call_arguments.parameter_names(dispatcher, len(args))
     argtypes = tuple(map(types.unliteral, args))
     for j in argnums:
-        _require_hessian(names[j], argtypes[j])
+        with error_context.of_call(dispatcher):
+            _require_hessian(names[j], argtypes[j])
     # what is differentiated is the gradient with respect to all of `argnums`, a tuple
     result = types.Tuple([gradient_type(argtypes[j]) for j in argnums])
     rows = carrying("out", result)
@@ -289,6 +291,7 @@ def begin_row(block, direction, k):
 
 
 def _require_hessian(name: str, ty: Any) -> None:
+    refuse_kind(name, ty)
     leaves = list(leaves_at("", ty))
     if not all(isinstance(leaf.number, types.Float) for leaf in leaves if leaf.carries) or not any(
         leaf.carries for leaf in leaves

@@ -259,3 +259,31 @@ def test_a_tuple_that_may_be_none_has_a_derivative_alone():
 
     with pytest.raises(ar.NotYetSupported, match="a tuple that may be None a cotangent"):
         ar.vjp(inside, x)
+
+
+@njit
+def halved(x):
+    return 0.0 if x is None else 0.5 * x
+
+
+@ar.augmented_primal(halved)
+def _(config, ret, x: ar.Active):
+    return ar.AugmentedReturn(halved(x.val), None, None)
+
+
+@ar.reverse(halved)
+def _(config, dret, tape, x: ar.Active):
+    return 0.5 * dret.val
+
+
+def test_refusals_name_the_type_of_an_argument_that_may_be_none():
+    def of_rule(x):
+        return halved(x if x > 0.0 else None)
+
+    def of_hessian(x):
+        return ar.hessian(halved)(x if x > 0.0 else None)
+
+    with pytest.raises(ar.UnsupportedIR, match=r"active data, and is OptionalType\(float64\)"):
+        ar.grad(of_rule)(2.0)
+    with pytest.raises(ar.NotYetSupported, match=r"`x` may be None: it is OptionalType\(float64\)"):
+        njit(of_hessian)(2.0)

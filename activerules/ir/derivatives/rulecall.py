@@ -58,9 +58,9 @@ class CallArgument:
     shadow_written     the shadow may be written even so
     element            the type of the floats in the memory
     pointers           the operands that point to memory of any kind, integers included
-    opaque             a "const" argument whose type contains floats but is not accepted by rules (a
-                       list, an object): refused if active data is, or may be written, in it, unless
-                       it is `declared_inactive`
+    opaque             the type of a "const" argument that contains floats but is not accepted by
+                       rules (a list, a value that may be None), else "": refused if active data is,
+                       or may be written, in it, unless it is `declared_inactive`
     container          it holds pointers, which the function may follow
     replaces_pointers  the function may replace these pointers
     keyed              it is a dictionary, or one is reachable from it
@@ -75,7 +75,7 @@ class CallArgument:
     written: bool = True
     element: Type | None = None
     declared_inactive: bool = False
-    opaque: bool = False
+    opaque: str = ""
     container: bool = False
     replaces_pointers: bool = True
     keyed: bool = False
@@ -91,7 +91,7 @@ class CallArgument:
     @property
     def is_deep(self) -> bool:
         """Whether its floats may be in memory that is reached through pointers in it."""
-        return self.opaque or self.kind == "object"
+        return bool(self.opaque) or self.kind == "object"
 
     @property
     def memory_operands(self) -> tuple[int, ...]:

@@ -236,8 +236,8 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
         ):
             raise refusal(
                 call,
-                f"argument {argument.name} of a function with a rule holds active data "
-                "in a type rules do not take yet",
+                f"argument {argument.name} of a function with a rule holds active data, and is "
+                f"{argument.opaque}, which rules do not take yet",
                 "rules take numbers, arrays of numbers, tuples of both, records, instances, typed "
                 "lists and dictionaries; the derivative with respect to others would be lost",
                 [

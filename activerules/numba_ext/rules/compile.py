@@ -179,7 +179,7 @@ class NumbaRuleCompiler:
                     written=_may_write(marked, i, ty, pointers),
                     element=float_elements(ty),
                     declared_inactive=stopped,
-                    opaque=kind == "const" and not stopped and layout_of(ty).numbers.any,
+                    opaque=type_name(ty) if _is_opaque(kind, ty) and not stopped else "",
                     container=layout_of(ty).is_container,
                     replaces_pointers=layout_of(ty).is_container and marked.replaces_pointers,
                     keyed=layout_of(ty).has_keys,
@@ -439,6 +439,11 @@ def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
         for k, (slot, after) in enumerate(zip(slots, next_roles, strict=True))
         if slot.role in ("data", "pointer") or (slot.role == "meminfo" and after != "parent")
     ]
+
+
+def _is_opaque(kind: str, ty: types.Type) -> bool:
+    """Whether a type has floats, and rules treat it as constant."""
+    return kind == "const" and layout_of(ty).numbers.any
 
 
 def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequence[int]) -> bool:
