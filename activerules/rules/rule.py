@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -200,9 +201,16 @@ def parameters_of(function: Any) -> tuple[str, ...]:
         return ()
 
 
+_BUILTINS = {id(pow): id(operator.pow), id(operator.abs): id(abs)}
+"""Of a builtin and an operator that are one function, to which the key of the other leads."""
+
+
 def identity(function: Any) -> int:
-    """The key of a function; a dispatcher and its Python function are the same function."""
-    return id(getattr(function, "py_func", function))
+    """The key of a function; a dispatcher and its Python function are the same function, and so are
+    `x**y` and `pow(x, y)`.
+    """
+    key = id(getattr(function, "py_func", function))
+    return _BUILTINS.get(key, key)
 
 
 def location_of(function: Any) -> str:

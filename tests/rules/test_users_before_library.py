@@ -1,5 +1,6 @@
 """Rules of users win over those of the library, for functions, operators and methods of arrays."""
 
+import math
 import operator
 
 import numpy as np
@@ -153,3 +154,26 @@ def test_rules_of_functions_that_compiled_code_never_calls_are_refused(declare):
             declare(wrong)
     with pytest.raises(RuleDefinitionError, match=r"np\.sum, which is `x\.sum\(\)`"):
         declare(np.ndarray.sum)
+
+
+@pytest.mark.parametrize("function", [pow, operator.pow])
+def test_pow_is_the_operator(function):
+    """`x**y` and `pow(x, y)` are one function, with one rule; `math.pow` is another one."""
+
+    @ar.augmented_primal(function)
+    def _(config, ret: Active, x: Active, y: Active):
+        return ar.AugmentedReturn(x.val**y.val, None, None)
+
+    @ar.reverse(function)
+    def _(config, dret: Active, tape, x: Active, y: Active):
+        return 7.0 * dret.val, 0.0
+
+    @njit
+    def all_three(x):
+        first = x**2.5 + pow(x, 1.5)
+        x **= 0.5
+        return first + x
+
+    assert ar.grad(all_three)(2.0) == 21.0
+    assert ar.rules_for(pow) == ar.rules_for(operator.pow) != ()
+    assert ar.grad(njit(lambda x: math.pow(x, 3.0)))(2.0) == pytest.approx(12.0)
