@@ -21,7 +21,6 @@ import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replace_fields
 from typing import Any, TypeVar
 
 import numba
@@ -47,7 +46,7 @@ from activerules.rules.define import (
 )
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Rule, RuleHalf, display_name, identity
+from activerules.rules.rule import Half, Rule, RuleHalf, display_name, identity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -167,7 +166,8 @@ def register_rrule(
             refuse_keyword_only(function, where)
             conversion = convert(plain, function)
             paths = {"sends": sends, "receives": receives}
-            add_pair(function, plain, types, _with_flags(conversion, rule), replace, paths)
+            halves = _pair(conversion, rule)
+            add_rule(function, plain, types, halves, replace, conversion.arguments, paths)
         RRULES.add(function, WrittenRule(plain, types, requires, compiled))
         return rule
 
@@ -200,7 +200,7 @@ def register_frule(
             inner = _jitted(rule, plain)
             made = forward_rule(plain, function, names, inner)
             paths = {"sends": sends, "receives": receives}
-            add_forward(function, plain, types, made, replace, names, paths)
+            add_rule(function, plain, types, {"forward": made}, replace, names, paths)
         FRULES.add(function, WrittenRule(plain, types, compiled=compiled))
         return rule
 
@@ -211,68 +211,50 @@ def _jitted(rule: Any, plain: Any) -> Any:
     return rule if is_jitted(rule) else callable_rule(plain)
 
 
-def _with_flags(conversion: Conversion, rule: Any) -> Conversion:
+def _pair(conversion: Conversion, rule: Any) -> dict[Half, Any]:
     """The pair with the flags its author gave the rule, whose first half computes slopes, too: it
-    divides as NumPy does.
+    divides as NumPy does. An rrule captures values only: it is passed no shadow.
     """
     own = flags_of(getattr(rule, "targetoptions", {}))
     jit: Any = numba.njit
     flagged = jit(**{"error_model": "numpy", **own})
-    return replace_fields(
-        conversion, augmented=flagged(conversion.augmented), reverse=flagged(conversion.reverse)
-    )
+    return {
+        "augmented_primal": flagged(conversion.augmented), "reverse": flagged(conversion.reverse)
+    }  # fmt: skip
 
 
-def add_pair(
+def add_rule(
     function: Any,
     rule: Any,
     types: Sequence[Any],
-    conversion: Conversion,
-    replace: bool,
-    paths: Mapping[str, Any] = {},
-) -> None:
-    """Register a converted rule with the engine; `paths`: `sends` and `receives`."""
-    library_first()
-    made = Rule(
-        name=display_name(function),
-        arguments=tuple(_pattern(_KINDS, ty) for ty in types),
-        result=_pattern(_RESULT_KINDS, None),
-    )
-    for which in ("augmented_primal", "reverse"):
-        half = RuleHalf(
-            function=conversion.augmented if which == "augmented_primal" else conversion.reverse,
-            module=rule.__module__ or "",
-            location=location(rule),
-            argument_names=conversion.arguments,
-        )
-        # an `rrule` captures values only: it is passed no shadow
-        half = with_options(half, keeps_shadow=False, **paths)
-        RULES.add(function, which, made, half, replace)
-
-
-def add_forward(
-    function: Any,
-    rule: Any,
-    types: Sequence[Any],
-    forward: Any,
+    halves: Mapping[Half, Any],
     replace: bool,
     names: tuple[str, ...] = (),
     paths: Mapping[str, Any] = {},
 ) -> None:
-    """Register a forward rule with the engine; `rule` is the function its author wrote."""
+    """Register a converted pair, or a forward rule, with the engine.
+
+    rule    the function its author wrote
+    halves  the functions that the engine calls
+    paths   `sends` and `receives`
+    """
     library_first()
+    kinds, of_result, options = _KINDS, _RESULT_KINDS, {"keeps_shadow": False, **paths}
+    if "forward" in halves:
+        kinds, of_result, options = _FORWARD_KINDS, _FORWARD_KINDS, paths
     made = Rule(
         name=display_name(function),
-        arguments=tuple(_pattern(_FORWARD_KINDS, ty) for ty in types),
-        result=_pattern(_FORWARD_KINDS, None),
+        arguments=tuple(_pattern(kinds, ty) for ty in types),
+        result=_pattern(of_result, None),
     )
-    half = RuleHalf(
-        function=forward,
-        module=rule.__module__ or "",
-        location=location(rule),
-        argument_names=names or tuple(f"x{i}" for i in range(len(types))),
-    )
-    RULES.add(function, "forward", made, with_options(half, **paths), replace)
+    for which, written in halves.items():
+        half = RuleHalf(
+            function=written,
+            module=rule.__module__ or "",
+            location=location(rule),
+            argument_names=names or tuple(f"x{i}" for i in range(len(types))),
+        )
+        RULES.add(function, which, made, with_options(half, **options), replace)
 
 
 def _pattern(kinds: Sequence[Any], ty: Any) -> Pattern:

@@ -25,10 +25,9 @@ from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
 from activerules.chainrules.partials import NUMBER, returned
-from activerules.chainrules.registry import add_forward, add_pair
+from activerules.chainrules.registry import add_rule
 from activerules.errors import RuleDefinitionError
 from activerules.rules.closures import delivery
-from activerules.rules.closures.convert import Conversion
 from activerules.rules.closures.source import location
 from activerules.rules.define import require_function
 from activerules.rules.protocol import AugmentedReturn, active
@@ -174,16 +173,11 @@ def _add_compiled(
     # with the file and the line of the partials, where errors should point
     code = rule.partials.__code__
     exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
-    conversion = Conversion(
-        augmented=scope["augmented"],
-        reverse=scope["reverse"],
-        arguments=tuple(f"x{i}" for i in range(rule.arity)),
-        tape=("result",) if rule.keeps_result else (),
-        source=written,
-    )
     numbers = [numba.types.Number] * rule.arity
-    add_pair(rule.function, rule.partials, numbers, conversion, replace)
-    add_forward(rule.function, rule.partials, numbers, scope["forward"], replace)
+    of = rule.function, rule.partials, numbers
+    pair = scope["augmented"], scope["reverse"]
+    add_rule(*of, {"augmented_primal": pair[0], "reverse": pair[1]}, replace)
+    add_rule(*of, {"forward": scope["forward"]}, replace)
 
 
 def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:

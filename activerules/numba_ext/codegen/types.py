@@ -8,7 +8,7 @@ invalidated when the rules change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from numba.core import cgutils, types
@@ -144,13 +144,23 @@ for _kind in KINDS:
 
 @unbox(AnnotationType)
 def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeValue:
-    native = cgutils.create_struct_proxy(annotation)(c.context, c.builder)
-    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
-    cleanups = []
+    return unboxed_struct(c, annotation, _fields_of(annotation, value, c))
+
+
+def _fields_of(annotation: AnnotationType, value: Any, c: Any) -> Iterator[tuple[str, Any, Any]]:
     for name, field in zip(annotation.kind.__slots__, annotation.fields, strict=True):
         item = c.pyapi.object_getattr_string(value, name)
-        unboxed = c.unbox(field, item)
+        yield name, field, item
         c.pyapi.decref(item)
+
+
+def unboxed_struct(c: Any, ty: types.Type, members: Iterable[tuple[str, Any, Any]]) -> NativeValue:
+    """A struct of values from Python; `members` are the names, types and borrowed objects."""
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    cleanups: list[Any] = []
+    for name, member, item in members:
+        unboxed = c.unbox(member, item)
         setattr(native, name, unboxed.value)
         if unboxed.cleanup is not None:
             cleanups.append(unboxed.cleanup)
@@ -161,9 +171,7 @@ def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeV
             cleanup()
 
     return NativeValue(
-        native._getvalue(),
-        is_error=c.builder.load(failed),
-        cleanup=clean_up if cleanups else None,
+        native._getvalue(), c.builder.load(failed), cleanup=clean_up if cleanups else None
     )
 
 

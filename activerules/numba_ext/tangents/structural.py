@@ -55,7 +55,7 @@ from activerules.annotations.structural import (
 from activerules.annotations.tangents import ZeroTangent, conjugate
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import carries_no_data
-from activerules.numba_ext.codegen.types import TangentType
+from activerules.numba_ext.codegen.types import TangentType, unboxed_struct
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
 
@@ -108,25 +108,14 @@ def _call_python(c: Any, function: Any, *args: Any) -> Any:
 
 @unbox(StructuralTangentType)
 def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
-    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
     items = _call_python(c, _values, value, tuple(ty.fields))
-    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
-    cleanups = []
-    for i, numba_type in enumerate(ty.fields.values()):
-        unboxed = c.unbox(numba_type, c.pyapi.tuple_getitem(items, i))
-        setattr(native, f"field{i}", unboxed.value)
-        if unboxed.cleanup is not None:
-            cleanups.append(unboxed.cleanup)
-        c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
-    c.pyapi.decref(items)
-
-    def clean_up() -> None:
-        for cleanup in reversed(cleanups):
-            cleanup()
-
-    return NativeValue(
-        native._getvalue(), c.builder.load(failed), cleanup=clean_up if cleanups else None
+    members = (
+        (f"field{i}", numba_type, c.pyapi.tuple_getitem(items, i))
+        for i, numba_type in enumerate(ty.fields.values())
     )
+    native = unboxed_struct(c, ty, members)
+    c.pyapi.decref(items)
+    return native
 
 
 @box(StructuralTangentType)
