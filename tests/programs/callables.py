@@ -80,6 +80,27 @@ def generator_with_arrays_left_early(a, n):
     return s
 
 
+@njit
+def squares_of_products(a, n):
+    for k in range(n):
+        for v in running_products(a, 2):
+            yield v * v * k
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, 4), 3), seeds=1)
+@njit
+def generator_over_another_chosen_by_a_branch(a, n):
+    s = 0.0
+    for k in range(n):
+        if a[k] > 1.0:
+            found = squares_of_products(a, n + k)
+        else:
+            found = squares_of_products(a * a, n)
+        for v in found:
+            s += v * a[k]
+    return s
+
+
 @example(lambda rng: (rng.normal(size=5),), seeds=1)
 @njit
 def map_filter_zip(a):

@@ -130,13 +130,13 @@ class CountingNRT(NRTContext):
         """Count a reference to each generator in a value."""
         super().incref(builder, typ, value)
         for ty, slot in self._generators(builder, typ, value):
-            builder.call(self._counting(builder, ty, "take", 1), [slot, slot])
+            builder.call(self._counting(builder, ty, "take", 1), [slot])
 
     def decref(self, builder: Builder, typ: Any, value: Value) -> None:
         """Drop a reference to each generator in a value."""
         super().decref(builder, typ, value)
         for ty, slot in self._generators(builder, typ, value):
-            self.drop(builder, ty, slot, slot)
+            builder.call(self._counting(builder, ty, "drop", -1), [slot])
 
     def retain(self, builder: Builder, typ: Any, value: Value) -> None:
         """Take references to the contents of a value that is a bitwise copy."""
@@ -159,10 +159,6 @@ class CountingNRT(NRTContext):
         """Drop the generator in a stack slot, if there is one; used if its variables are gone."""
         builder.call(self._clearing(builder, typ), [slot])
 
-    def drop(self, builder: Builder, typ: Any, value: Value, slot: Value) -> None:
-        """Drop a variable's reference to the generator in a slot; its value may be null."""
-        builder.call(self._counting(builder, typ, "drop", -1), [value, slot])
-
     def _generators(self, builder: Builder, typ: Any, value: Value) -> Iterator[tuple[Any, Any]]:
         if isinstance(typ, types.Generator):
             if is_counted(self._context, typ):
@@ -174,12 +170,12 @@ class CountingNRT(NRTContext):
 
     def _counting(self, builder: Builder, typ: Any, verb: str, change: int) -> Any:
         """The function that changes the count; it accepts null for a generator."""
-        function, known = self._function(builder, typ, verb, 2)
+        function, known = self._function(builder, typ, verb)
         if known:
             return function
         b = entry_builder(function)
-        value, slot = function.args
-        with b.if_then(cgutils.is_not_null(b, value)):
+        (slot,) = function.args
+        with b.if_then(cgutils.is_not_null(b, slot)):
             counter = cgutils.gep_inbounds(b, slot, 0, COUNT)
             count = b.add(b.load(counter), _I64(change))
             b.store(count, counter)
@@ -190,7 +186,7 @@ class CountingNRT(NRTContext):
         return function
 
     def _clearing(self, builder: Builder, typ: Any) -> Any:
-        function, known = self._function(builder, typ, "clear", 1)
+        function, known = self._function(builder, typ, "clear")
         if known:
             return function
         b = entry_builder(function)
@@ -218,15 +214,14 @@ class CountingNRT(NRTContext):
         name = self._context.get_generator_desc(typ).llvm_finalizer_name
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [slot])
 
-    def _function(self, builder: Builder, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
+    def _function(self, builder: Builder, typ: Any, verb: str) -> tuple[Any, bool]:
         """A function of this module, and whether it already existed."""
         self._context.get_generator_impl(typ)  # links it
         name = f"activerules.generator.{verb}.{self._context.get_generator_desc(typ).mangled_name}"
         known = builder.module.globals.get(name)
         if known is not None:
             return known, True
-        slot_type = self._context.get_value_type(typ)
-        function_type = ir.FunctionType(ir.VoidType(), [slot_type] * arity)
+        function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
         function = cgutils.get_or_insert_function(builder.module, function_type, name)
         function.linkage = "linkonce_odr"
         function.attributes.add("alwaysinline")

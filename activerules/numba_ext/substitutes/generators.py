@@ -29,7 +29,6 @@ from activerules.numba_ext.substitutes.counted_generators import (
     COUNT,
     CountedDescriptor,
     is_counted,
-    may_hold_generators,
     put,
     refuse_returned,
 )
@@ -110,42 +109,20 @@ class _Yield(LowerYield):
         self.genlower.create_resumption_block(self.lower, self.inst.index)
         self._go_on_at(_FINISHED)
         for name, owned, slot in self._kept():
-            known = self.lower.slot_of(owned)
-            if known is None:
-                value = self.context.unpack_value(self.builder, owned, slot)
-                self.lower.owns(owned, value)
-            else:
-                put(self.builder, self.builder.load(slot), known)
-                value = known
+            value = self.context.unpack_value(self.builder, owned, slot)
+            self.lower.owns(owned, value)
             self.lower.storevar(value, name)
 
 
 class LowersGenerators(Lower):
-    """Lowers a function; generators as G1 says.
-
-    If at most one generator of a type exists at a time, all of them share one slot, also those
-    loaded from the state, which LLVM can then promote to registers.
-    """
+    """Lowers a function; generators as G1 says."""
 
     GeneratorLower = _GeneratorLower
 
-    def slot_of(self, typ: Any) -> Any:
-        """The slot of generators of a type; None if two may exist at a time."""
-        if not isinstance(typ, types.Generator) or not is_counted(self.context, typ):
-            return None
-        if typ not in self._slots:
-            slot_type = self.context.get_value_type(typ).pointee
-            one = self._one_at_a_time(typ)
-            self._slots[typ] = cgutils.alloca_once(self.builder, slot_type) if one else None
-            if one:
-                self.owns(typ, self._slots[typ])
-        return self._slots[typ]
-
     def setup_function(self, fndesc: Any) -> None:
-        """Begin a function, without slots."""
+        """Begin a function, which owns no slot yet."""
         refuse_returned(fndesc.restype, fndesc.qualname)
         super().setup_function(fndesc)
-        self._slots: dict[Any, Any] = {}
         self._owned: list[tuple[Any, Any]] = []
 
     def owns(self, typ: Any, slot: Any) -> None:
@@ -177,71 +154,6 @@ class LowersGenerators(Lower):
             b.position_at_end(block)
             b.branch(leaving)
 
-    def _one_at_a_time(self, typ: Any) -> bool:
-        """Whether generators of a type are made only when no other one is used later.
-
-        They must have no other origin than being made, nor be contained in other values.
-        """
-        models = self.context.data_model_manager
-        others = {t for t in self.fndesc.typemap.values() if not isinstance(t, types.Generator)}
-        holders = (t for t in others if may_hold_generators(self.context, t))
-        if any(typ in models[t].traverse_types() for t in holders):
-            return False
-        points = self.generator_info.yield_points.values() if self.generator_info else ()
-        if any(sum(self._is(name, typ) for name in point.live_vars) > 1 for point in points):
-            return False  # they are separate generators after it
-        for block, used in self._used_behind(typ):
-            for i in reversed(block.body):
-                if isinstance(i, numba_ir.Assign) and self._is(i.target.name, typ):
-                    used.discard(i.target.name)
-                    known = not used if self._makes(i.value) else self._names(i.value, typ)
-                    if not known:
-                        return False
-                used |= self._reads(i, typ)
-        return True
-
-    def _makes(self, value: Any) -> bool:
-        """Whether a value is a new generator: from a call, or a generator's argument (a copy)."""
-        return _is_call(value) or (isinstance(value, numba_ir.Arg) and bool(self.generator_info))
-
-    def _used_behind(self, typ: Any) -> list[tuple[Any, set[str]]]:
-        """The blocks, each with the variables of a type that are read after it."""
-        before: dict[int, set[str]] = {label: set() for label in self.blocks}
-        while True:
-            behind = {
-                label: set().union(*(before[t] for t in block.terminator.get_targets()))
-                for label, block in self.blocks.items()
-            }
-            live = {label: set(used) for label, used in behind.items()}
-            for label, block in self.blocks.items():
-                for i in reversed(block.body):
-                    if isinstance(i, numba_ir.Assign):
-                        live[label].discard(i.target.name)
-                    live[label] |= self._reads(i, typ)
-            if live == before:
-                return [(block, behind[label]) for label, block in self.blocks.items()]
-            before = live
-
-    def _reads(self, i: Any, typ: Any) -> set[str]:
-        """The variables of a type that a statement reads."""
-        if isinstance(i, numba_ir.Del):
-            return set()
-        value = i.value if isinstance(i, numba_ir.Assign) else i
-        if isinstance(value, numba_ir.Var):
-            read = [value]
-        else:
-            read = value.list_vars() if isinstance(value, numba_ir.Inst) else []
-        return {variable.name for variable in read if self._is(variable.name, typ)}
-
-    def _names(self, value: Any, typ: Any) -> bool:
-        """Whether a value is the generator of another variable."""
-        if isinstance(value, numba_ir.Expr) and value.op in ("getiter", "cast"):
-            value = value.value
-        return isinstance(value, numba_ir.Var) and self._is(value.name, typ)
-
-    def _is(self, name: str, typ: Any) -> bool:
-        return self.typeof(name) == typ
-
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """Lower an assignment; a new generator is moved into its slot."""
         given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
@@ -250,10 +162,8 @@ class LowersGenerators(Lower):
         value = super().lower_assign(ty, inst)
         if not _is_call(inst.value) or not is_counted(self.context, ty):
             return value
-        slot = self.slot_of(ty)
-        if slot is None:
-            slot = cgutils.alloca_once(self.builder, value.type.pointee)
-            self.owns(ty, slot)
+        slot = cgutils.alloca_once(self.builder, value.type.pointee)
+        self.owns(ty, slot)
         self.context.nrt.clear(self.builder, ty, slot)
         builder: Any = self.builder
         put(builder, builder.load(value), slot)
@@ -263,21 +173,11 @@ class LowersGenerators(Lower):
     def _copy_of(self, typ: Any, lent: Any) -> Any:
         """An owned copy of a borrowed generator, which is an argument."""
         struct = self.builder.load(lent)
-        slot = self.slot_of(typ)
-        if slot is None:
-            slot = cgutils.alloca_once(self.builder, struct.type)
-            self.owns(typ, slot)
+        slot = cgutils.alloca_once(self.builder, struct.type)
+        self.owns(typ, slot)
         self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), slot)
         self.context.nrt.retain(self.builder, typ, slot)
         return slot
-
-    def decref(self, typ: Any, val: Any) -> None:
-        """Drop the reference of a variable; a generator by its slot, which LLVM can promote."""
-        slot = self.slot_of(typ)
-        if slot is None:
-            super().decref(typ, val)
-        else:
-            self.context.nrt.drop(self.builder, typ, val, slot)
 
     def lower_yield(self, retty: Any, inst: Any) -> Value:
         """Return the yielded value, and emit the block that resumes after it."""
