@@ -12,6 +12,7 @@ from activerules import errors
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import Reverse
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
+from activerules.numba_ext.calls import overloads  # noqa: F401  (the compiled forms)
 from activerules.numba_ext.substitutes import inactive_values
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.rules.protocol import AugmentedReturn, RuleConfig, accumulate, active
