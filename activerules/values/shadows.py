@@ -2,7 +2,8 @@
 
 Needs       the tree of a type, and LLVM values of it: shadows of one structure
 Gives       `clear_shadow`, `add`, `take`, `give`, `add_cotangent`: all floats at once
-            `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `uninitialised_like`: new shadows
+            `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `uninitialised_like`,
+            `zeros_like`: new shadows
             `own_constants`: references to the constant parts of a new shadow
             `keep`, `release`: references to everything reachable from an object
 Invariants  F1  only floats are written: pointers, integers and keys stay
@@ -205,9 +206,7 @@ def _zero_leaf(em: Emit, node: Node, primal: Any) -> Any:
     if isinstance(node, Number):
         return em.context.get_constant_null(node.numba_type)
     if isinstance(node, Array) and node.has_shadow:
-        array, start, size = _uninitialised_like(em, node, primal)
-        cgutils.memset(em.builder, start, size, 0)
-        return array
+        return _zeros_like(em, node, primal)
     em.context.nrt.incref(em.builder, node.numba_type, primal)
     return primal
 
@@ -235,6 +234,23 @@ def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any
     result.meminfo = meminfo
     result.parent = cgutils.get_null_value(primal.parent.type)
     return result._getvalue(), start, size
+
+
+def _zeros_like(em: Emit, node: Node, array: Any) -> Any:
+    result, start, size = _uninitialised_like(em, node, array)
+    cgutils.memset(em.builder, start, size, 0)
+    return result
+
+
+@intrinsic
+def zeros_like(typing_context, x):
+    """A new array of zeros with the shape and strides of `x`."""
+    node = layout_of(x)
+
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
+        return _zeros_like(Emit(context, builder), node, args[0])
+
+    return shadow_of_leaf(node)(x), codegen
 
 
 @intrinsic

@@ -209,6 +209,18 @@ def test_make_zero_keeps_the_strides(call, x):
     np.testing.assert_array_equal(zero, x)
 
 
+PAIRS = np.ones(6, [("n", "i4"), ("a", "f8")])
+
+
+@pytest.mark.parametrize(
+    "x", [np.ones(6, bool)[::-2], np.arange(6)[::2], PAIRS[::2], PAIRS["a"], PAIRS["a"][::-1]]
+)
+def test_make_zero_of_strided_arrays_of_any_items(x):
+    zero = zeroed(x)
+    assert (zero.shape, zero.strides, zero.dtype) == (x.shape, x.strides, x.dtype)
+    np.testing.assert_array_equal(zero, np.zeros_like(x))
+
+
 def test_onehot_has_one_shadow_per_float():
     @njit
     def compiled(x):

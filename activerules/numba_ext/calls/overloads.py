@@ -35,7 +35,7 @@ from activerules.rules.protocol import (
 from activerules.rules.written import function_from, item_by_item, over_elements
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import FLOATS, layout_of
-from activerules.values.shadows import uninitialised_like
+from activerules.values.shadows import zeros_like
 
 IGNORE_DEFINITIONS = """
 define double @activerules.ignore.f64(double %x) {
@@ -229,7 +229,9 @@ def _make_zero(x):
     if isinstance(x, types.BaseTuple):
         return _map_tuple("make_zero", x)
     if isinstance(x, types.Array):
-        return _zeros_with_strides if x.layout == "A" else lambda x: np.zeros_like(x)
+        if x.layout == "A":
+            return lambda x: zeros_like(x)  # pyright: ignore[reportCallIssue]
+        return lambda x: np.zeros_like(x)
     if isinstance(x, types.Float | types.Complex):
         zero = as_dtype(x).type(0)
         return lambda x: zero
@@ -250,12 +252,6 @@ def _onehot(x):
         rows = tuple(tuple(row) for row in identity)
         return lambda x: rows
     raise TypingError("inside @njit, onehot takes a float or a tuple of floats of one type")
-
-
-def _zeros_with_strides(x):
-    zeros = uninitialised_like(x)  # pyright: ignore[reportCallIssue]
-    zeros.fill(0)
-    return zeros
 
 
 def _map_tuple(function: str, x: Any) -> Any:
