@@ -74,8 +74,8 @@ class Stages:
 
 def _readable(result: object) -> str:
     match result:
-        case Plan():
-            return render_plan(result, make_layout(result))
+        case (Plan() as plan) | [Plan() as plan, *_]:
+            return render_plan(plan, make_layout(plan))
         case Module():
             return print_module(result)
         case Captured():

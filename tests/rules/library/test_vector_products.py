@@ -8,6 +8,7 @@ from numba import float64, njit
 
 import activerules as ar
 from activerules.rules.library.linalg import dot_value
+from activerules.testing import check_gradient
 
 Matrix = ar.Duplicated[float64[:, :]]
 
@@ -31,6 +32,26 @@ def test_rows_that_stay_as_they_are_are_not_kept():
     small, large = used(16), used(32)
     assert 0 < small < 20 * 16**2
     assert large < 5 * small
+
+
+@njit
+def solved(rows, x, b):
+    for i in range(len(x)):
+        x[i] = (b[i] - np.dot(rows[i, :i], x[:i])) / rows[i, i]
+    return np.sum(x)
+
+
+def test_entries_that_are_final_are_not_kept():
+    """Of a solution that is found entry by entry: bytes by its size, not by the square of it."""
+
+    def used(n):
+        arrays = np.eye(n) * n + 1.0, np.ones(n), np.ones(n)
+        return ar.tape_bytes(solved, *[ar.Duplicated(x, np.zeros_like(x)) for x in arrays])
+
+    assert used(64) < 40 * 64
+    rng = np.random.default_rng(3)
+    rows, b = rng.normal(size=(5, 5)) + 5.0 * np.eye(5), rng.normal(size=5)
+    check_gradient(solved, (rows, np.zeros(5), b))
 
 
 @njit
