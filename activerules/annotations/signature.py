@@ -171,15 +171,15 @@ class Mode:
         return ".fast()" if "vector_math" in self.options else ".fast(vector_math=False)"
 
 
-def no_mode(given: object, following: object) -> ActivityError:
+def no_mode(first: object, following: object) -> ActivityError:
     """The error for a first argument of `autodiff` that is no mode; `following` is its second."""
-    name = getattr(given, "__name__", None) or "f"
+    name = getattr(first, "__name__", None) or "f"
     if isinstance(following, Mode):
         what = "autodiff is given a function before its mode"
         instead = f"autodiff({following}, {name}, …)"
     else:
         what = "the first argument of autodiff is a mode such as Reverse"
-        instead = f"autodiff(Reverse, {name}, …)" if callable(given) else "autodiff(Reverse, f, …)"
+        instead = f"autodiff(Reverse, {name}, …)" if callable(first) else "autodiff(Reverse, f, …)"
     return ActivityError(what, instead=[instead])
 
 

@@ -94,10 +94,10 @@ class Tangent(AbstractTangent):
     def _plus(self, other: Tangent) -> Tangent:
         if other.primal is not self.primal:
             raise TypeError(f"cannot add {other!r} to {self!r}: tangents of different types")
-        both = dict(self.backing)
+        total = dict(self.backing)
         for key, value in other.backing.items():
-            both[key] = plus(both[key], value) if key in both else value
-        return tangent_of(self.primal, both)
+            total[key] = plus(total[key], value) if key in total else value
+        return tangent_of(self.primal, total)
 
     def __mul__(self, factor: Any) -> Any:
         if isinstance(factor, AbstractTangent):
@@ -112,9 +112,9 @@ class Tangent(AbstractTangent):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tangent) or other.primal is not self.primal:
             return False
-        return self._given() == other._given()
+        return self._nonzero_fields() == other._given()
 
-    def _given(self) -> dict[Key, Any]:
+    def _nonzero_fields(self) -> dict[Key, Any]:
         """The fields that are not symbolically zero."""
         return {k: v for k, v in self.backing.items() if not isinstance(v, ZeroTangent)}
 
@@ -204,10 +204,10 @@ def _moved(value: Any, tangent: Any) -> Any:
 
 def tangent_of(primal: type, backing: Mapping[Key, Any]) -> Tangent:
     """The tangent, of a value of the class `primal`, with these fields."""
-    made = object.__new__(Tangent)
-    made.primal = primal
-    made.backing = dict(backing)
-    return made
+    tangent = object.__new__(Tangent)
+    tangent.primal = primal
+    tangent.backing = dict(backing)
+    return tangent
 
 
 def names_of(primal: Any) -> tuple[str, ...] | None:
@@ -229,8 +229,8 @@ def _backing(primal: type[Any], args: tuple[Any, ...], fields: Mapping[str, Any]
         return {**dict(enumerate(args)), **fields}
     if len(args) > len(names):
         raise TypeError(f"{primal.__name__} has {len(names)} fields, not {len(args)}")
-    given = {**dict(zip(names, args, strict=False)), **fields}
-    unknown = [name for name in given if name not in names]
+    entries = {**dict(zip(names, args, strict=False)), **fields}
+    unknown = [name for name in entries if name not in names]
     if unknown:
         raise TypeError(f"{primal.__name__} has no field {unknown[0]!r}")
-    return {**given}
+    return {**entries}

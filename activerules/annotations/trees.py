@@ -82,8 +82,8 @@ def flattened(x: Any) -> Any:
         for item in x:
             flattened(item)
     if is_tuple(x):
-        made = [flattened(item) for item in x]
-        return x if _same(made, x) else like_tuple(type(x), made)
+        items = [flattened(item) for item in x]
+        return x if _same(items, x) else like_tuple(type(x), items)
     # Numba refuses these two at the first call only, and later takes them for other arrays
     if is_array(x) and not x.dtype.isnative:
         raise ActivityError(
@@ -110,10 +110,10 @@ def restored(x: Any) -> Any:
     if is_tuple(origin):
         return dict(zip(origin, items, strict=True))
     # The class is not called: it may check or change its fields, which are a gradient here.
-    made = object.__new__(origin)
+    instance = object.__new__(origin)
     for name, item in zip(_names(origin), items, strict=True):
-        object.__setattr__(made, name, item)
-    return made
+        object.__setattr__(instance, name, item)
+    return instance
 
 
 def index_of_key(kind: type, key: str) -> int | None:
@@ -132,8 +132,8 @@ def is_of_keys(kind: type) -> bool:
 _ORIGIN = "_origin"
 
 
-def _same(made: Iterable[Any], old: Iterable[Any]) -> bool:
-    return all(new is one for new, one in zip(made, old, strict=True))
+def _same(items: Iterable[Any], old: Iterable[Any]) -> bool:
+    return all(new is one for new, one in zip(items, old, strict=True))
 
 
 def _named(kind: Any, values: Sequence[Any]) -> Any:
@@ -191,10 +191,10 @@ def _new_class(name: str, names: Sequence[str], origin: Any, path: str) -> Any:
         each if _is_field(each) else _free(f"key{k}", names) for k, each in enumerate(names)
     ]
     make: Callable[..., Any] = namedtuple
-    made = make(name, readable)
-    made.__module__, made.__qualname__ = __name__, path
-    setattr(made, _ORIGIN, origin)
-    return made
+    cls = make(name, readable)
+    cls.__module__, cls.__qualname__ = __name__, path
+    setattr(cls, _ORIGIN, origin)
+    return cls
 
 
 def _is_field(name: str) -> bool:

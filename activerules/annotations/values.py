@@ -123,9 +123,9 @@ def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> An
     pair (copy, array) is appended to `copies`. Whatever does not match is left as it is.
     """
     if is_tuple(v) and is_tuple(x) and len(v) == len(x):
-        made = [laid_like(*pair, copies) for pair in zip(v, x, strict=True)]
-        same = all(new is old for new, old in zip(made, v, strict=True))
-        return v if same else like_tuple(type(v), made)
+        items = [laid_like(*pair, copies) for pair in zip(v, x, strict=True)]
+        same = all(new is old for new, old in zip(items, v, strict=True))
+        return v if same else like_tuple(type(v), items)
     if not (is_array(v) and is_array(x)):
         return v
     if (v.shape, v.dtype) != (x.shape, x.dtype) or v.strides == x.strides:

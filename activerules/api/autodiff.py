@@ -124,8 +124,8 @@ def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
             if mode.value.direction != "forward" and (form := ordinary_form(mode, function, args)):
                 return form
             marker = marker_class(args[0]) if args else None
-            given = args if marker is None else args[1:]
-            call = NestedCall(dispatcher_of_type(function), given, mode.value, marker)
+            annotated = args if marker is None else args[1:]
+            call = NestedCall(dispatcher_of_type(function), annotated, mode.value, marker)
             return nested_form(typing_context, call, (mode, function), args)
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
         if isinstance(mode, ModeType) and is_batched(args):

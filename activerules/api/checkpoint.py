@@ -229,11 +229,11 @@ def _seeds_of_tuple(dret: AnnotationType) -> Any:
     bars = "dret.val" if dret.kind is Active else "dret.dval"
     leaves = carrying(bars, dret.val)
     pairs = [f"of_{'array' if leaf.is_array else 'number'}({leaf.text})" for leaf in leaves]
-    made = [f"out{k}, seed{k} = {pair}" for k, pair in enumerate(pairs)]
+    assignments = [f"out{k}, seed{k} = {pair}" for k, pair in enumerate(pairs)]
     outs, seeds = (
         "".join(f"{name}{k}, " for k, _ in enumerate(leaves)) for name in ("out", "seed")
     )
-    lines = "\n    ".join([*made, f"return ({outs}), ({seeds})"])
+    lines = "\n    ".join([*assignments, f"return ({outs}), ({seeds})"])
     return _from_source(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
 
 

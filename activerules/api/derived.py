@@ -102,8 +102,8 @@ class DerivedFunction(Generic[P, R]):
         self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
         self.__doc__ = self._described(self._target.py_func)
         self.__name__ = f"{self._maker}_{self.__name__}"
-        made = type(self), self._spec, repr(sorted(options.items()))
-        self._token = _tokens.get(self._target, made, _Token)
+        token_key = type(self), self._spec, repr(sorted(options.items()))
+        self._token = _tokens.get(self._target, token_key, _Token)
         if alike:
             _attributes.put(function, key, self.__dict__.copy())
 
@@ -131,25 +131,28 @@ class DerivedFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
         epoch, run = self._token.served
-        given: Any = args
+        positional: Any = args
         named: Any = kwargs
         flat = are_flat(args) and (not kwargs or are_flat(kwargs.values()))
         if not flat:
-            given, named = flattened(args), {k: flattened(value) for k, value in kwargs.items()}
+            positional, named = (
+                flattened(args),
+                {k: flattened(value) for k, value in kwargs.items()},
+            )
         try:
-            if epoch == RULES.epoch and self._is_served_as_given(given, named):
+            if epoch == RULES.epoch and self._is_served_as_given(positional, named):
                 try:
-                    result = run(*given, **named)
+                    result = run(*positional, **named)
                     return result if flat else restored(result)
                 except ArgumentsOverlap:
                     pass  # nothing has run
-            result = self._run(*given, **named)
+            result = self._run(*positional, **named)
         except (TypingError, ActiverulesError, TypeError) as error:
             if isinstance(error, TypeError):
                 self._require_call(args, kwargs)
                 if not isinstance(error, ActiverulesError):
                     raise
-            raise presentable(error, (*given, *named.values())) from error.__cause__
+            raise presentable(error, (*positional, *named.values())) from error.__cause__
         return result if flat else restored(result)
 
     def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
@@ -281,8 +284,8 @@ def _index_of(dispatcher: Any, name: str) -> int:
 
 def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
     """Raise `ArityError` for `grad(f, x)`, which gives values where argnums belong."""
-    given = argnums if isinstance(argnums, tuple | list) else [argnums]
-    if given and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in given):
+    numbers = argnums if isinstance(argnums, tuple | list) else [argnums]
+    if numbers and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in numbers):
         name = getattr(function, "__name__", "f")
         raise ArityError(
             f"{kind}({name}) returns a function, and is passed the arguments of that function",

@@ -149,7 +149,7 @@ def hessian_of(typing_context, spec, function, *args):
     texts = TupleTexts()
     for j in argnums:
         written = written_arrays(dispatcher, names, argtypes, j, 1)
-        given = ", ".join(names_of(written))
+        arguments = ", ".join(names_of(written))
         if _is_added_up_in_place(argtypes[j], argnums) and not written_arguments(
             dispatcher, names, argtypes, j
         ):
@@ -161,7 +161,9 @@ def hessian_of(typing_context, spec, function, *args):
             f"x{j}",
             argtypes,
             1,
-            lambda tangent, j=j, given=given: f"({call.format(j)}{given}, {tangent[0]}),)",
+            lambda tangent, j=j, arguments=arguments: (
+                f"({call.format(j)}{arguments}, {tangent[0]}),)"
+            ),
             rows,
             written,
             texts,
@@ -194,8 +196,8 @@ class _Rows(Columns):
     own   the path of the argument in the gradient
     """
 
-    def __init__(self, own: str, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, own: str, *args: Any) -> None:
+        super().__init__(*args)
         self._own = own
 
     def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
@@ -217,10 +219,10 @@ class _RowsInPlace(Columns):
     def __init__(
         self, root: str, args: Sequence[Any], add: str, rows: Sequence[LeafText], texts: TupleTexts
     ) -> None:
-        given = ", ".join(f"x{k}" for k, _ in enumerate(args))
+        arguments = ", ".join(f"x{k}" for k, _ in enumerate(args))
 
         def push(tangents: list[str]) -> str:
-            return f"passing({add}, {given}, {tangents[0]}, {self._block}[k])"
+            return f"passing({add}, {arguments}, {tangents[0]}, {self._block}[k])"
 
         super().__init__(root, args, 1, push, rows, [False] * len(args), texts)
 
@@ -236,8 +238,8 @@ class _RowsInPlace(Columns):
 
     def begin(self) -> list[str]:
         """Lines that allocate them."""
-        made = f"{self._block} = new_block({self._root}, {self._root})"
-        return [made, *super().begin()]
+        allocation = f"{self._block} = new_block({self._root}, {self._root})"
+        return [allocation, *super().begin()]
 
     def _before(self) -> list[str]:
         [x] = self._leaves
@@ -267,10 +269,10 @@ def _adding(derivative: Any, argnum: int, count: int) -> Any:
     to an argument to `row`.
     """
     names = [f"x{k}" for k in range(count)]
-    given = [f"Duplicated({x}, row)" if k == argnum else x for k, x in enumerate(names)]
+    annotated = [f"Duplicated({x}, row)" if k == argnum else x for k, x in enumerate(names)]
     source = (
         f"def add({', '.join(names)}, v, row):\n"
-        f"    autodiff(Reverse, derivative, Active, {', '.join(given)}, v)\n"
+        f"    autodiff(Reverse, derivative, Active, {', '.join(annotated)}, v)\n"
     )
     scope = {
         "Active": Active, "Duplicated": Duplicated, "Reverse": Reverse, "autodiff": autodiff,

@@ -90,11 +90,11 @@ _products = LastMade()
 
 
 @compiled_only
-def product_of(typing_context, spec, function, *given):
-    """The product of the Hessian and a vector; `given` are the first argument, the vector, and the
-    other arguments.
+def product_of(typing_context, spec, function, *argtypes):
+    """The product of the Hessian and a vector; `argtypes` are those of the first argument, the
+    vector, and the other arguments.
     """
-    x, v, *rest = map(types.unliteral, given)
+    x, v, *rest = map(types.unliteral, argtypes)
     args = (x, *rest)
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(args))
@@ -107,7 +107,7 @@ def product_of(typing_context, spec, function, *given):
     allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
     passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
     call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
-    made = [
+    allocations = [
         *lines_apart(args, written),
         *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
         *([f"w = {_copy(v, 'v')}"] if 0 in written else []),
@@ -121,11 +121,11 @@ def product_of(typing_context, spec, function, *given):
 
     before = (spec, function)
     if compiles_for_derivative() or not allocated:
-        callee = compiled(parameters, [*made, f"return gradient({call}"])
+        callee = compiled(parameters, [*allocations, f"return gradient({call}"])
         return calling(typing_context, callee, before, (x, v, *rest))
     unpack = f"{', '.join(allocated)}, = allocated"
     steps = Steps(
-        compiled(parameters, [*made, f"return ({', '.join(allocated)},)"]),
+        compiled(parameters, [*allocations, f"return ({', '.join(allocated)},)"]),
         compiled(["allocated", *parameters], [unpack, f"return passing(gradient, {call}"]),
         compiled(["allocated", "first", *parameters], ["return first"]),
     )
@@ -196,10 +196,10 @@ def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
 
 @overload(hvp, strict=False)
 def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
-    made = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
+    product = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
     if _is_left_out(x) and _is_left_out(v):
-        return lambda function, x=None, v=None, *args: made
-    return lambda function, x=None, v=None, *args: made(x, v, *args)
+        return lambda function, x=None, v=None, *args: product
+    return lambda function, x=None, v=None, *args: product(x, v, *args)
 
 
 def _is_left_out(ty: Any) -> bool:

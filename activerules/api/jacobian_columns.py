@@ -88,8 +88,8 @@ class Columns:
 
     def begin(self) -> list[str]:
         """Lines that allocate the arrays in `allocated`."""
-        made = [self._made(x, c) for x in self._arrays for c in range(self._width)]
-        return [*self._apart(), *self.counts(), *filter(None, made), *self._before()]
+        allocations = [self._allocation(x, c) for x in self._arrays for c in range(self._width)]
+        return [*self._apart(), *self.counts(), *filter(None, allocations), *self._before()]
 
     def _apart(self) -> list[str]:
         return lines_apart(self._args, self._copies)
@@ -172,7 +172,7 @@ class Columns:
             for c, column in enumerate(columns)
         ]
 
-    def _made(self, x: LeafText, lane: int) -> str:
+    def _allocation(self, x: LeafText, lane: int) -> str:
         """The line that allocates the tangent of an array."""
         return f"e_{x.name}_{lane} = make_zero({x.text})"
 

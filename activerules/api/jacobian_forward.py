@@ -113,14 +113,14 @@ def pushed(
     first   the number of the variable with the first argument: `x0`, `x1`, …
     """
     written = copied_arguments(names, argtypes, gradient)
-    given = names_of(written, first)
+    primals = names_of(written, first)
 
     def push(tangents: list[str]) -> str:
-        args = list(given)
+        args = list(primals)
         if len(tangents) == 1:
-            args[i] = f"Duplicated({given[i]}, {tangents[0]})"
+            args[i] = f"Duplicated({primals[i]}, {tangents[0]})"
             return f"(autodiff(Forward, function, {', '.join(args)}),)"
-        args[i] = f"BatchDuplicated({given[i]}, ({', '.join(tangents)},))"
+        args[i] = f"BatchDuplicated({primals[i]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, function, {', '.join(args)})"
 
     return push, written

@@ -42,7 +42,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import compiled_lines
-from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
@@ -132,7 +132,7 @@ def sweeps_of(dispatcher: Any, function: Any, argtypes: Sequence[Any], request: 
     names = call_arguments.parameter_names(dispatcher, len(argtypes))
     for name, ty in zip(names, argtypes, strict=True):
         if isinstance(ty, AnnotationType):
-            raise annotation_given(name, ty)
+            raise refused_annotation(name, ty)
     for k in request.argnums:
         require_numbers(names[k], argtypes[k], complex_too=True)
     plain = spec_of(dispatcher, argtypes, request.argnums)
@@ -244,35 +244,35 @@ class Sweeps:
             if is_written and isinstance(leaf.numba_type, types.Array)
         ]
 
-    def _made(self) -> dict[str, str]:
+    def _allocations(self) -> dict[str, str]:
         """Names and expressions of what is allocated before the function runs: copies of the arrays
         it writes into, and all shadows.
         """
-        made = {f"before_{leaf.name}": f"copy_of_shadow({leaf.text})" for leaf in self._kept}
+        allocations = {f"before_{leaf.name}": f"copy_of_shadow({leaf.text})" for leaf in self._kept}
         for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
             if kind is BatchDuplicated:
-                made.update({f"d{k}_{c}": f"make_zero(x{k})" for c in range(WIDTH)})
-        return made
+                allocations.update({f"d{k}_{c}": f"make_zero(x{k})" for c in range(WIDTH)})
+        return allocations
 
     def steps(self, lines: Sequence[str]) -> Steps:
         """The steps of a Jacobian; `lines` follow the primal, with `out`, the `pullback` (or the
         `tape` of several lanes), and the arguments restored.
         """
-        names, made = [f"x{k}" for k, _ in enumerate(self.argtypes)], self._made()
-        allocated = [f"{', '.join(made)}, = allocated"] if made else []
-        run, found = f"passing(record, {', '.join(names)})", "out, pullback = first"
+        names, allocations = [f"x{k}" for k, _ in enumerate(self.argtypes)], self._allocations()
+        allocated = [f"{', '.join(allocations)}, = allocated"] if allocations else []
+        run, unpacking = f"passing(record, {', '.join(names)})", "out, pullback = first"
         if self.lanes:
             run = f"record_lanes(lanes, target, {_annotated(self.lanes)})"
-            found = "tape, out, bars = first"
-        make = [f"{name} = {text}" for name, text in made.items()]
+            unpacking = "tape, out, bars = first"
+        make = [f"{name} = {text}" for name, text in allocations.items()]
         back = [f"overwrite({leaf.text}, before_{leaf.name})" for leaf in self._kept]
         return Steps(
-            self.compiled("make", names, [*make, f"return {tuple_of(made)}"]),
+            self.compiled("make", names, [*make, f"return {tuple_of(allocations)}"]),
             self.compiled(
                 "run", ["allocated", *names], [*allocated * bool(self.lanes), f"return {run}"]
             ),
             self.compiled(
-                "finish", ["allocated", "first", *names], [*allocated, found, *back, *lines]
+                "finish", ["allocated", "first", *names], [*allocated, unpacking, *back, *lines]
             ),
         )
 
@@ -283,8 +283,8 @@ class Sweeps:
             rows = f"{row.text}.size" if row.is_array else "1"
             for _, x in self.inputs:
                 columns = f"{x.text}.size" if x.is_array else "1"
-                made = f"np.empty(({rows}, {columns}), {_dtype_name(row, x)})"
-                lines.append(f"{_matrix(row, x)} = {made}")
+                block = f"np.empty(({rows}, {columns}), {_dtype_name(row, x)})"
+                lines.append(f"{_matrix(row, x)} = {block}")
         if self.lanes:
             return [*lines, *self._lanes_of(self.outputs[0])]
         for row in self.outputs:

@@ -106,10 +106,11 @@ def jvp(
     entry = None if options else _entries.find(function, len(primals))
     if entry is None:
         entry = _entry_of(function, len(primals), options)
-    if are_flat(both := primals + tangents) and (
+    values = primals + tangents
+    if are_flat(values) and (
         NUMBERS.issuperset(map(type, tangents)) or all(map(_is_laid_like, tangents, primals))
     ):
-        return run_compiled(entry, *both)
+        return run_compiled(entry, *values)
     primals, tangents = flattened((primals, tangents))
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
@@ -226,7 +227,7 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
             f"({', '.join(tangents)},)))\n"
         )
         plain = dispatcher.py_func
-        made = function_from(
+        directional = function_from(
             source,
             "along",
             {"_jvp": jvp, "_function": dispatcher, "_along_float": _along_float},
@@ -234,8 +235,8 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        made.__name__ = plain.__name__  # errors show the user's function
-        return njit(made)
+        directional.__name__ = plain.__name__  # errors show the user's function
+        return njit(directional)
 
     return _along.get(dispatcher, ("along", argnum, count), make)
 

@@ -42,14 +42,14 @@ def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] =
     The arrays of the arguments in `written` receive what the function leaves in the lists.
     """
     names = [f"x{k}" for k, _ in enumerate(argtypes)]
-    lines, given = [], list(names)
+    lines, passed = [], list(names)
     for k, ty in enumerate(argtypes):
         if is_number_list(ty):
             form = "typed" if isinstance(ty, types.ListType) else "reflected"
             lines.append(f"l{k} = {form}_list_of(x{k})")
-            given[k] = f"l{k}"
+            passed[k] = f"l{k}"
     lines += [
-        f"result = function({', '.join(given)})",
+        f"result = function({', '.join(passed)})",
         *(f"put_into(x{k}, l{k})" for k in written),
         "return result",
     ]
@@ -57,7 +57,7 @@ def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] =
     def make() -> Any:
         source = f"def of_arrays({', '.join(names)}):\n " + "\n ".join(lines)
         plain = dispatcher.py_func
-        made = function_from(
+        on_arrays = function_from(
             source,
             "of_arrays",
             {
@@ -70,8 +70,8 @@ def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] =
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        made.__name__ = plain.__name__  # errors show the user's function
-        return njit(**NO_C_WRAPPER)(made)
+        on_arrays.__name__ = plain.__name__  # errors show the user's function
+        return njit(**NO_C_WRAPPER)(on_arrays)
 
     return _of_arrays.get(dispatcher, tuple(lines), make)
 
@@ -89,13 +89,13 @@ def by_arrays(
     dispatcher = dispatcher_of_type(function)
 
     names = [f"x{k}" for k, _ in enumerate(argtypes)]
-    given = [
+    passed = [
         f"array_of({name})" if is_number_list(ty) else name
         for name, ty in zip(names, lists, strict=True)
     ]
     target = Stub(of_arrays(dispatcher, lists))
     scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
-    lines = [f"return stub(spec, target, {', '.join(given)})"]
+    lines = [f"return stub(spec, target, {', '.join(passed)})"]
     callee = compiled_lines(
         dispatcher, "call", names, lines, scope, "of lists", stub, spec.value, argtypes
     )

@@ -171,12 +171,12 @@ class SplitHalf:
 
     def _stub(self) -> Any:
         names = list(self._parameters)
-        given = list(names)
+        passed = list(names)
         if self._half == "reverse" and not _takes_cotangent(self._spec):
-            given.insert(-1, "None")
+            passed.insert(-1, "None")
         form = record if self._half == "augmented" else play
         scope = {"form": form, "spec": self._spec, "target": self._target}
-        source = f"def stub({', '.join(names)}): return form(spec, target, {', '.join(given)})"
+        source = f"def stub({', '.join(names)}): return form(spec, target, {', '.join(passed)})"
         stub = function_from(source, "stub", scope, module=__name__, file=__file__)
         stub.__name__ = stub.__qualname__ = self.__name__
         return stub

@@ -39,9 +39,9 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
             "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
             "ignore_derivatives": ignore_derivatives, "own_memory": own_memory,
         }  # fmt: skip
-        made = replacement_of(plain, source, scope, name=_NAME)
-        made.__name__ = plain.__name__  # errors show the user's function
-        return njit(made)
+        wrapper = replacement_of(plain, source, scope, name=_NAME)
+        wrapper.__name__ = plain.__name__  # errors show the user's function
+        return njit(wrapper)
 
     return _surrounded.get(dispatcher, (count, result), make)
 

@@ -32,7 +32,7 @@ from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
 from activerules.numba_ext.split.pullback import (
     Pullback,
     PullbackApart,
@@ -195,7 +195,7 @@ def _kind_of(name: str, ty: Any) -> type[Annotation]:
     if RULES.is_inactive_type(ty):
         return Const
     if isinstance(ty, AnnotationType):
-        raise annotation_given(name, ty)
+        raise refused_annotation(name, ty)
     node = layout_of(ty)
     if node.activity != "const":
         checks.require_known_leaves(name, ty)
@@ -280,8 +280,8 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
     }
 
     def half(name: str) -> Any:
-        made = replacement_of(plain, sources[name], scope, name=name)
-        made.__qualname__ = f"{plain.__qualname__}.vjp_{name}"
-        return compiled_stub(made, target, options, spec, **NO_C_WRAPPER)
+        stub = replacement_of(plain, sources[name], scope, name=name)
+        stub.__qualname__ = f"{plain.__qualname__}.vjp_{name}"
+        return compiled_stub(stub, target, options, spec, **NO_C_WRAPPER)
 
     return half("record"), half("play"), ordinary

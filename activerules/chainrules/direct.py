@@ -44,7 +44,9 @@ class ReverseRules:
         if whole is not None and len(whole) > len(x):
             result = self(function, *whole, config=config)
             return (
-                result if result is None else (result[0], _given(result[1], len(x) + len(keywords)))
+                result
+                if result is None
+                else (result[0], _of_passed(result[1], len(x) + len(keywords)))
             )
         values = (*x, *keywords.values())
         if RULES.is_opted_out(function, list(map(type_of, values))):
@@ -132,7 +134,7 @@ def with_defaults(
     return None if bound.kwargs or takes_any_number(plain) else bound.args
 
 
-def _given(pullback: Pullback, count: int) -> Pullback:
+def _of_passed(pullback: Pullback, count: int) -> Pullback:
     """The pullback without the last entries, for defaults that the call left out."""
     return lambda dy: pullback(dy)[: 1 + count]
 

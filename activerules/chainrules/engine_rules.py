@@ -59,17 +59,17 @@ def forward_for(function: Any, x: Sequence[Any]) -> ForwardRule | None:
 def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
     """`(y, pullback)` by a pair."""
     config = RuleConfig(overwritten=(False,) * len(x))
-    kept = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
+    saved = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
     shadows = [make_zero(value) for value in x]
-    made = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
+    augmented = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        for shadow in (*shadows, made.shadow):
+        for shadow in (*shadows, augmented.shadow):
             _clear(shadow)
-        annotated = _annotated(pair, kept, shadows)
-        return NoTangent(), *_pulled(pair, config, made, annotated, extern(dy))
+        annotated = _annotated(pair, saved, shadows)
+        return NoTangent(), *_pulled(pair, config, augmented, annotated, extern(dy))
 
-    return made.primal, pullback
+    return augmented.primal, pullback
 
 
 def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[Any, Any]:
@@ -134,22 +134,22 @@ def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
 
 
 def _pulled(
-    pair: RulePair, config: RuleConfig, made: Any, annotated: Sequence[Annotation], dy: Any
+    pair: RulePair, config: RuleConfig, augmented: Any, annotated: Sequence[Annotation], dy: Any
 ) -> list[Any]:
     """The cotangents of the arguments; their shadows are zero before."""
-    dret = _result(pair.result, made, dy)
-    returned = _python_function(pair.reverse)(config, dret, made.tape, *annotated)
+    dret = _result(pair.result, augmented, dy)
+    returned = _python_function(pair.reverse)(config, dret, augmented.tape, *annotated)
     entries = entry_per_argument(returned, annotated)
     return list(map(_cotangent, annotated, entries))
 
 
-def _result(kind: type[Annotation], made: Any, dy: Any) -> Annotation:
+def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
     if kind is Const:
-        return Const(made.primal)
+        return Const(augmented.primal)
     if kind is Active:
-        return Active(filled(make_zero(made.primal), dy))
-    shadow = make_zero(made.primal) if made.shadow is None else made.shadow
-    return _annotated_as(kind, made.primal, filled(shadow, dy))
+        return Active(filled(make_zero(augmented.primal), dy))
+    shadow = make_zero(augmented.primal) if augmented.shadow is None else augmented.shadow
+    return _annotated_as(kind, augmented.primal, filled(shadow, dy))
 
 
 def filled(bar: Any, dy: Any) -> Any:

@@ -198,9 +198,9 @@ def register_frule(
             refuse_keyword_only(function, where)
             names = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
-            made = forward_rule(plain, function, names, inner)
+            converted = forward_rule(plain, function, names, inner)
             paths = {"sends": sends, "receives": receives}
-            add_rule(function, plain, types, {"forward": made}, replace, names, paths)
+            add_rule(function, plain, types, {"forward": converted}, replace, names, paths)
         FRULES.add(function, WrittenRule(plain, types, compiled=compiled))
         return rule
 

@@ -25,7 +25,7 @@ example: python -m activerules explain beam.py:loss "Duplicated[float64[::1]]" "
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status; our own errors are printed to stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m activerules",
         description="Gradients of Numba functions at LLVM level.",
@@ -35,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
     for name, (module, does) in COMMANDS.items():
         command = commands.add_parser(name, help=does, description=does)
-        if given[:1] == [name]:
+        if words[:1] == [name]:
             import_module(module).add_arguments(command)
-    if not given:
+    if not words:
         parser.print_help(sys.stderr)
         return 2
-    options = parser.parse_args(given)
+    options = parser.parse_args(words)
     try:
         return import_module(COMMANDS[options.command][0]).run(options)
     except ActiverulesError as error:

@@ -69,8 +69,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(what: str, given: Sequence[str], known: Collection[str]) -> None:
-    for one in given:
+def _check(what: str, names: Sequence[str], known: Collection[str]) -> None:
+    for one in names:
         if one not in known:
             raise CommandError(f"there is no {what} `{one}` to warm; there are {', '.join(known)}")
 

@@ -110,7 +110,7 @@ class _Reader:
         """Whether the reverse sweep undoes what an instruction writes."""
         return False
 
-    def _lines(self, kept: Iterable[Kept] = ()) -> list[Line]:
+    def _lines(self, cached: Iterable[Kept] = ()) -> list[Line]:
         values, writes, work, depth, tape = (Counter[SourceLine]() for _ in range(5))
         for block in self.plan.flow.order:
             loop = self.plan.flow.loop_of(block)
@@ -120,7 +120,7 @@ class _Reader:
                 writes[at] += self._is_undone(i)
                 work[at] += _work(i)
                 depth[at] = max(depth[at], loop.depth if loop else 0)
-        for one in kept:
+        for one in cached:
             tape[one.location] += one.bytes
         own = self._own_lines()
         called = sorted({*values, *tape} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
@@ -175,14 +175,14 @@ class _Collector(_Reader):
 
     def report(self) -> Report:
         gradient = self.derivation.gradient
-        kept = tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan)))
+        cached = tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan)))
         return Report(
             function=self.question.dispatcher.py_func.__name__,
             signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
             location=self._own_location(),
-            lines=tuple(self._lines(kept)),
+            lines=tuple(self._lines(cached)),
             loops=tuple(map(self._loop, self.plan.flow.loops)),
-            cached=kept,
+            cached=cached,
             recomputed=tuple(self._recomputed()),
             retained=tuple(self._retained()),
             rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),

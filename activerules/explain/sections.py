@@ -107,11 +107,11 @@ def _call(call: RuleCall, here: str) -> Row:
     return where(call.location, here), written, call.rule or f"{without}: {call.reason}"
 
 
-def _amount(kept: Kept, here: str) -> str:
-    per = "call" if kept.loop is None else f"iteration of the loop at {where(kept.loop, here)}"
-    if kept.read_in is not None:
-        per = f"entry that the loop at {where(kept.read_in, here)} reads, per {per}"
-    return f"{bytes_of(kept.bytes)} per {per}"
+def _amount(value: Kept, here: str) -> str:
+    per = "call" if value.loop is None else f"iteration of the loop at {where(value.loop, here)}"
+    if value.read_in is not None:
+        per = f"entry that the loop at {where(value.read_in, here)} reads, per {per}"
+    return f"{bytes_of(value.bytes)} per {per}"
 
 
 def bytes_of(size: int) -> str:

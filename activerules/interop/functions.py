@@ -81,9 +81,9 @@ class Specialised:
         """The arguments by name; `ArityError` if they do not fit."""
         if kwargs:
             call_arguments.require_call(self.target, args, kwargs)
-            given = self._signature.bind(*args, **kwargs)
-            given.apply_defaults()  # one before a keyword argument, too
-            args = given.args
+            binding = self._signature.bind(*args, **kwargs)
+            binding.apply_defaults()  # one before a keyword argument, too
+            args = binding.args
         names = self._names.get(len(args))
         if names is None:
             call_arguments.require_call(self.target, args, {})
@@ -329,9 +329,9 @@ class _Linear(Derived):
         primals, vectors = self._texts
         scope = {"primal": self.primal.dispatcher, "jvp": jvp, "vjp": vjp, "conj": np.conj}
         source = f"def derivative({primals}{vectors}):\n    {self._lines()}\n"
-        made = function_from(source, "derivative", scope, module=__name__)
-        made.__name__ = f"{type(self).__name__.lower()}_{self.name}"
-        return njit(made)
+        function = function_from(source, "derivative", scope, module=__name__)
+        function.__name__ = f"{type(self).__name__.lower()}_{self.name}"
+        return njit(function)
 
     def _lines(self) -> str:
         """The body of the compiled form."""

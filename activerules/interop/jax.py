@@ -67,10 +67,10 @@ def wrap(function: Callable[..., Any], shape: Any = None) -> Callable[..., Any]:
     @functools.wraps(known.target.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         _require_double()
-        given = {name: _array(name, x) for name, x in known.bound(args, kwargs).items()}
-        typed = known.of([kind_of(name, x.dtype.name, x.ndim) for name, x in given.items()])
-        shapes = _shapes_of(typed, shape, [x.shape for x in given.values()])
-        results = _bind(typed, shapes, [*given.values()])
+        arrays = {name: _array(name, x) for name, x in known.bound(args, kwargs).items()}
+        typed = known.of([kind_of(name, x.dtype.name, x.ndim) for name, x in arrays.items()])
+        shapes = _shapes_of(typed, shape, [x.shape for x in arrays.values()])
+        results = _bind(typed, shapes, [*arrays.values()])
         return results[0] if typed.single else tuple(results)
 
     return wrapped
@@ -109,9 +109,11 @@ def _require_cpu(name: str, x: Any) -> None:
         )
 
 
-def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> tuple[Shape, ...]:
+def _shapes_of(
+    function: ArrayFunction, shape: Any, argument_shapes: Sequence[Shape]
+) -> tuple[Shape, ...]:
     """The shapes of the results."""
-    requested: Any = shape(*given) if callable(shape) else shape
+    requested: Any = shape(*argument_shapes) if callable(shape) else shape
     if requested is None:
         listed: list[Any] = [()] * len(function.results)
     elif function.single:
@@ -126,9 +128,9 @@ def _shapes_of(function: ArrayFunction, shape: Any, given: Sequence[Shape]) -> t
     return shapes
 
 
-def _is_shape(given: Any) -> bool:
+def _is_shape(shape: Any) -> bool:
     """Whether it is a tuple of lengths, or one length."""
-    lengths = given if isinstance(given, tuple | list) else (given,)
+    lengths = shape if isinstance(shape, tuple | list) else (shape,)
     return all(isinstance(n, int | np.integer) and n >= 0 for n in lengths)
 
 
@@ -194,17 +196,17 @@ def _jvp(
     transposed = any(isinstance(tangents[k], _partial.JaxprTracer) for k in wrt)
     recording = recorded(function, wrt) if transposed and useful else None
     if recording is None:
-        linear, given, results = function, [*primals], _bind(function, shapes, primals)
+        linear, operands, results = function, [*primals], _bind(function, shapes, primals)
     else:
         axes = recording.results[-1][1]  # of a batch
         *results, number = _bind(recording, [*shapes, np.shape(primals[0])[:axes]], primals)
-        linear, given = continued(function), [*primals, number]
+        linear, operands = continued(function), [*primals, number]
     of_results = [*map(_zero_tangent, results)]
     if wrt and useful:
         pushed = _bind(
             linear.pushforward(wrt),
             [shapes[k] for k in useful],
-            [*given, *(tangents[k] for k in wrt)],
+            [*operands, *(tangents[k] for k in wrt)],
         )
         for k, tangent in zip(useful, pushed, strict=True):
             of_results[k] = tangent
@@ -226,12 +228,12 @@ def _transpose(
 ) -> list[Any]:
     """The cotangents of the last arguments, in which the function is linear."""
     first = len(args) - function.linear
-    given = [
+    filled = [
         np.zeros(shape, dtype) if isinstance(one, _ad.Zero) else one
         for one, shape, (dtype, _) in zip(cotangents, shapes, function.results, strict=True)
     ]
     outputs = [one.aval.shape for one in args[first:]]
-    return [None] * first + _bind(function.transposed, outputs, [*args[:first], *given])
+    return [None] * first + _bind(function.transposed, outputs, [*args[:first], *filled])
 
 
 _ad.primitive_transposes[_call] = _transpose

@@ -72,13 +72,13 @@ def _in_last(name: str, slope: Callable[..., float], names: str = "a") -> None:
         "AugmentedReturn": AugmentedReturn,
     }
 
-    def made(half: str) -> Any:
+    def half_of(half: str) -> Any:
         line = _in_last.__code__.co_firstlineno
         return function_from(source, half, scope, module=__name__, file=__file__, line=line)
 
-    augmented_primal(function)(made("augmented"))
-    reverse(function)(made("pullback"))
-    forward(function)(made("pushforward"))
+    augmented_primal(function)(half_of("augmented"))
+    reverse(function)(half_of("pullback"))
+    forward(function)(half_of("pushforward"))
 
 
 @njit

@@ -54,9 +54,9 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(known.target.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: _variable(name, x) for name, x in known.bound(args, kwargs).items()}
-        typed = known.of([kind_of(name, x.dtype, x.ndim) for name, x in given.items()])
-        results = _Call(typed)(*given.values(), return_list=True)
+        variables = {name: _variable(name, x) for name, x in known.bound(args, kwargs).items()}
+        typed = known.of([kind_of(name, x.dtype, x.ndim) for name, x in variables.items()])
+        results = _Call(typed)(*variables.values(), return_list=True)
         return results[0] if typed.single else tuple(results)
 
     return wrapped
@@ -141,8 +141,8 @@ class _Call(_op.Op):
         wrt = tuple(k for k in function.varied if not _is_disconnected(tangents[k]))
         cotangents = [_gradient.DisconnectedType()() for _ in outputs]
         if wrt:
-            given = [tangents[k] for k in wrt]
-            pushed = _Call(function.pushforward(wrt))(*inputs, *given, return_list=True)
+            directions = [tangents[k] for k in wrt]
+            pushed = _Call(function.pushforward(wrt))(*inputs, *directions, return_list=True)
             for k, tangent in zip(function.useful, pushed, strict=True):
                 cotangents[k] = tangent
         return cotangents

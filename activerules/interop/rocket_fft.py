@@ -262,8 +262,8 @@ def _irfft(a, n=None, axis=-1, norm=None, out=None):
 def _of_several_axes(function: Any, transform: Any, ahead: bool, axes: Any) -> None:
     @overload(function, target=AD_TARGET)
     def _served(a, s=None, axes=axes, norm=None, out=None):
-        given = getattr(axes, "value", axes)
-        if not _serves(a, s, out) or isinstance(given, types.Type):
+        value = getattr(axes, "value", axes)
+        if not _serves(a, s, out) or isinstance(value, types.Type):
             return None
         return lambda a, s=None, axes=axes, norm=None, out=None: transform(
             np.ascontiguousarray(a), ahead, _number(norm)

@@ -50,9 +50,9 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(known.target.py_func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: _tensor(name, x) for name, x in known.bound(args, kwargs).items()}
-        typed = known.of([kind_of(name, _dtype_of(t), t.ndim) for name, t in given.items()])
-        results = _run(typed, [*given.values()])
+        tensors = {name: _tensor(name, x) for name, x in known.bound(args, kwargs).items()}
+        typed = known.of([kind_of(name, _dtype_of(t), t.ndim) for name, t in tensors.items()])
+        results = _run(typed, [*tensors.values()])
         return results[0] if typed.single else results
 
     return wrapped

@@ -28,7 +28,7 @@ from activerules.rules.written import tuple_of
 
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that replaces a call with batched arguments."""
-    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
+    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.argtypes
     with error_context.of_call(dispatcher):
         names = call_arguments.parameter_names(dispatcher, len(annotated))
     forward = mode.direction == "forward"
@@ -45,7 +45,7 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     compares = "runtime_activity" in mode.options
     lines = [
         f"f{lane} = {text}"
-        f"{', '.join(_given(annotated, lane, last=lane == width - 1, compares=compares))})"
+        f"{', '.join(_lane_arguments(annotated, lane, last=lane == width - 1, compares=compares))})"
         for lane in range(width)
     ]
     lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
@@ -64,9 +64,11 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 
 
-def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
+def _lane_arguments(
+    annotated: Sequence[Any], lane: int, *, last: bool, compares: bool
+) -> list[str]:
     """The source text of the arguments of one lane of a batch."""
-    given = []
+    arguments = []
     for k, ty in enumerate(annotated):
         kind = ty.kind if isinstance(ty, AnnotationType) else None
         value = f"a{k}" if kind is None else f"a{k}.val"
@@ -74,10 +76,10 @@ def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -
         if kind in BATCHED:
             shadow = f"a{k}.dval[{lane}]"
             shadow = f"zero_where_same(a{k}.val, {shadow})" if compares else shadow
-            given.append(f"Duplicated({value}, {shadow})")
+            arguments.append(f"Duplicated({value}, {shadow})")
         else:
-            given.append(f"{'Active' if kind is Active else 'Const'}({value})")
-    return given
+            arguments.append(f"{'Active' if kind is Active else 'Const'}({value})")
+    return arguments
 
 
 def _result(mode: Any, annotated: Sequence[Any], width: int, with_tangent: bool) -> str:

@@ -153,8 +153,8 @@ class _GradientWriter:
         for k, argument in enumerate(spec.arguments):
             primal = self.rebuilt(k, lambda leaf: leaf.name)
             shadow = self.rebuilt(k, lambda x: x.shadow if x.role == "array" else x.name)
-            given = f"{primal}, {shadow}" if argument.activity in _SHADOWED else primal
-            args.append(f"{kinds[argument.activity]}({given})")
+            fields = f"{primal}, {shadow}" if argument.activity in _SHADOWED else primal
+            args.append(f"{kinds[argument.activity]}({fields})")
         names = [leaf.name for leaf in self.leaves]
         names += [leaf.shadow for leaf in self.of_role("array")]
         marker = "_Active" if spec.seeded else "_Const"
@@ -170,7 +170,7 @@ class _GradientWriter:
     def along(self, varied: Sequence[ArgumentLeaf], extra: str) -> Any:
         """`along(x…, t…, [extra])`: the derivative of f along tangents of the leaves `varied`.
 
-        extra "weight": returns ṙ + weight r; "kept": stores (r, ṙ) there; "": returns ṙ.
+        extra "weight": returns ṙ + weight r; "value": stores (r, ṙ) there; "": returns ṙ.
         """
         names = [leaf.name for leaf in self.leaves] + [leaf.tangent for leaf in varied]
         names += [extra] if extra else []
@@ -186,7 +186,7 @@ class _GradientWriter:
         dot = "_dot" if self.spec.seeded else "0.0"
         result = {
             "weight": [f"return weight * _primal{' + _dot' if self.spec.seeded else ''}"],
-            "kept": ["kept[0] = _primal", f"kept[1] = {dot}"],
+            "value": ["value[0] = _primal", f"value[1] = {dot}"],
             "": ["return _dot" if self.spec.seeded else "return None"],
         }[extra]
         mode = ForwardWithPrimal if extra else Forward
@@ -201,9 +201,9 @@ class _GradientWriter:
     ) -> Any:
         scope = {**_SCOPE, **self.texts.classes, **more}
         source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-        made = function_from(source, name, scope, module=__name__)
-        made.__name__ = f"{name}_{self.spec.dispatcher.py_func.__name__}"
-        return made
+        function = function_from(source, name, scope, module=__name__)
+        function.__name__ = f"{name}_{self.spec.dispatcher.py_func.__name__}"
+        return function
 
     # --- rules ---
 
@@ -267,9 +267,9 @@ class _GradientWriter:
             args.append("_Const(_bars[-1])")
         varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
         marker = "_Active" if extra or spec.seeded else "_Const"
-        lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        lines.append(f"_derivatives = _autodiff(_mode, _along, {', '.join([marker, *args])})")
         lines += [f"_add_own_shadow({leaf.name}, _own{leaf.number})" for leaf in alone]
-        entries = [f"_found[{leaf.number}]" for leaf in self.leaves]
+        entries = [f"_derivatives[{leaf.number}]" for leaf in self.leaves]
         lines.append(_returned([*entries, *("None" for _ in arrays)]))
         names = self._names("_config", "_dret", "_tape")
         return self._source_function(
@@ -297,20 +297,20 @@ class _GradientWriter:
                 tangents += [f"_Const({t})"] * leaf.may_vary
         args += tangents
         if spec.with_primal:
-            lines += ["_kept, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {spec.seeded:d}"]
-            args.append("_Duplicated(_kept, _seed)")
+            lines += ["_value, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {spec.seeded:d}"]
+            args.append("_Duplicated(_value, _seed)")
         marker = "_Active" if spec.seeded and not spec.with_primal else "_Const"
-        lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
-        kept = ["_kept[0]"] if spec.with_primal else [], ["_kept[1]"] if spec.with_primal else []
+        lines.append(f"_derivatives = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        value = ["_value[0]"] if spec.with_primal else [], ["_value[1]"] if spec.with_primal else []
         first = len(self.leaves)
-        primal = [f"_found[{first + varied.index(x)}]" for x in numbers] + kept[0]
-        tangent = [f"_found[{x.number}]" for x in numbers] + kept[1]
+        primal = [f"_derivatives[{first + varied.index(x)}]" for x in numbers] + value[0]
+        tangent = [f"_derivatives[{x.number}]" for x in numbers] + value[1]
         if primal:
-            both = tuple_of(primal), tuple_of(tangent)
-            lines.append(f"return ({both[0]}, {both[1]}) if _config.needs_shadow else {both[0]}")
+            pair = tuple_of(primal), tuple_of(tangent)
+            lines.append(f"return ({pair[0]}, {pair[1]}) if _config.needs_shadow else {pair[0]}")
         # not for batches: it takes one tangent per argument, and runs once per lane
         names = ["_config", "_ret", *(f"{name}: _Single" for name in self._names())]
-        along = self.along(varied, "kept" if spec.with_primal else "")
+        along = self.along(varied, "value" if spec.with_primal else "")
         return self._source_function("rule", names, lines, _along=along, _mode=spec.mode, _np=np)
 
 
@@ -387,21 +387,23 @@ def call_of(nested: ReadCall) -> Any:
 def _annotated_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
     """The function that replaces `autodiff(mode, f, …)` by a call of a nested gradient."""
     values = [
-        f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(nested.call.given)
+        f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(nested.call.argtypes)
     ]
-    given = [values[x.argument] + x.path for x in writer.leaves]
-    given += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
+    arguments = [values[x.argument] + x.path for x in writer.leaves]
+    arguments += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
     entries = [
-        writer.rebuilt(k, lambda x: f"found[{numbers.index(x)}]" if x in numbers else "None")
+        writer.rebuilt(k, lambda x: f"derivatives[{numbers.index(x)}]" if x in numbers else "None")
         if argument.activity in ("active", "mixed")
         else "None"
         for k, argument in enumerate(nested.arguments)
     ]
-    lines = [f"found = gradient({', '.join(given)})"]
+    lines = [f"derivatives = gradient({', '.join(arguments)})"]
     result = tuple_of(entries)
-    lines.append(f"return ({result}, found[-1])" if nested.with_primal else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(nested.call.given)]
+    lines.append(
+        f"return ({result}, derivatives[-1])" if nested.with_primal else f"return {result}"
+    )
+    names = [f"a{k}" for k, _ in enumerate(nested.call.argtypes)]
     return _compile_call(writer, names, lines, gradient=gradient)
 
 
@@ -410,18 +412,18 @@ def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> 
     spec: Any = nested.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
     lines = [f"{x.shadow} = make_zero(a{x.argument}{x.path})" for x in arrays]
-    given = [f"a{x.argument}{x.path}" for x in writer.leaves] + [x.shadow for x in arrays]
-    lines.append(f"found = gradient({', '.join(given)})")
+    arguments = [f"a{x.argument}{x.path}" for x in writer.leaves] + [x.shadow for x in arrays]
+    lines.append(f"derivatives = gradient({', '.join(arguments)})")
 
     def entry(leaf: ArgumentLeaf) -> str:
         if leaf in numbers:
-            return f"found[{numbers.index(leaf)}]"
+            return f"derivatives[{numbers.index(leaf)}]"
         return leaf.shadow if leaf in arrays else "None"
 
     entries = [writer.rebuilt(k, entry) for k in spec.argnums]
     result = entries[0] if spec.single else tuple_of(entries)
-    lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(nested.call.given)]
+    lines.append(f"return (derivatives[-1], {result})" if spec.with_value else f"return {result}")
+    names = [f"a{k}" for k, _ in enumerate(nested.call.argtypes)]
     return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
 
 

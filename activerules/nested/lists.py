@@ -41,14 +41,17 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     changed = [k for k in listed if written[k]]
     target = of_arrays(nested.call.dispatcher, argtypes, changed)
     values = [
-        f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(nested.call.given)
+        f"a{k}{'.val' * isinstance(ty, AnnotationType)}"
+        for k, ty in enumerate(nested.call.argtypes)
     ]
     lines = [f"v{k} = array_of({values[k]})" for k in listed]
     shadowed = [k for k in listed if nested.call.gradient is None and _has_shadow(nested, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
-    given = [f"a{k}" for k, _ in enumerate(argtypes)]
+    passed = [f"a{k}" for k, _ in enumerate(argtypes)]
     for k in listed:
-        given[k] = f"{nested.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
+        passed[k] = (
+            f"{nested.call.argtypes[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
+        )
     scope: dict[str, Any] = {
         "Duplicated": Duplicated,
         "DuplicatedNoNeed": DuplicatedNoNeed,
@@ -64,13 +67,13 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
         scope["mode"] = mode.with_primal() if nested.with_primal else mode
         if nested.seeded:
             scope["marker"] = Active
-        lines.append(f"result = autodiff(mode, target, marker, {', '.join(given)})")
+        lines.append(f"result = autodiff(mode, target, marker, {', '.join(passed)})")
     else:
         spec = nested.call.gradient
         argnums = spec.argnums[0] if spec.single else spec.argnums
-        made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
-        scope["gradient"] = made.dispatcher
-        lines.append(f"result = gradient({', '.join(given)})")
+        gradient = GradientFunction(target, argnums, with_value=spec.with_value, options={})
+        scope["gradient"] = gradient.dispatcher
+        lines.append(f"result = gradient({', '.join(passed)})")
         result = _gradient(spec, listed)
     lines += [f"put_into({values[k]}, v{k})" for k in changed]
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
@@ -82,7 +85,8 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
 def _has_shadow(nested: ReadCall, k: int) -> bool:
     """Whether an argument of `autodiff` has a shadow."""
     return (
-        isinstance(nested.call.given[k], AnnotationType) and nested.call.given[k].kind is not Const
+        isinstance(nested.call.argtypes[k], AnnotationType)
+        and nested.call.argtypes[k].kind is not Const
     )
 
 

@@ -41,24 +41,24 @@ _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDu
 
 def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that replaces a call with options of `REWRITTEN`."""
-    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
+    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.argtypes
     texts = TupleTexts()
-    given = parameters = [f"a{k}" for k, _ in enumerate(annotated)]
-    result, lines = "found", list[str]()
+    passed = parameters = [f"a{k}" for k, _ in enumerate(annotated)]
+    result, lines = "result", list[str]()
     target, dtype = dispatcher, None
     if "runtime_activity" in mode.options:
-        given = [_given(k, ty) for k, ty in enumerate(annotated)]
+        passed = [_real_argument(k, ty) for k, ty in enumerate(annotated)]
     if "holomorphic" in mode.options:
         dtype = _require_holomorphic(typing_context, dispatcher, annotated)
-        target = real_part(dispatcher, len(annotated), kept=mode.returns_primal)
+        target = real_part(dispatcher, len(annotated), with_value=mode.returns_primal)
         entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
         result = tuple_of(entries)
         if mode.returns_primal:
             lines.append("value = np.zeros(1, dtype)")
-            given = [*given, "Duplicated(value, np.zeros(1, dtype))"]
+            passed = [*passed, "Duplicated(value, np.zeros(1, dtype))"]
             result = f"({result}, value[0])"
-    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
-    lines += [f"found = {text}", f"return {result}"]
+    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(passed)})"
+    lines += [f"result = {text}", f"return {result}"]
     scope: dict[str, Any] = {
         **texts.classes,
         **{kind.__name__: kind for kind in _SHADOWED},
@@ -73,7 +73,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
     return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 
 
-def _given(k: int, ty: Any) -> str:
+def _real_argument(k: int, ty: Any) -> str:
     """The source text of an annotated argument, with the shadow it has in the derivative."""
     if isinstance(ty, AnnotationType) and ty.kind in _SHADOWED:
         return f"{ty.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
@@ -109,20 +109,20 @@ def _conjugate(texts: TupleTexts, k: int, ty: Any) -> str:
     )
 
 
-def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
-    """The function `(x…) -> Re f(x…)`; `kept`: `(x…, value)`, which keeps f(x…) in an array."""
+def real_part(dispatcher: Any, count: int, *, with_value: bool) -> Any:
+    """`(x…) -> Re f(x…)`; with `with_value`, `(x…, value)`, which stores f(x…) in an array."""
 
     def make() -> Any:
         names = ", ".join(f"x{k}" for k in range(count))
         source = f"def real_part({names}): return function({names}).real"
-        if kept:
+        if with_value:
             source = f"def real_part({names}, value):\n value[0] = function({names})\n"
             source += " return value[0].real"
-        made = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
-        made.__name__ = dispatcher.py_func.__name__
-        return njit(**NO_C_WRAPPER)(made)
+        function = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
+        function.__name__ = dispatcher.py_func.__name__
+        return njit(**NO_C_WRAPPER)(function)
 
-    return _real_parts.get(dispatcher, (count, kept), make)
+    return _real_parts.get(dispatcher, (count, with_value), make)
 
 
 @chosen_by_types

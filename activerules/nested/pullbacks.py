@@ -66,11 +66,11 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
 def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     names = [f"x{k}" for k in range(count)]
     again = "".join(f"copy_arrays(data[{k}]), " for k in range(count))
-    entries = [f"found[{indices.index(k)}]" if k in indices else "None" for k in range(count)]
+    entries = [f"derivatives[{indices.index(k)}]" if k in indices else "None" for k in range(count)]
     phi = _weighted(dispatcher, count)
     gradient = GradientFunction(phi, indices, options={}).dispatcher if indices else None
     lines = ["data = data_of(pullback)"]
-    lines += [f"found = gradient({again}cotangent)"] * bool(indices)
+    lines += [f"derivatives = gradient({again}cotangent)"] * bool(indices)
     lines.append(f"return {tuple_of(entries)}")
     apply = _compile("apply", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
@@ -98,8 +98,10 @@ def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
 
     A function that returns memory of its arguments is refused at run time.
     """
-    split_spec, arguments, dispatcher, _ = _read_split(typing_context, call, call.given)
-    width = width_of([a.name for a in arguments], call.given) if is_batched(call.given) else None
+    split_spec, arguments, dispatcher, _ = _read_split(typing_context, call, call.argtypes)
+    width = (
+        width_of([a.name for a in arguments], call.argtypes) if is_batched(call.argtypes) else None
+    )
     plan = (dispatcher, split_spec, tuple(a.activity for a in arguments), width)
     return _once(_record_stub, *plan)
 
@@ -129,7 +131,7 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     """The compiled function that replaces the reverse; the last two arguments are the cotangent (or
     None) and the tape.
     """
-    *annotated, dret, tape = map(types.unliteral, call.given)
+    *annotated, dret, tape = map(types.unliteral, call.argtypes)
     split_spec, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
     if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
         raise TapeError(
@@ -151,24 +153,24 @@ def _play_stub(
     seeded = split_spec.result is not Const
 
     def call(lane: str, data: str) -> str:
-        given = [
+        arguments = [
             f"{kind.__name__}({data.format(k)}"
             f"{f', {_shadow(split_spec, k, lane)}' if kind not in (Active, Const) else ''})"
             for k, kind in enumerate(one_lane(split_spec).arguments)
         ]
         if seeded:
             cotangent = "dret" if split_spec.result in (Active, MixedDuplicated) else "shadow"
-            given.append(f"Const({cotangent}{lane})")
-        return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
+            arguments.append(f"Const({cotangent}{lane})")
+        return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *arguments])})"
 
     lanes = range(width or 1)
     # each lane runs the function, which may write into its arguments
     data = "copy_arrays(data[{}])" if len(lanes) > 1 else "data[{}]"
     calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
     items = [
-        tuple_of(f"found{lane}[{k}]" for lane in lanes)
+        tuple_of(f"derivatives{lane}[{k}]" for lane in lanes)
         if width is not None and kind is Active
-        else f"found0[{k}]"
+        else f"derivatives0[{k}]"
         for k, kind in enumerate(split_spec.arguments)
     ]
     lines = [
@@ -176,7 +178,7 @@ def _play_stub(
         "if used[0] != 0:",
         "    raise TapeError('a tape is used a second time: its reverse has run')",
         "used[0] = 1",
-        *(f"found{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
+        *(f"derivatives{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
         *["clear(shadow)"] * has_shadow(split_spec.result),
         f"return {tuple_of(items)}",
     ]

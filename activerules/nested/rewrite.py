@@ -44,7 +44,7 @@ def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any
     """
     if isinstance(call, NestedHalf):
         return (recording if call.half == "augmented" else playing)(typing_context, call)
-    if is_batched(call.given):
+    if is_batched(call.argtypes):
         return call_per_lane(typing_context, call)
     if call.mode.options & REWRITTEN:
         return call_without_options(typing_context, call)
@@ -52,12 +52,12 @@ def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any
 
 
 def _read_call(typing_context: TypingContext, call: NestedCall) -> ReadCall:
-    names = call_arguments.parameter_names(call.dispatcher, len(call.given))
+    names = call_arguments.parameter_names(call.dispatcher, len(call.argtypes))
     if call.gradient is not None:
-        arguments = checks.read_gradient_arguments(names, call.given, call.gradient.argnums)
+        arguments = checks.read_gradient_arguments(names, call.argtypes, call.gradient.argnums)
         return ReadCall(call, arguments, True, call.gradient.with_value)
-    checks.require_marked(call.dispatcher, call.mode, names, call.given)
-    arguments = checks.read_arguments(names, call.given)
+    checks.require_marked(call.dispatcher, call.mode, names, call.argtypes)
+    arguments = checks.read_arguments(names, call.argtypes)
     result_type = returned_by(typing_context, call.dispatcher, arguments)
     wanted = return_activity(call.marker)
     if call.mode.returns_primal:

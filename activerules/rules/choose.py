@@ -158,8 +158,8 @@ def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
         return call
     for k, ty in enumerate(call.types[:-1]):
         if differentiable_kind(ty) is not Const:
-            given = (*arguments[:k], result, *arguments[k + 1 :], result)
-            possible = replace(call, kinds=given)
+            kinds = (*arguments[:k], result, *arguments[k + 1 :], result)
+            possible = replace(call, kinds=kinds)
             if _candidates(rules, possible):
                 return possible
     return call
@@ -208,7 +208,7 @@ def takes(rule: Rule, names: Sequence[str], parameters: Sequence[str]) -> bool:
     """Whether arguments of these names go to the parameters of a rule, by their positions among
     those of the function.
     """
-    passed, taken = (_positions(given, parameters) for given in (names, rule.argument_names))
+    passed, taken = (_positions(each, parameters) for each in (names, rule.argument_names))
     return not names or passed == taken
 
 
@@ -298,8 +298,8 @@ def _saved(rule: Rule) -> frozenset[int]:
     return frozenset(names)
 
 
-def _lowering(given: Kind, wanted: Kind) -> Lowering:
-    if given is wanted:
+def _lowering(passed: Kind, wanted: Kind) -> Lowering:
+    if passed is wanted:
         return "as is"
     return "drop result" if wanted is Active else "scratch shadow"
 

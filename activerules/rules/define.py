@@ -296,11 +296,11 @@ def _decorator(
     require_function(function, f"@{which}")
     library_first()
     names = _locals_of_caller()
-    kept = _listed(saves)
+    saved = _listed(saves)
 
     def decorate(written: F) -> F:
         rule, half = _read_rule(function, which, written, names)
-        half = with_options(half, saves=kept, **options)
+        half = with_options(half, saves=saved, **options)
         plain = getattr(function, "py_func", None)
         if plain is not None:
             parameters = tuple(inspect.signature(plain).parameters)

@@ -187,10 +187,10 @@ def signature_of(function: Any) -> inspect.Signature:
 
     That of an intrinsic is without its first parameter, Numba's typing context.
     """
-    found = inspect.signature(getattr(function, "py_func", function))
+    signature = inspect.signature(getattr(function, "py_func", function))
     if not hasattr(function, "_defn"):
-        return found
-    return found.replace(parameters=list(found.parameters.values())[1:])
+        return signature
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:

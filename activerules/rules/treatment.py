@@ -138,7 +138,7 @@ def _is_selective(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> bool
         for pattern, one in zip(signature, argtypes, strict=True)
         if differentiable_kind(one) is not Const
     ]
-    return len(several) > 1 and any(len(both) == 1 for both in several)
+    return len(several) > 1 and any(len(kinds) == 1 for kinds in several)
 
 
 def chooses_body(

@@ -86,13 +86,13 @@ class PairCheck:
     def read_unsaved(self, pair: RulePair, situation: Situation) -> list[int]:
         """The arguments which, overwritten alone, make right derivatives wrong, or raise errors."""
         indices = range(len(self.ref.values))
-        kept = replace(situation, overwritten=(False,) * len(indices))
+        untouched = replace(situation, overwritten=(False,) * len(indices))
         alone = {
-            i: replace(kept, overwritten=tuple(k == i for k in indices))
+            i: replace(untouched, overwritten=tuple(k == i for k in indices))
             for i in indices
             if situation.overwritten[i] and i not in pair.saves
         }
-        if not alone or self.fails(pair, kept):
+        if not alone or self.fails(pair, untouched):
             return []
         return [i for i, here in alone.items() if self.fails(pair, here)]
 

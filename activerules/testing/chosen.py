@@ -32,42 +32,42 @@ class Tolerance:
 
 
 def directions_of(
-    f: Any, random: Sequence[Any], given: Sequence[Any] | Mapping[str, Any] | None
+    f: Any, random: Sequence[Any], chosen: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[Any, ...]:
     """The direction of each argument: the given one, by position or name, or the random one.
 
     `ValueError` for a direction of another shape than its argument, or without an argument.
     """
-    if isinstance(given, Mapping):
+    if isinstance(chosen, Mapping):
         names = list(inspect.signature(getattr(f, "py_func", f)).parameters)[: len(random)]
-        unknown = [name for name in given if name not in names]
+        unknown = [name for name in chosen if name not in names]
         if unknown:
             raise ValueError(f"directions: no argument {unknown[0]!r} among {', '.join(names)}")
-        given = [given.get(name) for name in names]
-    if given is None:
+        chosen = [chosen.get(name) for name in names]
+    if chosen is None:
         return tuple(random)
-    if len(given) != len(random):
-        raise ValueError(f"directions: {len(given)} for {len(random)} arguments")
-    return tuple(_direction(*each) for each in enumerate(zip(random, given, strict=True)))
+    if len(chosen) != len(random):
+        raise ValueError(f"directions: {len(chosen)} for {len(random)} arguments")
+    return tuple(_direction(*each) for each in enumerate(zip(random, chosen, strict=True)))
 
 
 def _direction(i: int, pair: tuple[Any, Any]) -> Any:
     """A given direction, with the type and the layout of the random one."""
-    random, given = pair
-    if given is None:
+    random, chosen = pair
+    if chosen is None:
         return random
     if random is None:
         raise ValueError(f"directions: argument {i} has no derivative")
     if isinstance(random, tuple):
-        if not isinstance(given, tuple) or len(given) != len(random):
+        if not isinstance(chosen, tuple) or len(chosen) != len(random):
             raise ValueError(f"directions: argument {i} is a tuple of {len(random)} entries")
-        parts = [_direction(i, each) for each in zip(random, given, strict=True)]
+        parts = [_direction(i, each) for each in zip(random, chosen, strict=True)]
         return like_tuple(type(random), parts)
-    if np.shape(given) != np.shape(random):
-        shapes = f"{np.shape(given)}, the argument {np.shape(random)}"
+    if np.shape(chosen) != np.shape(random):
+        shapes = f"{np.shape(chosen)}, the argument {np.shape(random)}"
         raise ValueError(f"directions: that of argument {i} has the shape {shapes}")
     zero = scaled(random, 0.0)
     if isinstance(zero, np.ndarray):
-        zero[...] = given
+        zero[...] = chosen
         return zero
-    return type(random)(given)
+    return type(random)(chosen)

@@ -80,20 +80,20 @@ def run_pair(
     }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
     with _assignments_refused(pair.name, "augmented_primal"):
-        made = first(*annotated)
+        outcome = first(*annotated)
     if not pair.keeps_shadow:
-        _require_no_shadow(pair, annotated, made)
-    _require_own_memory(pair, annotated, made)
-    primal = shifted(made.primal, 0.0, None) if made.primal is not None else None
-    overwritten = _overwritten(config, annotated, made.primal)
-    tape = _detached(made.tape, overwritten)
+        _require_no_shadow(pair, annotated, outcome)
+    _require_own_memory(pair, annotated, outcome)
+    primal = shifted(outcome.primal, 0.0, None) if outcome.primal is not None else None
+    overwritten = _overwritten(config, annotated, outcome.primal)
+    tape = _detached(outcome.tape, overwritten)
     for array in overwritten:
         spoil(array)
     spoiled = [array.copy() for array in overwritten]
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
     entries = []
     for lane in lanes:
-        dret = _result(pair.result, made._replace(primal=primal), lane.result_bar)
+        dret = _result(pair.result, outcome._replace(primal=primal), lane.result_bar)
         passed = [
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)
@@ -106,27 +106,27 @@ def run_pair(
         entries.append(entry_per_argument(returned, passed))
         _require_kept(pair, own, before)
         if pair.result in SHADOWED:
-            for array in arrays_in(made.shadow):
+            for array in arrays_in(outcome.shadow):
                 array[...] = 0
     untouched = all(map(_same, overwritten, spoiled))
     return PairOutcome(primal, tuple(entries), untouched)
 
 
-def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
+def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], augmented: Any) -> None:
     """Raise `RuleCheckError` if the promise of `keeps_shadow=False` is broken (H4)."""
     passed = [x.fields[1] for x in annotated if isinstance(x, Duplicated | MixedDuplicated)]
     shadows = list(arrays_in(tuple(passed)))
     if pair.result in SHADOWED:
-        shadows += arrays_in(made.shadow)
-    if any(share(array, shadow) for array in arrays_in(made.tape) for shadow in shadows):
+        shadows += arrays_in(augmented.shadow)
+    if any(share(array, shadow) for array in arrays_in(augmented.tape) for shadow in shadows):
         raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
 
 
-def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
+def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], augmented: Any) -> None:
     """Raise `RuleCheckError` if a rule returns memory that is not new (H5)."""
-    returned = [*arrays_in(made.primal)]
+    returned = [*arrays_in(augmented.primal)]
     if pair.result in SHADOWED:
-        returned += arrays_in(made.shadow)
+        returned += arrays_in(augmented.shadow)
     others = [array for x in annotated for array in arrays_in(x.fields)]
     for i, array in enumerate(returned):
         if any(share(array, other) for other in (*returned[:i], *others)):
@@ -200,8 +200,8 @@ def _assignments_refused(name: str, half: str) -> Generator[None]:
 def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
     """The tape, with copies of the arrays in it that are overwritten before they are read."""
     if is_array(tape):
-        kept = not any(share(tape, array) for array in overwritten)
-        return tape if kept else tape.copy(order="K")
+        untouched = not any(share(tape, array) for array in overwritten)
+        return tape if untouched else tape.copy(order="K")
     if is_tuple(tape):
         return like_tuple(type(tape), (_detached(item, overwritten) for item in tape))
     if isinstance(tape, list):
@@ -284,17 +284,17 @@ def _overwritten(config: RuleConfig, annotated: Sequence[Annotation], primal: An
     return [a for a in (*arrays, *arrays_in(primal)) if a.flags.writeable]
 
 
-def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
+def _result(kind: type[Annotation], augmented: Any, bar: Any) -> Annotation:
     if kind is Const:
-        return Const(made.primal)
+        return Const(augmented.primal)
     if kind is Active:
         return Active(bar)
-    arrays = list(arrays_in(made.shadow))
-    if len(arrays) != len(list(arrays_in(made.primal))) or any(map(np.any, arrays)):
+    arrays = list(arrays_in(augmented.shadow))
+    if len(arrays) != len(list(arrays_in(augmented.primal))) or any(map(np.any, arrays)):
         raise RuleCheckError(
             f"the shadow of a {kind.__name__} result is not made of arrays of zeros"
         )
-    return annotate(kind, made.primal, filled(made.shadow, bar))
+    return annotate(kind, augmented.primal, filled(augmented.shadow, bar))
 
 
 def is_like(found: Any, wanted: Any) -> bool:

@@ -86,13 +86,13 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
         if kwargs:
             raise
         return list(map(_argument, args))
-    given = set(bound.arguments)
+    passed = set(bound.arguments)
     bound.apply_defaults()
     variadic = {p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL}
     if variadic or not hasattr(f, "py_func"):
         return list(map(_argument, (*args, *kwargs.values())))
     return [
-        _argument(value) if name in given else CheckedArgument(value, (Const,))
+        _argument(value) if name in passed else CheckedArgument(value, (Const,))
         for name, value in bound.arguments.items()
     ]
 

@@ -81,11 +81,11 @@ def contents(x: Any) -> list[Any]:
 
 def holding(x: Any, new: Sequence[Any]) -> Any:
     """A new object like `x` with other contents; None: the content of a shadow of `x`."""
-    made = zero_of(x)
+    result = zero_of(x)
     for key, value in zip(_keys(x), new, strict=True):
         if value is not None:
-            _set(made, key, value)
-    return made
+            _set(result, key, value)
+    return result
 
 
 def zero_of(x: Any) -> Any:

@@ -67,7 +67,7 @@ class Depth(IntEnum):
 
 @dataclass
 class WalkedValue:
-    """One value in a walk: an LLVM value (`given`), or in memory at `address`.
+    """One value in a walk: an LLVM value (`in_register`), or in memory at `address`.
 
     align     the alignment of numbers in unaligned records: 1
     as_value  in the memory of a StructRef, which holds Numba's value representation (i1 for a
@@ -76,7 +76,7 @@ class WalkedValue:
 
     em: Emit
     node: Node
-    given: Any = None
+    in_register: Any = None
     address: Any = None
     align: int | None = None
     as_value: bool = False
@@ -84,8 +84,8 @@ class WalkedValue:
     @property
     def value(self) -> Any:
         """The value, loaded at this point of the code; borrowed."""
-        if self.given is not None:
-            return self.given
+        if self.in_register is not None:
+            return self.in_register
         context, builder, ty = self.em.context, self.em.builder, self.node.numba_type
         if self.as_value:
             return builder.load(self.address)

@@ -48,8 +48,8 @@ class SparseFunction:
                 instead=["a function that returns the value alone"],
             )
         self._made_from = kind, function, argnums, sparsity, check, has_aux, options
-        made = HessianProducts if kind == "hessian" else JacobianProducts
-        self._products = made(function, argnums, options=options)
+        products_class = HessianProducts if kind == "hessian" else JacobianProducts
+        self._products = products_class(function, argnums, options=options)
         self._kind, self._check = kind, check
         self._target = target = dispatcher_of(function)
         self._argnum = self._products.argnum
@@ -176,9 +176,11 @@ class SparseFunction:
 
     def __repr__(self) -> str:
         """Return how the function is made."""
-        given = self._given.pattern.shape if self._given else _DETECT
+        sparsity = self._given.pattern.shape if self._given else _DETECT
         name = self._target.py_func.__name__
-        return f"{self._kind}({name}, sparsity={given!r}) with respect to argument {self._argnum}"
+        return (
+            f"{self._kind}({name}, sparsity={sparsity!r}) with respect to argument {self._argnum}"
+        )
 
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""

@@ -31,18 +31,18 @@ def scipy_sparse() -> Any:
     return extras.load("scipy.sparse", "scipy", "sparse derivatives are matrices of SciPy")
 
 
-def pattern_of(given: Any, *, square: bool) -> Any:
+def pattern_of(sparsity: Any, *, square: bool) -> Any:
     """A pattern as a `csr_array` of booleans; all entries that a sparse matrix stores belong to it.
 
     Raises `SparsityMismatch` unless it is a matrix of numbers, square if it has to be.
     """
     try:
-        pattern = scipy_sparse().csr_array(given)
+        pattern = scipy_sparse().csr_array(sparsity)
         pattern.sum_duplicates()
         values = pattern.data.astype(np.bool_)
     except (TypeError, ValueError) as error:
         raise SparsityMismatch(
-            f"`sparsity` is {type(given).__name__}, which is no matrix of numbers",
+            f"`sparsity` is {type(sparsity).__name__}, which is no matrix of numbers",
             why=str(error),
             instead=[
                 "a matrix of SciPy or a dense one, nonzero where the derivative may be",
@@ -93,10 +93,10 @@ class Plan:
 
     def matrix(self, products: np.ndarray[Any, Any]) -> Any:
         """The matrix, in memory of its own, from the products with the seeds."""
-        made = copy.copy(self.pattern)  # SciPy's constructor would check the indices again
-        made.data = products.take(self.entries)
-        made.indices, made.indptr = self.pattern.indices.copy(), self.pattern.indptr.copy()
-        return made
+        result = copy.copy(self.pattern)  # SciPy's constructor would check the indices again
+        result.data = products.take(self.entries)
+        result.indices, result.indptr = self.pattern.indices.copy(), self.pattern.indptr.copy()
+        return result
 
     def wrong_rows(self, matrix: Any, products: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The rows whose product with the random vector is not that of the sparse matrix.

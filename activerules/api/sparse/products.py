@@ -56,8 +56,8 @@ class _Products(Columns):
         is_alike = own.ndim == 1 and own.layout == seeds.layout == "C" and own.dtype == seeds.dtype
         return is_alike and int(self._root[1:]) not in self._copies
 
-    def _made(self, x: LeafText, lane: int) -> str:
-        return "" if self._takes_seeds else super()._made(x, lane)
+    def _allocation(self, x: LeafText, lane: int) -> str:
+        return "" if self._takes_seeds else super()._allocation(x, lane)
 
     def _set(self, x: LeafText, lane: int) -> str:
         if self._takes_seeds:
@@ -108,15 +108,15 @@ def hessian_products(typing_context, spec, function, *args):
     """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
     written = written_arrays(dispatcher, names, argtypes[1:], i, 1)
-    given = names_of(written, first=1)
+    arguments = names_of(written, first=1)
     [row] = carrying("out", gradient_type(argtypes[i + 1]))
     texts = TupleTexts()
 
     def push(tangents: list[str]) -> str:
-        return f"(passing(gradient, {', '.join(given)}, {tangents[0]}),)"
+        return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"
 
     products = _Products(f"x{i + 1}", argtypes, 1, push, [row], (False, *written), texts)
-    gradient = GradientFunction(along(dispatcher, i, len(given)), i, options={}).dispatcher
+    gradient = GradientFunction(along(dispatcher, i, len(arguments)), i, options={}).dispatcher
     scope = {"gradient": gradient}
     return _form(typing_context, spec, function, products, texts, scope, argtypes)
 
@@ -127,10 +127,10 @@ def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any,
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(argtypes) - 1)
     [i] = spec.value.argnums
-    given = argtypes[i + 1]
-    if not isinstance(given, types.Array) or not isinstance(given.dtype, types.Float):
+    ty = argtypes[i + 1]
+    if not isinstance(ty, types.Array) or not isinstance(ty.dtype, types.Float):
         raise ActivityError(
-            f"`{names[i]}` is {type_name(given)}: no sparse derivative with respect to it",
+            f"`{names[i]}` is {type_name(ty)}: no sparse derivative with respect to it",
             why="its columns are the items of an array of floats",
             instead=["a function of an array", "jacobian or hessian without sparsity"],
         )

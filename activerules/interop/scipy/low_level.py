@@ -92,8 +92,8 @@ def low_level(function: Callable[..., Any], purpose: str = "quad") -> Any:
         wanted = (_double,) * count
         if count > 1:
             signature, parameters = _double(_int, _doubles), "size, x"
-            given = ", ".join(f"x[{k}]" for k in range(count))
-            body = f"return call({given}) if size == {count} else nan"
+            items = ", ".join(f"x[{k}]" for k in range(count))
+            body = f"return call({items}) if size == {count} else nan"
     _require_result(dispatcher, wanted, purpose)
     failed = "nan" if signature.return_type == _double else "0"
     source = (

@@ -239,10 +239,10 @@ class _Spread:
             objects.update(self.memory.changed_by(call) - self.types.without_floats)
             if holds_float(call.type):
                 values.add(call)
-        for k, kept in self.memory.called[call].summary.keeps_bits:
+        for k, access in self.memory.called[call].summary.keeps_bits:
             bits = call.operands[k]
             if bits in self.all_float_bits and are_varied_bits(bits, values, objects, self.memory):
-                objects.update(o for o, _ in accesses_of_callee(call, kept, self.memory))
+                objects.update(o for o, _ in accesses_of_callee(call, access, self.memory))
 
     def _backward(self, i: Instruction, values: set[Value], objects: set[MemoryObject]) -> None:
         at = self.memory.objects

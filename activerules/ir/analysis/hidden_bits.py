@@ -70,8 +70,8 @@ class HiddenBits:
         facts = self.activity
         if not store.operands[0].type.is_int:
             return False
-        made = facts.memory.points_to.get(store.operands[0], frozenset())
-        if not facts.active_memory.isdisjoint(made) and self.types.touches_pointers(store):
+        objects = facts.memory.points_to.get(store.operands[0], frozenset())
+        if not facts.active_memory.isdisjoint(objects) and self.types.touches_pointers(store):
             return True
         return any(
             (self.types.touches_pointers(load) or self.types.touches_pointers(store))

@@ -26,7 +26,7 @@ def rows_of(
     flow: ControlFlow, memory: MemoryFacts, reversed_: Collection[Instruction]
 ) -> frozenset[Instruction]:
     """The rows of all innermost loops that are in another loop."""
-    found: set[Instruction] = set()
+    rows: set[Instruction] = set()
     for loop in flow.loops:
         if loop.children or loop.parent is None:
             continue
@@ -43,8 +43,8 @@ def rows_of(
                 and row.parent in loop.parent.blocks
                 and any(objects & o for other, o in accessed.items() if other is not row)
             ):
-                found.add(row)
-    return frozenset(found)
+                rows.add(row)
+    return frozenset(rows)
 
 
 def _invariant_part(pointer: Value, loop: Loop) -> Value:

@@ -344,7 +344,7 @@ class _Check:
                 MixedActivity,
             )
         used_as_floats = called.summary.takes_bits | {
-            k for k, kept in called.summary.keeps_bits if self.types.may_keep_float(i, kept)
+            k for k, access in called.summary.keeps_bits if self.types.may_keep_float(i, access)
         }
         if self.bits.are_passed(i) or any(
             self.bits.is_unknown(i.operands[k]) for k in used_as_floats

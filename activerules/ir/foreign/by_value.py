@@ -42,12 +42,12 @@ def copies_at_entry(text: str, function: str) -> str:
         if one.name.strip('"') == function:
             _copy_at_entry(one, module)
             continue
-        made = copy_function(one)
-        made.name = suffixed(one.name, ".own")
-        made.suffix = _SHARED.sub("", made.suffix)
-        own[one.name] = made.name
-        module.functions[made.name] = made
-        _copy_at_entry(made, module)
+        own_copy = copy_function(one)
+        own_copy.name = suffixed(one.name, ".own")
+        own_copy.suffix = _SHARED.sub("", own_copy.suffix)
+        own[one.name] = own_copy.name
+        module.functions[own_copy.name] = own_copy
+        _copy_at_entry(own_copy, module)
     for one in module.defined():
         for call in one.instructions():
             if call.callee_name in own:
@@ -59,8 +59,8 @@ def copies_at_entry(text: str, function: str) -> str:
 
 
 def _copy_at_entry(function: Function, module: Module) -> None:
-    made: list[Instruction] = []
-    b = Builder(made, Namer("own", function.local_names()))
+    copies: list[Instruction] = []
+    b = Builder(copies, Namer("own", function.local_names()))
     instead: dict[Value, Value] = {}
     for argument in function.arguments:
         passed = _BY_VALUE.search(argument.attributes)
@@ -70,8 +70,8 @@ def _copy_at_entry(function: Function, module: Module) -> None:
     for i in function.instructions():
         i.operands = [instead.get(o, o) for o in i.operands]
     entry = function.entry
-    entry.instructions[:0] = made
-    for i in made:
+    entry.instructions[:0] = copies
+    for i in copies:
         i.parent = entry
 
 

@@ -132,9 +132,9 @@ def of_module(llvm_ir: str, function: str, make: Callable[[str, Module, str, str
 
     Raises what `make` raises for the module as it is.
     """
-    given = canonical(llvm_ir)
-    escaped = Escaped.of(given)
-    source, function = escaped.plain(given), escaped.plain_name(function)
+    text_of_module = canonical(llvm_ir)
+    escaped = Escaped.of(text_of_module)
+    source, function = escaped.plain(text_of_module), escaped.plain_name(function)
     target = own_names(source).get(printed(function))
     named = function if target is None else target.strip('"')
 

@@ -45,12 +45,12 @@ def call_by_name(module: Module, function: str) -> bool:
     todo = [function]
     while todo:
         name = todo.pop()
-        made = module.functions.get(name)
-        if name in done or made is None or made.is_declaration:
+        callee = module.functions.get(name)
+        if name in done or callee is None or callee.is_declaration:
             continue
         done.add(name)
-        changed |= _resolve(made, module, tables)
-        todo += _mentioned(made)
+        changed |= _resolve(callee, module, tables)
+        todo += _mentioned(callee)
     return changed
 
 

@@ -31,7 +31,7 @@ def lane_by_lane(text: str) -> str:
     """The text with masked loads and stores replaced by branches around scalar ones."""
     if "@llvm.masked." not in text:
         return text
-    made: dict[str, str] = {}
+    definitions: dict[str, str] = {}
 
     def instead(call: re.Match[str]) -> str:
         kind, lanes, element = call["kind"], int(call["lanes"]), call["element"]
@@ -40,11 +40,15 @@ def lane_by_lane(text: str) -> str:
         if kind in {"load", "store"}:
             alignment = gcd(alignment, _size(element))  # that of all lanes, not of the first
         name = f"activerules.masked.{kind}.v{lanes}{element}.a{alignment}"
-        made[name] = _definition(name, kind, lanes, _ELEMENTS.get(element, element), alignment)
+        definitions[name] = _definition(
+            name, kind, lanes, _ELEMENTS.get(element, element), alignment
+        )
         return f"call {call['result']}@{name}({_OPERAND.sub('', call['arguments'])})"
 
     text = _CALL.sub(instead, text)
-    return "\n".join([text, *(one for name, one in made.items() if f"@{name}" not in _made(text))])
+    return "\n".join(
+        [text, *(one for name, one in definitions.items() if f"@{name}" not in _defined(text))]
+    )
 
 
 def _size(element: str) -> int:
@@ -52,7 +56,7 @@ def _size(element: str) -> int:
     return 8 if element == "p0" else int(re.sub(r"\D+", "", element)) // 8 or 1
 
 
-def _made(text: str) -> set[str]:
+def _defined(text: str) -> set[str]:
     """The functions that an earlier derivative in the module has defined."""
     return set(re.findall(r"^define [^@\n]*(@activerules\.masked\.[\w.]+)", text, re.MULTILINE))
 

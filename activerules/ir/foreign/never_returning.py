@@ -69,15 +69,15 @@ def _kept(
 ) -> set[str]:
     """The names of functions whose code stays."""
     variables = {match["name"].strip('"'): match[0] for match in _VARIABLE.finditer(text)}
-    kept: set[str] = set()
+    reachable: set[str] = set()
     todo = [function]
     while todo:
         name = todo.pop()
-        if name in kept or name in never:
+        if name in reachable or name in never:
             continue
-        kept.add(name)
+        reachable.add(name)
         todo += _names(definitions[name][0] if name in definitions else variables.get(name, ""))
-    return kept
+    return reachable
 
 
 def _names(text: str) -> set[str]:

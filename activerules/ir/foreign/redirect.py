@@ -35,12 +35,12 @@ def redirect(
         return f"{call['before']}@activerules.{kind}"
 
     text = _CALLED.sub(changed, text)
-    made: dict[str, str] = {}
+    wrappers: dict[str, str] = {}
     while used:
         kind = used.pop()
-        made[kind] = definitions[kind]
-        used |= {k for k in definitions if f"@activerules.{k}(" in made[kind]} - made.keys()
-    added = "".join(made[kind] for kind in sorted(made))
+        wrappers[kind] = definitions[kind]
+        used |= {k for k in definitions if f"@activerules.{k}(" in wrappers[kind]} - wrappers.keys()
+    added = "".join(wrappers[kind] for kind in sorted(wrappers))
     there = set(_MADE.findall(text)) | set(_MADE.findall(added))
     missing = [
         line for name, line in declarations.items() if f"@{name}(" in added and name not in there

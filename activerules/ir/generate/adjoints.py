@@ -154,9 +154,9 @@ class Adjoints:
             bar = bars[k]
             if bar is not None:
                 assert partial is not None
-                kept = bar if partial.used else self._term(i, k, g, bar, used)
+                term = bar if partial.used else self._term(i, k, g, bar, used)
                 self.bars.add_one(
-                    operand, kept, lane, self._used_by(operand, partial, access, used)
+                    operand, term, lane, self._used_by(operand, partial, access, used)
                 )
 
     def _use_of(self, i: Instruction, lane: int) -> Value | None:

@@ -54,15 +54,15 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
 
 def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Function]:
     scopes = Scopes(plan, plan.request.width)
-    made = [
+    sweeps = [
         build_augmented(plan, layout, scopes, declarations),
         build_reverse(plan, layout, scopes, declarations),
     ]
     declarations |= scopes.definitions
-    if sum(len(block.instructions) for one in made for block in one.blocks) > INLINED:
-        for one in made:
+    if sum(len(block.instructions) for one in sweeps for block in one.blocks) > INLINED:
+        for one in sweeps:
             one.suffix = "noinline"
-    return made
+    return sweeps
 
 
 def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
@@ -127,13 +127,13 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
     todo = {name for f in functions for name in _names_in(f)}
     while todo:
         name = todo.pop()
-        made = normalised.functions.get(name)
-        if made is None or name in source.functions:
+        definition = normalised.functions.get(name)
+        if definition is None or name in source.functions:
             continue
-        source.functions[name] = _without_groups(made, groups)
-        if not made.is_declaration:
-            _without_debug(made)
-            todo.update(_names_in(made))
+        source.functions[name] = _without_groups(definition, groups)
+        if not definition.is_declaration:
+            _without_debug(definition)
+            todo.update(_names_in(definition))
     return source
 
 

@@ -243,10 +243,10 @@ class _Augmenter(AugmentedCode):
 
     def _edge(self, inside: Block, outside: Block) -> Block:
         """The block that is inserted on an edge."""
-        made = self.edges.get((inside, outside))
-        if made is not None:
-            self.blocks.remove(made)
-            return made
+        block = self.edges.get((inside, outside))
+        if block is not None:
+            self.blocks.remove(block)
+            return block
         edge = self.edges[inside, outside] = Block(self.namer("leave"))
         Builder(edge, self.namer).br(self.heads[outside])
         tail = self.tails[inside]

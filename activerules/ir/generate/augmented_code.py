@@ -181,13 +181,13 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _allocate_in_row(self, function: str, i: Instruction) -> Value:
         """Allocate an array, or its shadow, in a row of the tape."""
-        made = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
+        array = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
         effect = effect_of(i.callee_name)
         assert effect is not None
         if effect.counted:
-            return made
-        self._fail_if_null(made)
-        return self.b.load(PTR, at_offset(self.b, made, counted_memory().data_offset))
+            return array
+        self._fail_if_null(array)
+        return self.b.load(PTR, at_offset(self.b, array, counted_memory().data_offset))
 
     def _shadow_of_allocation(self, i: Instruction) -> None:
         if MemoryObject("allocation", i) in self.plan.activity.active_memory:

@@ -70,8 +70,8 @@ class LaneBuilder(Builder):
         operands = [tangent, self.const(tangent.type, 0.0)]
         unmoved = self.emit("fcmp", mask, operands, predicate="oeq")
         undefined = self.emit("fcmp", mask, [term, term], predicate="uno")
-        both = super().binary("and", unmoved, undefined)
-        chosen = super().select(both, self.const(term.type, 0.0), term)
+        unmoved_and_undefined = super().binary("and", unmoved, undefined)
+        chosen = super().select(unmoved_and_undefined, self.const(term.type, 0.0), term)
         chosen.attributes["metadata"] = RARELY
         return chosen
 

@@ -40,7 +40,7 @@ class AtHand:
         self.parameters, self.slots, self.b = parameters, slots, b
         self.memo: dict[tuple[Node, int], Value] = {}
         self.block: Block | None = None
-        self._made: dict[tuple[Node, int], list[tuple[Block, Value]]] = {}
+        self._ended: dict[tuple[Node, int], list[tuple[Block, Value]]] = {}
 
     def begin_block(self, block: Block | None = None) -> None:
         """Begin a block of the sweep, the reverse of `block` if it is given."""
@@ -53,9 +53,9 @@ class AtHand:
         """
         assert self.block is not None
         for item, value in self.memo.items():
-            made = self._made.setdefault(item, [])
-            if all(known is not value for _, known in made):
-                made.append((self.block, value))
+            entries = self._ended.setdefault(item, [])
+            if all(known is not value for _, known in entries):
+                entries.append((self.block, value))
 
     def primal(self, value: Value) -> Value:
         """A value of the primal in the current block."""
@@ -89,7 +89,7 @@ class AtHand:
             return True
         if self.block is not None:
             precedes = self.plan.reversal.order.precedes
-            for block, value in reversed(self._made.get(item, ())):
+            for block, value in reversed(self._ended.get(item, ())):
                 if precedes(block, self.block):
                     self.memo[item] = value
                     return True

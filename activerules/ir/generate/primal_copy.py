@@ -100,10 +100,10 @@ class PrimalCopy(Generic[P, B]):
 
     def _local(self, t: Type) -> Value:
         """Stack memory of the derivative itself, allocated at its entry."""
-        made = self.b.at([]).alloca(t, hint="result")
-        made.parent = self.blocks[0]
-        self.blocks[0].instructions.insert(0, made)
-        return made
+        slot = self.b.at([]).alloca(t, hint="result")
+        slot.parent = self.blocks[0]
+        self.blocks[0].instructions.insert(0, slot)
+        return slot
 
     def _open(self, block: Block) -> None:
         self.blocks.append(block)

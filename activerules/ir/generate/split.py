@@ -89,8 +89,8 @@ class _Split:
     def _begin(self, suffix: str, extra: list[Argument]) -> tuple[Function, Builder, list[Value]]:
         """A function of the parameters and the memory, and the arguments for calling a sweep."""
         self.memory = Argument("ar.memory", PTR)
-        given = make_parameters(self.plan, [self.memory, *extra]).arguments
-        arguments = given[: -3 - len(extra)]
+        values = make_parameters(self.plan, [self.memory, *extra]).arguments
+        arguments = values[: -3 - len(extra)]
         function, b = self._function(suffix, I32, [*arguments, self.memory, *extra])
         frame = b.gep(I8, self.memory, [b.const(I64, _frame_offset(self.uses_tape))])
         return function, b, [*arguments, frame, self.memory]

@@ -46,23 +46,23 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
     keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
     frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
     tape = Argument("ar.tape", PTR, "noalias")
-    made = Parameters([], {}, {}, frame, tape)
+    parameters = Parameters([], {}, {}, frame, tape)
     for parameter in plan.request.parameters:
         old = parameter.argument
         primal = Argument(old.name, old.type)
-        made.primal[old] = primal
-        made.arguments.append(primal)
+        parameters.primal[old] = primal
+        parameters.arguments.append(primal)
         if parameter.activity == "duplicated":
             lanes = [
                 Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
                 for _ in range(plan.request.width)
             ]
-            made.shadow[old] = tuple(lanes)
-            made.arguments += lanes
+            parameters.shadow[old] = tuple(lanes)
+            parameters.arguments += lanes
     for one in (frame, tape, *extra):
         one.name = _free(one.name, taken)
-        made.arguments.append(one)
-    return made
+        parameters.arguments.append(one)
+    return parameters
 
 
 def result_parameters(request: Request) -> list[Argument]:
@@ -115,12 +115,14 @@ def clear(b: Builder, pointer: Value, size: Value) -> None:
     b.call("llvm.memset.p0.i64", VOID, [pointer, b.const(I8, 0), size, b.const(I1, 0)])
 
 
-def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScalar]) -> None:
-    """Like `clear`, but preserve the pointers and integers in `kept`, which another sweep over the
-    tape needs.
+def clear_but(b: Builder, pointer: Value, size: Value, preserved: Sequence[CopiedScalar]) -> None:
+    """Like `clear`, but without the pointers and integers in `preserved`, which another sweep over
+    the tape needs.
     """
-    addresses = [at_offset(b, pointer, scalar.offset) for scalar in kept]
-    values = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
+    addresses = [at_offset(b, pointer, scalar.offset) for scalar in preserved]
+    values = [
+        b.load(p.type, address, align=1) for p, address in zip(preserved, addresses, strict=True)
+    ]
     clear(b, pointer, size)
     for value, address in zip(values, addresses, strict=True):
         b.store(value, address, align=1)

@@ -76,9 +76,9 @@ def vectorise(
                 declarations[symbol] = f"declare {vector} @{symbol}({parameters})"
                 used[symbol] = None
     if used:
-        kept = ", ".join(f"ptr @{symbol}" for symbol in used)
+        pointers = ", ".join(f"ptr @{symbol}" for symbol in used)
         declarations["llvm.compiler.used"] = (
-            f"@llvm.compiler.used = appending global [{len(used)} x ptr] [{kept}], "
+            f"@llvm.compiler.used = appending global [{len(used)} x ptr] [{pointers}], "
             'section "llvm.metadata"'
         )
 

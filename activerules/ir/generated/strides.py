@@ -31,9 +31,9 @@ def scale_subscripts(functions: Iterable[Function], declarations: dict[str, str]
         marked = [i for i in function.instructions() if SHORT_AXIS in i.attributes]
         namer = Namer("step", {i.name for i in function.instructions() if i.name})
         for i in marked:
-            made: list[Instruction] = []
-            _scale(i, Builder(made, namer))
-            _insert(made, i)
+            inserted: list[Instruction] = []
+            _scale(i, Builder(inserted, namer))
+            _insert(inserted, i)
             declarations[_TABLE] = _DEFINITION
 
 
@@ -46,9 +46,9 @@ def _scale(i: Instruction, b: Builder) -> None:
     i.opcode, i.operands = "mul", [first if from_first else second, step]
 
 
-def _insert(made: list[Instruction], before: Instruction) -> None:
+def _insert(inserted: list[Instruction], before: Instruction) -> None:
     block = before.owner
     at = block.instructions.index(before)
-    block.instructions[at:at] = made
-    for one in made:
+    block.instructions[at:at] = inserted
+    for one in inserted:
         one.parent = block

@@ -16,7 +16,7 @@ def copy_function(function: Function) -> Function:
     copies: list[Instruction] = []
     for old_block, block in blocks.items():
         for i in old_block.instructions:
-            made = block.append(
+            copied = block.append(
                 Instruction(
                     i.opcode,
                     i.type,
@@ -28,8 +28,8 @@ def copy_function(function: Function) -> Function:
                     dict(i.attributes),
                 )
             )
-            values[i] = made
-            copies.append(made)
+            values[i] = copied
+            copies.append(copied)
     for copy in copies:
         copy.operands = [values.get(o, o) for o in copy.operands]
         if copy.callee is not None:

@@ -100,7 +100,7 @@ class _Splitter:
 
     def _arm(self, name: str, join: Block) -> Block:
         arm = self._block("call")
-        kept = {k: v for k, v in self.call.attributes.items() if k in {"location", "cconv"}}
+        attributes = {k: v for k, v in self.call.attributes.items() if k in {"location", "cconv"}}
         result = None if self.call.type is VOID else self.namer("result")
         arm.append(
             Instruction(
@@ -111,7 +111,7 @@ class _Splitter:
                 self.call.flags,
                 [],
                 GlobalRef(name),
-                kept,
+                attributes,
             )
         )
         Builder(arm, self.namer).br(join)
@@ -136,6 +136,6 @@ class _Splitter:
             if i is not phi:
                 i.operands = [phi if o is self.call else o for o in i.operands]
 
-    def _insert_blocks(self, block: Block, made: list[Block]) -> None:
+    def _insert_blocks(self, block: Block, arms: list[Block]) -> None:
         at = self.function.blocks.index(block) + 1
-        self.function.blocks[at:at] = [*self.tests, *made]
+        self.function.blocks[at:at] = [*self.tests, *arms]

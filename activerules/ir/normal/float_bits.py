@@ -91,7 +91,7 @@ class _Restorer:
     def _attempt(self, make: Callable[[], Value]) -> Value | None:
         """The result of `make`; None if it fails, with all its changes undone."""
         twins = dict(self.twins)
-        after = {i: list(made) for i, made in self.after.items()}
+        after = {i: list(inserted) for i, inserted in self.after.items()}
         try:
             return make()
         except _NotFloat:
@@ -107,8 +107,8 @@ class _Restorer:
             size = 8 * size_of(t)
             if _width(value) % size or not self._is_known(value, t):
                 continue
-            made: list[Instruction] = []
-            b = Builder(made, self.namer)
+            stores: list[Instruction] = []
+            b = Builder(stores, self.namer)
 
             def parts(t: Type = t, size: int = size, b: Builder = b) -> Value:
                 for shift in range(0, _width(value), size):
@@ -117,7 +117,7 @@ class _Restorer:
                 return value
 
             if self._attempt(parts) is not None:
-                self.replaced[store] = made
+                self.replaced[store] = stores
                 return
 
     def _is_known(self, value: Value, t: Type) -> bool:
@@ -145,8 +145,8 @@ class _Restorer:
             make = self._TWINS.get(value.opcode)
             if make is None:
                 raise _NotFloat
-            made = make(self, value, t, shift)
-            self.twins[key] = made
+            twin = make(self, value, t, shift)
+            self.twins[key] = twin
         return self.twins[key]
 
     def _at(self, anchor: Instruction) -> Builder:
@@ -161,16 +161,16 @@ class _Restorer:
         if {"volatile", "atomic"} & i.attributes.keys() or shift % 8 or _width(i) % 8:
             raise _NotFloat
         b = self._at(i)
-        made = b.load(t, at_offset(b, i.operands[0], shift // 8), align=_aligned(i, shift))
-        made.attributes |= {k: v for k, v in i.attributes.items() if k == "location"}
-        return made
+        load = b.load(t, at_offset(b, i.operands[0], shift // 8), align=_aligned(i, shift))
+        load.attributes |= {k: v for k, v in i.attributes.items() if k == "location"}
+        return load
 
     def _phi(self, i: Instruction, t: Type, shift: int) -> Value:
-        made = self._at(i).phi(t)
-        self.twins[i, t, shift] = made
-        made.operands = [self._twin(o, t, shift) for o in i.operands]
-        made.blocks = list(i.blocks)
-        return made
+        phi = self._at(i).phi(t)
+        self.twins[i, t, shift] = phi
+        phi.operands = [self._twin(o, t, shift) for o in i.operands]
+        phi.blocks = list(i.blocks)
+        return phi
 
     def _select(self, i: Instruction, t: Type, shift: int) -> Value:
         condition, x, y = i.operands
@@ -214,8 +214,8 @@ class _Restorer:
             if i.opcode in {"or", "xor"} and _is_zero(y, shift, size):
                 return self._twin(x, t, shift)
             if i.opcode == "or" and _has_no_sign(x, shift, size) and _is_sign(y, shift, size):
-                both = [self._twin(x, t, shift), self._twin(y, t, shift)]
-                return self._intrinsic(i, "llvm.copysign", t, both)
+                operands = [self._twin(x, t, shift), self._twin(y, t, shift)]
+                return self._intrinsic(i, "llvm.copysign", t, operands)
         raise _NotFloat
 
     def _with_mask(self, i: Instruction, x: Value, mask: int, t: Type, shift: int) -> Value:
@@ -264,8 +264,8 @@ class _Restorer:
             to = phis if i.opcode == "phi" else others
             if i not in self.values:
                 to += self.replaced.get(i, [i])
-            for made in self.after.get(i, ()):
-                (phis if made.opcode == "phi" else others).append(made)
+            for instruction in self.after.get(i, ()):
+                (phis if instruction.opcode == "phi" else others).append(instruction)
         return [*phis, *others]
 
     def _final(self, value: Value) -> Value:
@@ -298,10 +298,10 @@ def _literal(value: Constant, t: Type, shift: int) -> Constant:
     if value.text in {"undef", "poison"}:
         return Constant(t, value.text)
     number = integer_of(value)
-    made = None if number is None else float_of_bits(t, number >> shift)
-    if made is None:
+    literal = None if number is None else float_of_bits(t, number >> shift)
+    if literal is None:
         raise _NotFloat
-    return made
+    return literal
 
 
 def _amount(shift: Instruction) -> int:

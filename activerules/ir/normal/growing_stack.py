@@ -77,7 +77,7 @@ class _Stack:
         if loop is None:
             return True
         headers = {outer.header for outer in loop.ancestors()}
-        derived = self._made_of([alloca], _OTHER_ADDRESSES)
+        derived = self._computed_from([alloca], _OTHER_ADDRESSES)
         using = [i for i in self.function.instructions() if not derived.isdisjoint(i.operands)]
         return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(
             i in derived or _only_goes_to_memory(i, derived) for i in using
@@ -89,9 +89,9 @@ class _Stack:
         ends = self._ends(alloca)
         if not ends:
             return
-        made: list[Instruction] = []
-        pointer = self._allocated(Builder(made, self.namer), alloca)
-        self._insert(alloca, made)
+        inserted: list[Instruction] = []
+        pointer = self._allocated(Builder(inserted, self.namer), alloca)
+        self._insert(alloca, inserted)
         for block in self.function.blocks:
             block.instructions = [i for i in block.instructions if i is not alloca]
             block.instructions = [
@@ -100,9 +100,9 @@ class _Stack:
             for i in block.instructions:
                 i.operands = [pointer if o is alloca else o for o in i.operands]
         for end in ends:
-            made = []
-            self._call(Builder(made, self.namer), "free", VOID, [pointer])
-            self._insert(end, made)
+            inserted = []
+            self._call(Builder(inserted, self.namer), "free", VOID, [pointer])
+            self._insert(end, inserted)
 
     def _ends(self, alloca: Instruction) -> list[Instruction]:
         """The instructions where its memory ends; none if that is not known."""
@@ -146,12 +146,12 @@ class _Stack:
             self.module.functions[name] = Function(name, result, parameters)
         return b.call(name, result, operands)
 
-    def _insert(self, where: Instruction, made: list[Instruction]) -> None:
+    def _insert(self, where: Instruction, inserted: list[Instruction]) -> None:
         """Insert instructions before another one."""
         block = where.owner
         k = block.instructions.index(where)
-        block.instructions[k:k] = made
-        for i in made:
+        block.instructions[k:k] = inserted
+        for i in inserted:
             i.parent = block
 
     def forget(self) -> None:
@@ -159,23 +159,23 @@ class _Stack:
         if any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
             return
         # where paths meet, LLVM merges the stack pointers that they have saved
-        states = self._made_of(self.saves, _JOINS)
+        states = self._computed_from(self.saves, _JOINS)
         using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
         if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
             removed = states.union(using)
             for block in self.function.blocks:
                 block.instructions = [i for i in block.instructions if i not in removed]
 
-    def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
+    def _computed_from(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
         """The values, and all that instructions with these opcodes compute from them."""
-        made = set(values)
+        derived = set(values)
         count = 0
-        while count < len(made):
-            count = len(made)
+        while count < len(derived):
+            count = len(derived)
             for i in self.function.instructions():
-                if i.opcode in opcodes and not made.isdisjoint(i.operands):
-                    made.add(i)
-        return made
+                if i.opcode in opcodes and not derived.isdisjoint(i.operands):
+                    derived.add(i)
+        return derived
 
 
 _JOINS = {"phi", "select", "freeze"}

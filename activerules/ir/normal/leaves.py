@@ -93,8 +93,8 @@ class Scalariser:
             for i in block.instructions:
                 self._instruction(i)
             block.instructions = list(self.out)
-        for phi, made in self.phis:
-            for k, leaf in enumerate(made):
+        for phi, leaves in self.phis:
+            for k, leaf in enumerate(leaves):
                 leaf.operands = [self._parts(o)[k] for o in phi.operands]
                 leaf.blocks = list(phi.blocks)
         entry.instructions = [*self.allocas, *prologue, *entry.instructions]
@@ -114,12 +114,12 @@ class Scalariser:
             if not is_composite(argument.type):
                 arguments.append(argument)
             elif self.own is not None:
-                made = [
+                leaves = [
                     Argument(self.namer(argument.name.strip('"')), leaf.type)
                     for leaf in leaves_of(argument.type, self.named)
                 ]
-                self.parts[argument] = list(made)
-                arguments += made
+                self.parts[argument] = list(leaves)
+                arguments += leaves
             else:
                 self.parts[argument] = self._unpacked(argument)
                 arguments.append(argument)
@@ -163,12 +163,12 @@ class Scalariser:
             value = self.values[value]
         return value
 
-    def _keep(self, i: Instruction, made: list[Value]) -> None:
-        """Note that `made` are the leaves of `i`, or its one replacement."""
+    def _keep(self, i: Instruction, leaves: list[Value]) -> None:
+        """Note that `leaves` are the leaves of `i`, or its one replacement."""
         if is_composite(i.type):
-            self.parts[i] = made
+            self.parts[i] = leaves
         else:
-            (self.values[i],) = made
+            (self.values[i],) = leaves
 
     # --- instructions ---
 
@@ -202,11 +202,11 @@ class Scalariser:
         elements = leaves_of(i.type, self.named) if is_composite(i.type) else []
         if any(w != len(elements) for w in widths):
             raise CannotSplit
-        made: list[Value] = []
+        leaves: list[Value] = []
         for k, leaf in enumerate(elements):
             operands = [self._parts(o)[k] if is_composite(o.type) else o for o in i.operands]
-            made.append(self._like(i, leaf.type, operands))
-        self._keep(i, made)
+            leaves.append(self._like(i, leaf.type, operands))
+        self._keep(i, leaves)
 
     def _bitcast(self, i: Instruction) -> list[Value]:
         """Cast lane by lane, or split or join integers."""
@@ -221,13 +221,13 @@ class Scalariser:
         ]
 
     def _phi(self, i: Instruction) -> None:
-        made: list[Instruction] = []
+        leaves: list[Instruction] = []
         for leaf in leaves_of(i.type, self.named):
             phi = self._like(i, leaf.type, [])
             assert isinstance(phi, Instruction)
-            made.append(phi)
-        self.parts[i] = list(made)
-        self.phis.append((i, made))
+            leaves.append(phi)
+        self.parts[i] = list(leaves)
+        self.phis.append((i, leaves))
 
     def _select(self, i: Instruction) -> None:
         condition, x, y = i.operands
@@ -244,11 +244,11 @@ class Scalariser:
 
     def _load(self, i: Instruction) -> None:
         self._ordinary(i)
-        made: list[Value] = []
+        leaves: list[Value] = []
         for leaf in leaves_of(i.type, self.named):
             address = self._address(i.operands[0], leaf)
-            made.append(self._like(i, leaf.type, [address], align=_aligned(i, leaf)))
-        self.parts[i] = made
+            leaves.append(self._like(i, leaf.type, [address], align=_aligned(i, leaf)))
+        self.parts[i] = leaves
 
     def _store(self, i: Instruction) -> None:
         self._ordinary(i)
@@ -319,13 +319,15 @@ class Scalariser:
     def _shufflevector(self, i: Instruction) -> None:
         x, y, mask = i.operands
         lanes = [*self._parts(x), *self._parts(y)]
-        made: list[Value] = []
+        leaves: list[Value] = []
         for chosen in self._parts(mask):
             number = integer_of(chosen)
             if number is None and isinstance(chosen, Constant) and chosen.text == "zeroinitializer":
                 number = 0
-            made.append(lanes[number] if number is not None else Constant(lanes[0].type, "poison"))
-        self.parts[i] = made
+            leaves.append(
+                lanes[number] if number is not None else Constant(lanes[0].type, "poison")
+            )
+        self.parts[i] = leaves
 
     def _ret(self, i: Instruction) -> None:
         (value,) = i.operands
@@ -364,10 +366,12 @@ class Scalariser:
         operands: list[Value] = []
         for o in i.operands:
             operands += self._parts(o) if is_composite(o.type) else [o]
-        kept = {k: v for k, v in i.attributes.items() if k in {"location", "cconv", "metadata"}}
+        attributes = {
+            k: v for k, v in i.attributes.items() if k in {"location", "cconv", "metadata"}
+        }
         callee = GlobalRef(signature.name)
         if not signature.returns_parts:
-            call = Instruction("call", i.type, operands, i.name, i.flags, [], callee, kept)
+            call = Instruction("call", i.type, operands, i.name, i.flags, [], callee, attributes)
             self.b.append(call)
             self.values[i] = call
             return
@@ -376,7 +380,7 @@ class Scalariser:
         )
         self.allocas.append(address)
         self.b.append(
-            Instruction("call", VOID, [*operands, address], None, i.flags, [], callee, kept)
+            Instruction("call", VOID, [*operands, address], None, i.flags, [], callee, attributes)
         )
         self.parts[i] = [
             self.b.load(leaf.type, self._address(address, leaf)) for leaf in signature.leaves

@@ -23,7 +23,7 @@ from activerules.ir.normal.leaves import PartsSignature, Scalariser, is_composit
 def scalarise(module: Module, top: str) -> None:
     """Split the aggregates in all functions; see the module docstring."""
     split = {f.name for f in module.defined() if _is_split(f, top, module)}
-    parts, made = _split_functions(split, module)
+    parts, scalarised = _split_functions(split, module)
     for function in module.defined():
         if not _has_composites(function, parts):
             continue
@@ -35,7 +35,7 @@ def scalarise(module: Module, top: str) -> None:
         function.arguments = changed.arguments
         for block in function.blocks:
             block.parent = function
-    module.functions.update({f.name: f for f in made})
+    module.functions.update({f.name: f for f in scalarised})
 
 
 def _split_functions(
@@ -43,7 +43,7 @@ def _split_functions(
 ) -> tuple[dict[str, PartsSignature], list[Function]]:
     """The versions of functions that take scalars, and their signatures."""
     while True:
-        made: list[Function] = []
+        scalarised: list[Function] = []
         failed: set[str] = set()
         signatures: dict[str, PartsSignature] = {}
         for name in sorted(names):
@@ -54,11 +54,11 @@ def _split_functions(
         for name, signature in signatures.items():
             try:
                 copy = copy_function(module.functions[name])
-                made.append(Scalariser(copy, module, signatures, signature).run())
+                scalarised.append(Scalariser(copy, module, signatures, signature).run())
             except CannotSplit:
                 failed.add(name)
         if not failed:
-            return signatures, made
+            return signatures, scalarised
         names = names - failed  # the others may have called it
 
 

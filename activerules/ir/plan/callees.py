@@ -105,9 +105,9 @@ class Family:
     def request(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         """The request of a pair, made once per key."""
         if key not in self.requests:
-            made = self._make(key, arguments)
-            self.requests[key] = made
-            self.todo.append(made)
+            new = self._make(key, arguments)
+            self.requests[key] = new
+            self.todo.append(new)
         return self.requests[key]
 
     def _make(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
@@ -254,7 +254,7 @@ def _pair_key(
         called.fresh in facts.activity.active_memory,
         result_shadow,
         disjoint=called.apart
-        and not any(o.kind in {"global", "loaded"} for found in objects for o in found),
+        and not any(o.kind in {"global", "loaded"} for pointees in objects for o in pointees),
         private=tuple(bool(o) and all(p.is_local or p.private is True for p in o) for o in objects),
         overwritten=tuple(_is_overwritten(call, called, k, facts) for k in numbers),
         copies_pointers=tuple(all(p.is_local or p in own for p in o) for o in objects),

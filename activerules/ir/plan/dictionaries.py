@@ -59,7 +59,7 @@ def _written(
         if function is None or not isinstance(holder, Argument):
             continue
         name = _PARAMETER.match(holder.name)
-        given = call.operands[function.arguments.index(holder)]
-        reachable = closure(memory.objects(given), memory.pointees)
+        operand = call.operands[function.arguments.index(holder)]
+        reachable = closure(memory.objects(operand), memory.pointees)
         if name and (i is call or not reachable.isdisjoint(memory.objects(i.operands[-1]))):
             yield name[1]

@@ -183,8 +183,10 @@ def in_order(nodes: Iterable[Node], plan: Plan) -> list[Node]:
 
 def _bare(i: Instruction) -> str:
     """An instruction without its metadata and attributes."""
-    kept = {k: v for k, v in i.attributes.items() if k not in {"metadata", "call_attributes"}}
-    copy = Instruction(i.opcode, i.type, i.operands, i.name, i.flags, i.blocks, i.callee, kept)
+    attributes = {k: v for k, v in i.attributes.items() if k not in {"metadata", "call_attributes"}}
+    copy = Instruction(
+        i.opcode, i.type, i.operands, i.name, i.flags, i.blocks, i.callee, attributes
+    )
     return print_instruction(copy)
 
 

@@ -47,10 +47,10 @@ def _borrows(call: Instruction, facts: Facts) -> bool:
 
 
 def arrays_in_rows(
-    facts: Facts, kept: Collection[MemoryObject], escaped: Collection[MemoryObject]
+    facts: Facts, cached: Collection[MemoryObject], escaped: Collection[MemoryObject]
 ) -> frozenset[MemoryObject]:
     """The arrays that go into rows: the reverse sweep reads them, and nothing else owns them."""
-    in_rows = {o for o in kept if o not in escaped and _is_plain_site(o, facts)}
+    in_rows = {o for o in cached if o not in escaped and _is_plain_site(o, facts)}
     freed = [
         {o for o in facts.memory.objects(call.operands[0]) if _may_be_freed(o, facts)}
         for block in facts.request.function.blocks

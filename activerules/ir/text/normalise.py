@@ -137,9 +137,9 @@ def _lower_invokes(module: Any, builder: Any) -> None:
         return
     lower = llvm.create_new_function_pass_manager()
     lower.add_lower_invoke_pass()
-    kept = catching(text)
+    handlers = catching(text)
     for one in module.functions:
-        if not one.is_declaration and one.name not in kept:
+        if not one.is_declaration and one.name not in handlers:
             lower.run(one, builder)
 
 
@@ -204,9 +204,9 @@ def _asking_to_inline(text: str, function: str) -> str:
 
     def mark(header: re.Match[str]) -> str:
         rest = text[header.end() : text.index("{", header.end())]
-        kept = header["name"].strip('"') in untouched or header["group"] in otherwise
-        kept = kept or "noinline" in rest or "optnone" in rest
-        return header[0] if kept else f"{header['start']} alwaysinline{header['group'] or ''}"
+        exempt = header["name"].strip('"') in untouched or header["group"] in otherwise
+        exempt = exempt or "noinline" in rest or "optnone" in rest
+        return header[0] if exempt else f"{header['start']} alwaysinline{header['group'] or ''}"
 
     return _HEADER.sub(mark, text)
 
@@ -218,8 +218,8 @@ def _allow_passes(text: str) -> str:
     """
     if "optnone" not in text:
         return text
-    kept = _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
-    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', kept)  # LLVM reads no empty group
+    allowed = _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
+    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', allowed)  # LLVM reads no empty group
 
 
 def _promised(text: str) -> str:

@@ -55,8 +55,8 @@ def _straight(function: str) -> str:
 
 def _block(function: str, label: str, start: int) -> tuple[int, int]:
     """Where the instructions of a block begin and end; it is searched from `start` on."""
-    found = function.find(f"\n{label}:", start)
-    if found < 0:
+    at = function.find(f"\n{label}:", start)
+    if at < 0:
         return 0, 0
-    first = function.find("\n", found + 1) + 1
+    first = function.find("\n", at + 1) + 1
     return first, min(k for k in (function.find(e, first) for e in ("\n\n", "\n}")) if k >= 0)

@@ -305,8 +305,8 @@ def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
 
 def is_array_alike(primal: Any, shadow: Any) -> bool:
     """Whether both are array types with the same dtype and number of axes."""
-    both = isinstance(primal, types.Array) and isinstance(shadow, types.Array)
-    return both and (shadow.dtype, shadow.ndim) == (primal.dtype, primal.ndim)
+    are_arrays = isinstance(primal, types.Array) and isinstance(shadow, types.Array)
+    return are_arrays and (shadow.dtype, shadow.ndim) == (primal.dtype, primal.ndim)
 
 
 def _is_read_only(node: Node) -> bool:

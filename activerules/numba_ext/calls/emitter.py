@@ -207,11 +207,11 @@ class Emitter:
         """Whether the checks of memory hold: shadows are new and contiguous, and it makes no
         difference whether primals overlap.
         """
-        given: list[Any] = [
+        argtypes: list[Any] = [
             ty for a in self.arguments if a.activity in BY_SHADOW for ty in leaves_of(a.numba_type)
         ]
         contiguous = all(
-            is_number(ty) or (is_number_array(ty) and ty.layout in "CF") for ty in given
+            is_number(ty) or (is_number_array(ty) and ty.layout in "CF") for ty in argtypes
         )
         if any(self.gradient.scratch):
             return False

@@ -35,7 +35,7 @@ def give_factory_form(make: Callable[..., Any]) -> None:
     accepted = inspect.Signature(
         [p.replace(annotation=p.empty) for p in parameters if p.kind is not p.VAR_KEYWORD]
     )
-    made: dict[Any, Any] = {}
+    callables: dict[Any, Any] = {}
 
     def definition(
         typing_context: TypingContext, *args: Any, **kwargs: Any
@@ -48,9 +48,9 @@ def give_factory_form(make: Callable[..., Any]) -> None:
         function, *options = bound.arguments.values()
         values = tuple(map(_literal, options))
         target = _target(function)
-        if (target, values) not in made:
-            made[target, values] = make(target, *values)
-        result = typing_context.resolve_value_type(made[target, values])
+        if (target, values) not in callables:
+            callables[target, values] = make(target, *values)
+        result = typing_context.resolve_value_type(callables[target, values])
         typed = (ty if isinstance(ty, types.Type) else types.Omitted(ty) for ty in options)
         return signature(result, function, *typed), _nothing
 

@@ -69,8 +69,8 @@ def _tangent_of_leaf(leaf: Node) -> Any:
     if is_number(ty) or is_number_array(ty):
         return shadow_of_leaf(leaf)
     inner = optional_leaf(ty)
-    made = types.none if inner is None else tangent_of(inner)
-    return types.none if made == types.none else types.Optional(made)
+    tangent = types.none if inner is None else tangent_of(inner)
+    return types.none if tangent == types.none else types.Optional(tangent)
 
 
 class ForwardEmitter(Emitter):
@@ -89,8 +89,8 @@ class ForwardEmitter(Emitter):
         `fields` are the primals, with a tangent per lane unless Const. Shadows that the emitter
         owns are not checked.
         """
-        given = zip(self.arguments, fields, self.call.shadows, strict=True)
-        fields = [self._as_value(*one) for one in given]
+        per_argument = zip(self.arguments, fields, self.call.shadows, strict=True)
+        fields = [self._as_value(*one) for one in per_argument]
         fields = self._with_scratch(fields)
 
         def release() -> None:
@@ -194,8 +194,8 @@ def _array_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
             zeros = zero_shadow(context, builder, ty, primal)
             builder.store(zeros, result)
         with there:
-            made = context.make_array(array_type)(context, builder, primal)
-            made.meminfo, made.parent = shadow.meminfo, shadow.parent
-            made.data = shadow.data
-            builder.store(made._getvalue(), result)
+            array = context.make_array(array_type)(context, builder, primal)
+            array.meminfo, array.parent = shadow.meminfo, shadow.parent
+            array.data = shadow.data
+            builder.store(array._getvalue(), result)
     return builder.load(result)

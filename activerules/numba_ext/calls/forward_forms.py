@@ -156,9 +156,9 @@ def jvp_form(typing_context, function, primals, tangents):
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(primals))
     argtypes = [types.unliteral(ty) for ty in items_of(primals)]
-    given = [types.unliteral(ty) for ty in items_of(tangents)]
+    tangent_types = [types.unliteral(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
-    for name, ty, tangent in zip(names, argtypes, given, strict=True):
+    for name, ty, tangent in zip(names, argtypes, tangent_types, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
         if not constant:
             with error_context.of_call(dispatcher):
@@ -171,7 +171,7 @@ def jvp_form(typing_context, function, primals, tangents):
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
-        for argument, ty, tangent in zip(arguments, given, parts[1], strict=True):
+        for argument, ty, tangent in zip(arguments, tangent_types, parts[1], strict=True):
             if argument.activity == "const":
                 _require_zero(context, builder, gradient, argument, ty, tangent)
         lanes = [

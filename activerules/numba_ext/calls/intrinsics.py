@@ -119,8 +119,8 @@ def ordinary_form(mode, function, args):
     """`autodiff_form` in code that is differentiated; None unless the derivative is ordinary code,
     of arrays and numbers.
     """
-    given = args[1:] if args and marker_class(args[0]) else args
-    values = [ty.val if isinstance(ty, AnnotationType) else ty for ty in given]
+    annotated = args[1:] if args and marker_class(args[0]) else args
+    values = [ty.val if isinstance(ty, AnnotationType) else ty for ty in annotated]
     if is_batched(args) or mode.value.options or not _has_plain_leaves(values):
         return None
     call, skipped = _read_call(dispatcher_of_type(function), args, mode.value, again=True)

@@ -401,8 +401,8 @@ class _Checker:
 
     def _axes(self, argument: ArgumentSpec, primal: Value, shadow: Value) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
-        both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
-        return list(zip(*both, strict=True))
+        unpacked = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
+        return list(zip(*unpacked, strict=True))
 
 
 def _is_followed(node: Node) -> bool:

@@ -29,14 +29,14 @@ REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
 class NestedCall:
     """A call of a derivative.
 
-    given     the Numba types of its arguments: annotated, or plain if `gradient` is given
+    argtypes  the Numba types of its arguments: annotated, or plain if `gradient` is given
     mode      of `autodiff`
     marker    the activity of the return, if the call gives one
     gradient  the specification of a stub of `grad`; None for `autodiff`
     """
 
     dispatcher: Any
-    given: tuple[Any, ...]
+    argtypes: tuple[Any, ...]
     mode: Mode = Reverse
     marker: type[Annotation] | None = None
     gradient: GradientSpec | None = None
@@ -46,14 +46,14 @@ class NestedCall:
 class NestedHalf:
     """A call of one half of a split derivative.
 
-    given   the Numba types of its annotated arguments; for the reverse half, followed by those of
-            the cotangent (or None) and the tape
+    argtypes  the Numba types of its annotated arguments; for the reverse half, followed by those
+              of the cotangent (or None) and the tape
     """
 
     half: Literal["augmented", "reverse"]
     spec: SplitSpec
     function: Any
-    given: tuple[Any, ...]
+    argtypes: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def nested_form(
 ) -> Any:
     """The compiled form of a call whose last parameter is a tuple of `args`.
 
-    Leading items of `args` that are not in `call.given` give the activity of the return.
+    Leading items of `args` that are not in `call.argtypes` give the activity of the return.
     """
     ((rewrite, _),) = _rewriters
-    skipped = len(args) - len(call.given)
+    skipped = len(args) - len(call.argtypes)
     return calling(typing_context, rewrite(typing_context, call), before, args, skipped)
 
 
@@ -117,8 +117,8 @@ def calling(
     result_type, call = _called(typing_context, callee, args[skipped:])
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
-        return call(context, builder, given)
+        items = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
+        return call(context, builder, items)
 
     return signature(result_type, *before, types.Tuple(args)), codegen
 
@@ -140,8 +140,8 @@ def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> 
     callee_type = typing_context.resolve_value_type(callee)
     called = callee_type.get_call_type(typing_context, tuple(args), {})
 
-    def call(context: Context, builder: Builder, given: Sequence[Any]) -> Any:
-        cast = zip(given, args, called.args, strict=True)
+    def call(context: Context, builder: Builder, values: Sequence[Any]) -> Any:
+        cast = zip(values, args, called.args, strict=True)
         passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
         return context.get_function(callee_type, called)(builder, passed)
 

@@ -83,8 +83,8 @@ def _outline(
         for ty, value in zip(typed.args, values, strict=True)
     ]
 
-    def emit(inner: Any, given: Sequence[Any]) -> Any:
-        return codegen(context, inner, typed, given)
+    def emit(inner: Any, inner_arguments: Sequence[Any]) -> Any:
+        return codegen(context, inner, typed, inner_arguments)
 
     depend_on_rules(context.active_code_library, typed.args)
     return outlined(context, builder, typed.return_type, arguments, emit)

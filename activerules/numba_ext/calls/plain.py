@@ -84,9 +84,9 @@ def plain_form(
 
     def emit(context: Context, builder: Builder, _: Any, values: Sequence[Value]) -> Any:
         _leave_unoptimised(context.active_code_library, builder.function)
-        given = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
+        passed = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
         items = [context.get_dummy_value() for _ in markers]
-        items += [_built(context, builder, ty, given) for ty in annotated]
+        items += [_built(context, builder, ty, passed) for ty in annotated]
         packed = context.make_tuple(builder, typed.args[2], items)
         return codegen(context, builder, typed, [context.get_dummy_value(), values[1], packed])
 
@@ -103,14 +103,14 @@ def _grouped(kinds: Kinds, fields: Sequence[Any]) -> Iterator[Any]:
             yield AnnotationType(kind, *(next(rest) for _ in kind.__slots__))
 
 
-def _built(context: Context, builder: Builder, ty: Any, given: Iterator[tuple[Any, Any]]) -> Value:
-    """An argument of type `ty`, built from the next types and values of `given`."""
+def _built(context: Context, builder: Builder, ty: Any, passed: Iterator[tuple[Any, Any]]) -> Value:
+    """An argument of type `ty`, built from the next types and values of `passed`."""
     if not isinstance(ty, AnnotationType):
-        source, value = next(given)
+        source, value = next(passed)
         return context.cast(builder, value, source, ty)
     annotation = cgutils.create_struct_proxy(ty)(context, builder)
     for name, field in zip(ty.kind.__slots__, ty.fields, strict=True):
-        source, value = next(given)
+        source, value = next(passed)
         setattr(annotation, name, context.cast(builder, value, source, field))
     return annotation._getvalue()
 

@@ -223,10 +223,10 @@ def _unblocked(D, D_bar):
 @register_jitable
 def _both_triangles(D):
     """Return D + Dᴴ, with D the lower triangle of a block."""
-    both = hermitian_of_lower(D)
+    full = hermitian_of_lower(D)
     for i in range(D.shape[0]):
-        both[i, i] *= 2
-    return both
+        full[i, i] *= 2
+    return full
 
 
 @overload(triangular.solve_factored_adjoint)

@@ -68,7 +68,7 @@ class AnnotationType(types.Type):
         return all(field.is_precise() for field in self.fields)
 
 
-def annotation_given(name: str, ty: AnnotationType) -> ActivityError:
+def refused_annotation(name: str, ty: AnnotationType) -> ActivityError:
     """The error for an annotation given where a plain value was expected."""
     return ActivityError(
         f"`{name}` is {type_name(ty)}, an annotation",

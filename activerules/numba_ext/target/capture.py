@@ -39,7 +39,7 @@ from activerules.ir.text.symbols import (
 from activerules.numba_ext.codegen.arity import folded, of_count, takes_any_number
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
-from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
 from activerules.numba_ext.substitutes.visible import DEFINITIONS, NEEDED
 from activerules.numba_ext.target import (
     implementations,  # noqa: F401  (registers what it implements)
@@ -284,7 +284,7 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
     parameters = of_count(function, len(argtypes)).parameters
     for parameter, ty in zip(parameters, argtypes, strict=False):
         if isinstance(ty, AnnotationType):
-            return annotation_given(parameter, ty)
+            return refused_annotation(parameter, ty)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"
     if _compiles_for_cpu(function, argtypes):
         return NotCompilable(

@@ -1,12 +1,12 @@
 """Closure conversion: a rule that returns a pullback becomes a pair with an explicit tape.
 
-    def rule(f, x):                            def augmented(config, ret, x_given):
-        s = math.sin(x)                            x = x_given.val
+    def rule(f, x):                            def augmented(config, ret, annotated_x):
+        s = math.sin(x)                            x = annotated_x.val
         def pullback(dy):                          s = math.sin(x)
             return NoTangent(), g(s, x) * dy       return AugmentedReturn(s, shadow of s, (s,))
         return s, pullback
-                                               def reverse(config, dret, tape, x_given):
-                                                   s = tape[0]; x = x_given.val
+                                               def reverse(config, dret, tape, annotated_x):
+                                                   s = tape[0]; x = annotated_x.val
                                                    dy = dret.val, or .dval of an array
                                                    return (g(s, x) * dy,)
 
@@ -85,7 +85,7 @@ class _Converter:
         self.pullback = self.finder.find()
         self._taken = _all_names(self.definition) | set(rule.__code__.co_names)
         self.tools = {name: self.fresh(name) for name in _TOOLS}
-        self.given = {name: self.fresh(f"given_{name}") for name in self.arguments}
+        self.annotated = {name: self.fresh(f"annotated_{name}") for name in self.arguments}
         self.values = {self.tools[name]: tool for name, tool in _TOOLS.items()}
         self.values[self.self_name] = function
         captured = self.pullback.captured
@@ -105,11 +105,13 @@ class _Converter:
     def convert(self) -> Conversion:
         """Write `augmented_primal` and `reverse`, with the tape that the closure implies."""
         config, ret, dret, tape = map(self.fresh, ("config", "ret", "dret", "tape"))
-        given = list(self.given.values())
-        augmented = self.function("augmented", [config, ret, *given], self.augmented(config, ret))
+        annotated = list(self.annotated.values())
+        augmented = self.function(
+            "augmented", [config, ret, *annotated], self.augmented(config, ret)
+        )
         source = ast.unparse(augmented)
         reverse_body = self.reverse(config, dret, tape)
-        reverse = self.function("reverse", [config, dret, tape, *given], reverse_body)
+        reverse = self.function("reverse", [config, dret, tape, *annotated], reverse_body)
         return Conversion(
             augmented=function_from(augmented, self.rule, self.values),
             reverse=function_from(reverse, self.rule, self.values),
@@ -121,14 +123,14 @@ class _Converter:
     def function(self, suffix: str, parameters: Sequence[str], body: list[ast.stmt]) -> Any:
         name = self.rule.__name__
         name = suffix if name in ("_", "<lambda>") else f"{name}_{suffix}"
-        made = written_function(name, parameters, body)
-        return ast.fix_missing_locations(ast.copy_location(made, self.definition))
+        written = written_function(name, parameters, body)
+        return ast.fix_missing_locations(ast.copy_location(written, self.definition))
 
     # --- the augmented primal ---
 
     def augmented(self, config: str, ret: str) -> list[ast.stmt]:
         """The body of the rule, with the tape in place of its closures."""
-        unpack = self.lines(self.definition, *(f"{n} = {g}.val" for n, g in self.given.items()))
+        unpack = self.lines(self.definition, *(f"{n} = {g}.val" for n, g in self.annotated.items()))
         body = [*unpack, *_AugmentedRewriter(self, config, ret).rewritten(self.body)]
         self.finder.check_only_returned(body)
         return body
@@ -140,11 +142,11 @@ class _Converter:
         result = self.fresh("result")
         self._taken.discard(result)
         tools = self.tools
-        kept: list[str] = []
+        taped: list[str] = []
         statements = [*self.lines(at, f"{result} = None")]
         statements[0].value = primal  # type: ignore[attr-defined]
-        for given in self.given.values():
-            statements += self.lines(at, f"{result} = {tools['fresh']}({result}, {given})")
+        for annotated in self.annotated.values():
+            statements += self.lines(at, f"{result} = {tools['fresh']}({result}, {annotated})")
         for name in self.unchanged:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             local = f"{name}_kept"
@@ -153,14 +155,14 @@ class _Converter:
                 f"if {flag}: {local} = {tools['copy_for_tape']}({name})",
                 f"else: {local} = None",
             )
-            kept.append(local)
+            taped.append(local)
         for name in self.tape:
             may_change = self.overwritten(name, config)
-            kept.append(f"{tools['kept']}({name}, {result}, {may_change})")
+            taped.append(f"{tools['kept']}({name}, {result}, {may_change})")
         shadow = f"{tools['result_shadow']}({ret}, {result})"
-        tape = f"({', '.join(kept)},)" if kept else "None"
-        made = f"return {tools['AugmentedReturn']}({result}, {shadow}, {tape})"
-        return [*statements, *self.lines(at, made)]
+        tape = f"({', '.join(taped)},)" if taped else "None"
+        returned = f"return {tools['AugmentedReturn']}({result}, {shadow}, {tape})"
+        return [*statements, *self.lines(at, returned)]
 
     def overwritten(self, name: str, config: str) -> str:
         """The condition that memory of an argument, which `name` may share, can change."""
@@ -177,7 +179,7 @@ class _Converter:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             lines += [
                 f"if {flag}: {name} = {tape}[{index}]",
-                f"else: {name} = {self.given[name]}.val",
+                f"else: {name} = {self.annotated[name]}.val",
             ]
         start = len(self.unchanged)
         lines += [f"{n} = {tape}[{start + i}]" for i, n in enumerate(self.tape)]
@@ -206,16 +208,16 @@ class _Converter:
                 ast.parse(f"{answer}[{i + 1}]", mode="eval").body
                 for i in range(len(self.arguments))
             ]
-        for slot, given, entry in zip(slots, self.given.values(), entries, strict=True):
-            statements += self.slot(node, slot, given, entry)
+        for slot, annotated, entry in zip(slots, self.annotated.values(), entries, strict=True):
+            statements += self.slot(node, slot, annotated, entry)
         return [*statements, *self.lines(node, f"return ({', '.join(slots)},)")]
 
-    def slot(self, at: ast.AST, slot: str, given: str, entry: ast.expr) -> list[ast.stmt]:
+    def slot(self, at: ast.AST, slot: str, annotated: str, entry: ast.expr) -> list[ast.stmt]:
         """One entry that the pullback returns, computed only if its argument is active (V3)."""
         tools = self.tools
         (branch,) = self.lines(
             at,
-            f"if {tools['active']}({given}): {slot} = {tools['deliver']}({given}, None)",
+            f"if {tools['active']}({annotated}): {slot} = {tools['deliver']}({annotated}, None)",
             f"else: {slot} = None",
         )
         branch.body[0].value.args[1] = entry  # type: ignore[attr-defined]
@@ -238,8 +240,8 @@ class _Rewriter(ast.NodeTransformer):
         """Return the new statements; a block is never left empty."""
         new: list[ast.stmt] = []
         for statement in body:
-            made = self.visit(statement)
-            new += made if isinstance(made, list) else [made]
+            replacement = self.visit(statement)
+            new += replacement if isinstance(replacement, list) else [replacement]
         return new or [ast.Pass()]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
@@ -322,8 +324,8 @@ def _as_function(definition: Definition) -> ast.FunctionDef:
     if isinstance(definition, ast.FunctionDef):
         return definition
     body: list[ast.stmt] = [ast.copy_location(ast.Return(definition.body), definition.body)]
-    made = written_function("rule", definition.args, body)
-    return ast.copy_location(made, definition)
+    function = written_function("rule", definition.args, body)
+    return ast.copy_location(function, definition)
 
 
 def _all_names(definition: ast.AST) -> set[str]:

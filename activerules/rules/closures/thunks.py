@@ -52,11 +52,11 @@ def _thunk_body(
     """
     if not isinstance(node, ast.Call) or node.keywords:
         return None
-    made = resolve(node.func)
-    if made is InplaceableThunk and len(node.args) == 2:
+    thunk_type = resolve(node.func)
+    if thunk_type is InplaceableThunk and len(node.args) == 2:
         value = node.args[1]
         return _delayed(value, names) or _thunk_body(value, resolve, names)
-    return _delayed(node.args[0], names) if made is Thunk and len(node.args) == 1 else None
+    return _delayed(node.args[0], names) if thunk_type is Thunk and len(node.args) == 1 else None
 
 
 def _delayed(node: ast.AST, names: frozenset[str]) -> ast.expr | None:
@@ -77,8 +77,8 @@ class _Inliner(ast.NodeTransformer):
             return self.generic_visit(node)
         value = _thunk_body(node.value, self.resolve, self.names)
         assert value is not None
-        made = written_function(target.id, (), [ast.Return(self.visit(value))])
-        return ast.fix_missing_locations(ast.copy_location(made, node))
+        function = written_function(target.id, (), [ast.Return(self.visit(value))])
+        return ast.fix_missing_locations(ast.copy_location(function, node))
 
     def visit_Call(self, node: ast.Call) -> Any:
         value = _thunk_body(node, self.resolve, self.names)

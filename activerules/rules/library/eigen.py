@@ -128,13 +128,13 @@ def _eig_forward(config, ret: VectorResult, a: Matrix):
 def _right_and_left_vectors(a, w):
     """Return V and V⁻ᵀ of a, columns in the order of w: `eig` may find another one."""
     n = w.shape[0]
-    found, vectors = np.linalg.eig(a)
+    values, vectors = np.linalg.eig(a)
     V = np.empty((n, n), vectors.dtype)
     free = np.ones(n, np.bool_)
     for i in range(n):
         best = -1
         for j in range(n):
-            if free[j] and (best < 0 or abs(found[j] - w[i]) < abs(found[best] - w[i])):
+            if free[j] and (best < 0 or abs(values[j] - w[i]) < abs(values[best] - w[i])):
                 best = j
         free[best] = False
         V[:, i] = vectors[:, best]

@@ -142,11 +142,11 @@ def an_answer_with_a_name(f, scale, x):
 
 
 def names_of_ours(f, scale, x):
-    active = config = tape = result = deliver = given_x = x
+    active = config = tape = result = deliver = annotated_x = x
 
     def pullback(dy):
         dret = config * tape * deliver
-        return NoTangent(), dret * dy, 3 * scale * active * given_x * dy
+        return NoTangent(), dret * dy, 3 * scale * active * annotated_x * dy
 
     return scale * result**3, pullback
 

@@ -213,13 +213,13 @@ class Dependence:
 
     def _renaming(self, x: _Access, y: _Access, same: set[Loop]) -> Callable[[Atom], Atom]:
         """Rename, for `y`, the atoms that vary in loops of which the iterations may differ."""
-        made: dict[Atom, Atom] = {}
+        renamed: dict[Atom, Atom] = {}
 
         def later(atom: Atom) -> Atom:
             loop = self.integers.loop_of(atom)
             if loop is None or loop in same:
                 return atom
-            return made.setdefault(atom, _Later(atom))
+            return renamed.setdefault(atom, _Later(atom))
 
         return later
 

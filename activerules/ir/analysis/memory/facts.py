@@ -121,10 +121,10 @@ class MemoryFacts:
         """
         if not touches_memory(call):
             return frozenset()
-        given = frozenset(reached_by(call, self.objects, self.pointees))
+        through_operands = frozenset(reached_by(call, self.objects, self.pointees))
         if call.callee_name in language().confined:
-            return given
-        return given | self._exposed
+            return through_operands
+        return through_operands | self._exposed
 
     def reachable_from(self, pointer: Value) -> frozenset[MemoryObject]:
         """All memory reachable from a pointer, directly or through stored pointers."""

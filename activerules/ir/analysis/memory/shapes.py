@@ -263,7 +263,7 @@ class Shapes:
     def _visit(self, f: Function, i: Instruction) -> None:
         match i.opcode:
             case "alloca":
-                self._made(i, header=False)
+                self._allocated_here(i, header=False)
             case "load":
                 self._load(i)
             case "store":
@@ -318,7 +318,7 @@ class Shapes:
                 self._unify(cell.node, self._of(i).node)
                 self._reach(self._of(i), [ANYWHERE])
 
-    def _made(self, i: Instruction, *, header: bool) -> None:
+    def _allocated_here(self, i: Instruction, *, header: bool) -> None:
         if i not in self._cells:
             self._of(i).node.header = header
             self._reach(self._of(i), [START])
@@ -431,7 +431,7 @@ class Shapes:
 
     def _known_call(self, i: Instruction, effect: CallEffect) -> None:
         if effect.allocates:
-            self._made(i, header=effect.header)
+            self._allocated_here(i, header=effect.header)
         elif effect.gives_data:
             self._data(i)
         elif effect.returns is not None:

@@ -27,7 +27,7 @@ from activerules.ir.llvm.model import Instruction, Value
 def all_float_bits(types: ValueTypes) -> frozenset[Value]:
     """The integers that may hold bits of a float: those of `types`, and those read from memory."""
     body = [i for block in types.memory.flow.order for i in block.instructions]
-    makers = [call for call, made in types.memory.called.items() if made.summary.makes_bits]
+    makers = [call for call, called in types.memory.called.items() if called.summary.makes_bits]
     if not types.float_bits and not makers:
         return types.float_bits
     return _Carried(types, body).result()
@@ -84,14 +84,14 @@ class _Carried:
 
     def _call(self, i: Instruction) -> None:
         called = self._memory.called[i]
-        made = {o for o in self._memory.changed_by(i) if called.summary.makes_bits}
-        for k, kept in called.summary.keeps_bits:
+        objects = {o for o in self._memory.changed_by(i) if called.summary.makes_bits}
+        for k, access in called.summary.keeps_bits:
             if i.operands[k] in self._values:
-                made |= {o for o, _ in accesses_of_callee(i, kept, self._memory)}
+                objects |= {o for o, _ in accesses_of_callee(i, access, self._memory)}
         reads = not self._memory.read_by(i).isdisjoint(self._stored)
         if reads:
-            made |= self._memory.changed_by(i)
-        for o in made:
+            objects |= self._memory.changed_by(i)
+        for o in objects:
             self._stored[o].add(TypedAccess(i, i.type, None, aligned=False))
         if i.type.is_int and (reads or any(o in self._values for o in i.operands)):
             self._values.add(i)

@@ -121,10 +121,10 @@ class ValueTypes:
     def may_keep_float(self, call: Instruction, access: CalleeAccess) -> bool:
         """Whether what a callee stores by `access` may be read as a float, here or by a caller."""
         return not access.without_floats and any(
-            self._meets_others(o, made, "float")
+            self._meets_others(o, translated, "float")
             or o in self.declared
             or any(not p.is_local for p in self.memory.copied_with(o))
-            for o, made in accesses_of_callee(call, access, self.memory)
+            for o, translated in accesses_of_callee(call, access, self.memory)
         )
 
     def touches_pointers(self, access: Instruction) -> bool:
@@ -226,8 +226,8 @@ def analyse_value_types(
                     accesses[o].append(TypedAccess(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
-                    for o, made in accesses_of_callee(i, access, memory):
-                        accesses[o].append(made)
+                    for o, translated in accesses_of_callee(i, access, memory):
+                        accesses[o].append(translated)
     by_object = {o: tuple(a) for o, a in accesses.items()}
     facts = ValueTypes(by_object, declared, frozenset(), memory, shapes)
     return replace(facts, float_bits=_float_bits(function, facts))
