@@ -105,7 +105,7 @@ def _conjugate(texts: TupleTexts, k: int, ty: Any) -> str:
         return "None"
     return texts.rebuilt(
         ty.val,
-        lambda x: f"np.conj(found[{k}]{x.path})" if is_number(x.numba_type) else "None",
+        lambda x: f"np.conj(result[{k}]{x.path})" if is_number(x.numba_type) else "None",
     )
 
 

@@ -346,7 +346,7 @@ def test_partials_of_another_arity_are_refused():
         (3, lambda Ω, x, y: (1.0, 2.0, 3.0)),
     ],
 )
-def test_partials_that_are_not_one_per_argument_are_refused(found, partials):
+def test_partials_q1_partials_that_are_not_one_per_argument_are_refused(found, partials):
     with pytest.raises(RuleDefinitionError, match=f"found {found}, expected 2"):
         scalar_rule(distance, partials)
 

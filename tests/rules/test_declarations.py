@@ -37,7 +37,7 @@ def test_inactive_arguments_need_no_rule(forms):
 
 
 @pytest.mark.usefixtures("rules_of_this_test")
-def test_inactive_arguments_of_a_numpy_function():
+def test_marked_calls_m5_inactive_arguments_of_a_numpy_function():
     ar.inactive(np.interp, args="xp")
     x, xp, fp = 0.3, np.array([0.0, 1.0]), np.array([1.0, 3.0])
 

@@ -111,6 +111,31 @@ def test_an_augmented_primal_divides_as_its_function_does(x, n):
     assert slope == (-math.inf if x == 0 else -0.25)
 
 
+@njit
+def whole_parts(x, n):
+    return x * (4 // n)
+
+
+@ar.augmented_primal(whole_parts)
+def _(config, ret: Active, x: Active, n: Const):
+    return ar.AugmentedReturn(whole_parts(x.val, n.val), None, None)
+
+
+@ar.reverse(whole_parts)
+def _(config, dret: Active, tape, x: Active, n: Const):
+    return 4 // n.val * dret.val, None
+
+
+def test_typing_t2_flags_of_the_caller_do_not_reach_the_rule():
+    @njit(error_model="numpy")
+    def caller(x, n):
+        return whole_parts(x, n) + 4 // n
+
+    assert ar.value_and_grad(caller)(1.0, 2) == (4.0, 2.0)
+    with pytest.raises(ZeroDivisionError):
+        ar.value_and_grad(caller)(1.0, 0)
+
+
 def test_options_of_the_rule_itself_come_first():
     @njit
     def strict(x):

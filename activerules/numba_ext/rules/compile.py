@@ -5,8 +5,7 @@ Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` 
             it hands out
 Invariants  R1  a rule is compiled once per call signature and request
             R2  an error about a rule names the call that needed it
-            R3  an array that a function with rules returns is new memory: known, promised or
-                checked at every call
+            R3  the results are new memory, as `results` says
 """
 
 from __future__ import annotations

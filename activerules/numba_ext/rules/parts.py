@@ -2,13 +2,13 @@
 
 The engine knows one activity per argument of a marked call, and a tuple with arrays may have
 several. So its leaves are separate arguments for the engine, each with its own activity, and the
-rule is called with the reassembled tuple. Any other argument is a single part.
+rule is called with the reassembled tuple. Whether a tuple is split depends on its type alone. Any
+other argument is a single part.
 
 Needs       a marked call
 Gives       `flattened`: the call as the engine sees it; `wholes_of`: the positions of the parts
             of each argument in it; `unflattened`, `leaves_in`: the same for values
 Invariants  P1  parts are passed as the whole is: their operands, in order, are those of the whole
-            P2  whether a tuple is split depends on its type alone, not on activities
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ Invariants  L1  a list is replaced only if the call, or a list that is replaced 
                 reader: nothing else can change it or compare its identity
             L2  dtype, shape, order of evaluation and values stay those of Numba, whose `np.array`
                 treats tuples as it treats lists
-            L3  a flat list in `np.array` is left to Numba, which removes it itself
 
 Numba represents a list of lists by reference-counted objects with a destructor, which the engine
-cannot analyse; tuples end up in registers.
+cannot analyse; tuples end up in registers. A flat list in `np.array` Numba removes itself.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _calls(function: Any) -> list[ir.Expr]:
 
 
 def _read_array_call(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
-    """The argument of a call that makes an array, and whether a flat list is to be replaced (L3).
+    """The argument of a call that makes an array, and whether a flat list is to be replaced.
 
     Raises GuardException for calls of other functions.
     """

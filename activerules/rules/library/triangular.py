@@ -1,7 +1,7 @@
 """Triangular systems and factorisations, as the rules of linear algebra use them.
 
-Gives       functions of matrices of any layout, real or complex; ᴴ is the conjugate transpose
-Invariants  T1  results are new arrays in C order
+Gives       functions of matrices of any layout, real or complex, whose results are new arrays in C
+            order; ᴴ is the conjugate transpose
 
 What stands here are the formulas as loops: plain Python runs them, and so does a rule that is
 itself differentiated, since all that these loops do has derivatives. Compiled rules run

@@ -96,7 +96,7 @@ def test_code_of_a_rule_has_tape_size_and_drop(overwritten, size):
     assert "test_compile.py" in code.description
 
 
-def test_compiled_once_per_request_and_its_libraries_define_it():
+def test_r1_compiled_once_per_request_and_its_libraries_define_it():
     compiler, symbol = compiler_of(sum_scaled, VECTOR, float64)
     request = RuleRequest(("duplicated", "active", "const"), "duplicated", (False,) * 3)
     code = compiler.choose(symbol, request)
@@ -154,7 +154,7 @@ def test_overwritten_arguments():
     check(program, np.array([1.0, -2.0, 0.5]), 1.7)
 
 
-def test_const_where_the_rule_wants_more():
+def test_wrap_w2_const_where_the_rule_wants_more():
     # In `first` the rule gets a shadow to throw away for `a`; in `second` the derivative of `x` is
     # dropped.
     @numba.njit
@@ -334,7 +334,7 @@ def nrt_stats():
 
 
 @pytest.mark.usefixtures("nrt_stats")
-def test_compiled_rules_leak_nothing():
+def test_wrap_w1_compiled_rules_leak_nothing():
     @numba.njit
     def program(a, x):
         total = 0.0
@@ -397,7 +397,7 @@ def chain_by_itself(x):
 
 @pytest.mark.usefixtures("nrt_stats")
 @pytest.mark.parametrize(("x", "error"), [(1.5, ValueError), (200.0, ArithmeticError)])
-def test_exceptions_of_a_rule_pass_and_lose_what_those_of_the_function_lose(x, error):
+def test_wrap_w3_exceptions_of_a_rule_pass_and_lose_what_those_of_the_function_lose(x, error):
     gradient = ar.value_and_grad(chain)
 
     def call():
@@ -463,7 +463,7 @@ def no_primal(config, ret: ar.Active, x: ar.Active):
         (no_primal, "None, expected float64 as primal"),
     ],
 )
-def test_wrong_augmented_return(augmented, found):
+def test_typing_t1_wrong_augmented_return(augmented, found):
     with pytest.raises(RuleReturnError, match=found) as caught:
         chosen_pair(augmented, good_reverse)
     assert augmented.__name__ in str(caught.value)
@@ -483,7 +483,7 @@ def returns_text(config, dret: ar.Active, tape, x: ar.Active):
 
 
 @pytest.mark.parametrize("reverse", [returns_nothing, returns_too_many, returns_text])
-def test_reverse_that_returns_wrong_types_is_refused(reverse):
+def test_typing_t1_reverse_that_returns_wrong_types_is_refused(reverse):
     with pytest.raises(RuleReturnError, match=r"expected \(float64,\) or float64"):
         chosen_pair(good_augmented, reverse)
 
@@ -523,7 +523,7 @@ def float_tape(config, ret: ar.Active, x: ar.Active):
 
 
 @pytest.mark.parametrize("reverse", [unpacks_the_tape, annotates_the_tape])
-def test_tape_mismatch(reverse):
+def test_typing_t1_tape_mismatch(reverse):
     with pytest.raises(TapeMismatch, match="float64"):
         chosen_pair(float_tape, reverse)
 
@@ -538,7 +538,7 @@ def test_a_rule_numba_cannot_compile():
     assert "misspells" in str(caught.value)
 
 
-def test_no_rule_for_the_activity_says_where():
+def test_r2_no_rule_for_the_activity_says_where():
     @numba.njit
     def program(a):
         return chain_free(a)

@@ -129,7 +129,7 @@ gradient = ar.grad(program, argnums=(0, 1))
 A, X = np.array([1.0, -2.0, 0.5]), 1.5
 
 
-def test_debug_mode_accepts_a_right_rule():
+def test_d1_debug_mode_accepts_a_right_rule():
     with debug_mode():
         by_a, by_x = gradient(A, X, 0)
     np.testing.assert_allclose(by_a, 2.0 * A * X * X)
@@ -137,7 +137,7 @@ def test_debug_mode_accepts_a_right_rule():
 
 
 @pytest.mark.parametrize("mistake", [*AUGMENTED, *REVERSE])
-def test_debug_mode_finds_mistakes(mistake):
+def test_d2_debug_mode_finds_mistakes(mistake):
     message = {**AUGMENTED, **REVERSE}[mistake]
     with debug_mode(), pytest.raises(ar.RuleViolation, match=message) as caught:
         gradient(A, X, mistake)

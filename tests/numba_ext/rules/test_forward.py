@@ -58,7 +58,7 @@ def calls_doubled(a):
     doubled_into(a)
 
 
-def test_lanes_of_a_function_that_writes_into_its_argument():
+def test_forward_rules_f2_lanes_of_a_function_that_writes_into_its_argument():
     a = np.array([1.0, -2.0, 3.0])
     lanes = tuple(np.eye(3)[k] for k in range(3))
     ar.autodiff(ar.Forward, calls_doubled, ar.BatchDuplicated(a, lanes))
@@ -156,7 +156,7 @@ def no_primal(config, ret: ar.Duplicated, x: ar.Duplicated):
 
 
 @pytest.mark.parametrize("body", [wrong_type, no_primal])
-def test_what_a_forward_rule_returns_is_checked(body):
+def test_forward_rules_f1_what_a_forward_rule_returns_is_checked(body):
     with pytest.raises(RuleReturnError, match=r"expected \(float64, float64\) as primal and tan"):
         ar.autodiff(ar.ForwardWithPrimal, rule_of(body), ar.Duplicated(1.0, 1.0))
 

@@ -349,7 +349,7 @@ def of_a_constant_array(h, u):
         (of_a_constant_array, 1.0, ActiverulesError, "put copies of constant arrays into"),
     ],
 )
-def test_misuse_of_objects_in_rules_is_refused(program, u, error, text):
+def test_o1_o2_misuse_of_objects_in_rules_is_refused(program, u, error, text):
     gradient = ar.grad(program, argnums=1)
     for _ in range(2):  # and leaves memory as it should be
         with pytest.raises(error) as caught:

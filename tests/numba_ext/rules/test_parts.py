@@ -82,7 +82,7 @@ def of_the_tuple(params, x):
     return dense(params, x)[0]
 
 
-def test_a_rule_takes_a_tuple_of_arrays():
+def test_p1_a_rule_takes_a_tuple_of_arrays():
     """In a loop, with one part constant, and as the argument that is differentiated."""
     check_gradient(with_rule, (W, B, X))
     check_gradient(constant_bias, (W, X))

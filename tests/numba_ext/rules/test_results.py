@@ -341,7 +341,7 @@ def test_complex_arrays_and_numbers_beside_them():
     np.testing.assert_allclose(pullback(1.0 + 0j)[0], np.conj(derivative), rtol=1e-14)
 
 
-def test_arrays_that_share_memory_are_refused(unfreed):
+def test_r2_compile_r3_arrays_that_share_memory_are_refused(unfreed):
     @njit
     def with_a_view(x):
         y = x * x
@@ -399,7 +399,7 @@ def test_a_shadow_of_another_shape_is_refused():
         ar.grad(program)(X)
 
 
-def test_arrays_of_several_types_are_refused():
+def test_r1_arrays_of_several_types_are_refused():
     checkpointed = ar.checkpoint(lambda x: (x * x, np.argsort(x)))
 
     @njit

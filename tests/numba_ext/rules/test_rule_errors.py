@@ -133,7 +133,7 @@ def twice_by_itself(x):
     return first + energy_by_itself(x[::-1].copy())
 
 
-def test_rule_errors_leak_no_more_than_errors_of_the_function(unfreed):
+def test_wrap_w4_rule_errors_leak_no_more_than_errors_of_the_function(unfreed):
     def fails(f):
         for x in (NEGATIVE, SECOND_NEGATIVE, ZERO) * 20:
             with pytest.raises((ValueError, ar.RepeatedValues)):

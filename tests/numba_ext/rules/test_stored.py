@@ -151,13 +151,15 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return machine
 
 
-def test_another_process_compiles_only_what_is_not_stored(machine: Machine) -> None:
+def test_d1_another_process_compiles_only_what_is_not_stored(machine: Machine) -> None:
     slope, compiled = machine.run()
     assert slope == 16.0
     assert compiled == ["forgotten_augmented", "forgotten_reverse"]
 
 
-def test_damaged_files_and_values_that_rules_read_elsewhere_are_noticed(machine: Machine) -> None:
+def test_d1_damaged_files_and_values_that_rules_read_elsewhere_are_noticed(
+    machine: Machine,
+) -> None:
     (library,) = (file for file in machine.files if "cube" not in file.name)
     whole = library.read_bytes()
     library.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -173,7 +175,7 @@ def in_a_function() -> Any:
     return lambda config, ret, x: None
 
 
-def test_what_means_something_else_in_another_process_is_not_written() -> None:
+def test_d2_what_means_something_else_in_another_process_is_not_written() -> None:
     library_rule = vars(linalg)["_det"]
     array = types.Array(types.float64, 2, "C")
     assert stored.file_of((library_rule,), (array, types.float64)) is not None

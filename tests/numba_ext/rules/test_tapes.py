@@ -38,7 +38,7 @@ def from_list(config, dret: Active, tape, x: Duplicated):
     x.dval[1] += dret.val * v[0]
 
 
-def test_lists_on_a_tape_keep_their_contents():
+def test_p1_lists_on_a_tape_keep_their_contents():
     product = product_rule(njit(lambda x: [x]), from_list)
 
     @njit
@@ -56,7 +56,7 @@ def spending(config, dret: Active, tape, x: Duplicated):
     ar.accumulate(x, tape)
 
 
-def test_a_reverse_that_writes_into_its_tape_works_on_a_copy():
+def test_p2_a_reverse_that_writes_into_its_tape_works_on_a_copy():
     product = product_rule(njit(lambda x: x[::-1].copy()), spending)
     out, pull = ar.vjp(product, X)
     assert out == 6.0
@@ -104,7 +104,7 @@ def through_an_alias(config, dret: Active, tape, x: Duplicated):
 
 
 @pytest.mark.parametrize("reverse", [through_flat, through_out, through_an_alias])
-def test_what_numba_lets_write_into_a_tape_writes_into_a_copy(reverse):
+def test_p2_what_numba_lets_write_into_a_tape_writes_into_a_copy(reverse):
     product = product_rule(njit(lambda x: x[::-1].copy()), reverse)
     _, pull = ar.vjp(product, X)
     for scale in (2.0, -1.0):
@@ -127,7 +127,7 @@ def test_a_reverse_that_writes_into_a_list_of_its_tape_works_on_a_copy(unfreed):
     assert unfreed(lambda: pull(2.0)) == 0
 
 
-def test_reads_of_a_tape_are_known_for_reads():
+def test_readonly_o1_reads_of_a_tape_are_known_for_reads():
     def read(tape):
         matrix, (vector, n) = tape
         return (matrix.T @ vector)[n] + np.dot(vector, vector) + vector.sum()

@@ -43,7 +43,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize(("literals", "real"), [(LITERALS, np.float64), (SINGLE, np.float32)])
-def test_array_literals_are_those_of_numba(literals, real):
+def test_l2_array_literals_are_those_of_numba(literals, real):
     arguments = (numba.from_dtype(np.dtype(real)),) * 2
     compiled = [njit(literal) for literal in literals.values()]
     for name, literal in zip(literals, compiled, strict=True):
@@ -116,7 +116,7 @@ def test_rows_of_different_lengths_are_refused_as_in_numba():
 
 
 @pytest.mark.parametrize("use", ["len", "append", "shared"])
-def test_lists_that_are_used_elsewhere_stay_lists(use):
+def test_l1_lists_that_are_used_elsewhere_stay_lists(use):
     def counted(x):
         rows = [[x, 1.0], [2.0, x]]
         return np.array(rows).sum() + len(rows)

@@ -35,7 +35,7 @@ value_and_slope = ar.value_and_grad(power)
 @pytest.mark.parametrize("n", EXPONENTS)
 @pytest.mark.parametrize("x", [1.0 + 2.0**-13, -(1.0 - 2.0**-13)])
 @pytest.mark.parametrize("single", [False, True])
-def test_values_of_integer_powers_are_those_of_numba(x, n, single):
+def test_w1_values_of_integer_powers_are_those_of_numba(x, n, single):
     x = np.float32(x) if single else x
     value, slope = value_and_slope(x, n)
     assert value == power(x, n)
@@ -46,7 +46,7 @@ def test_values_of_integer_powers_are_those_of_numba(x, n, single):
     ("x", "n", "error"),
     [(0.0, -1, ZeroDivisionError), (2.0, -(2**63), OverflowError)],
 )
-def test_errors_of_integer_powers_are_those_of_numba(x, n, error):
+def test_w1_errors_of_integer_powers_are_those_of_numba(x, n, error):
     for function in (power, value_and_slope):
         with pytest.raises(error):
             function(x, n)

@@ -61,7 +61,7 @@ def _same(found, expected):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_values_at_numbers_are_those_of_numba(dtype):
+def test_e1_values_at_numbers_are_those_of_numba(dtype):
     found, expected = (_rows(np.zeros_like(X), dtype) for _ in range(2))
     scalars(_rows(X, dtype), _rows(Y, dtype), expected)
     shadowed = [ar.Duplicated(_rows(v, dtype), _rows(np.ones_like(v), dtype)) for v in (X, Y)]
@@ -69,7 +69,7 @@ def test_values_at_numbers_are_those_of_numba(dtype):
     _same(found, expected)
 
 
-def test_slopes_at_equal_arguments_zeros_and_multiples():
+def test_e2_slopes_at_equal_arguments_zeros_and_multiples():
     x = np.array([2.0, -3.0, 0.0, -0.0, 4.0])
     dx, dy = _slopes(x, x)
     np.testing.assert_array_equal(dx[:2], 0.5)
@@ -86,7 +86,7 @@ def test_logaddexp_of_equal_infinities_shares_the_slope():
     np.testing.assert_array_equal([dx[:2], dy[:2]], 0.5)
 
 
-def test_slopes_at_nan_are_nan():
+def test_e2_slopes_at_nan_are_nan():
     @njit
     def functions(x, y):
         return np.array([np.cbrt(x), np.logaddexp(x, y), np.logaddexp(y, x), np.logaddexp2(x, y)])
@@ -100,7 +100,7 @@ def test_slopes_at_nan_are_nan():
     assert ar.grad(ar.grad(root))(-8.0) == pytest.approx(2 / 9 / 32, rel=1e-14)
 
 
-def test_errors_of_remainders_are_those_of_numba():
+def test_e1_errors_of_remainders_are_those_of_numba():
     remainder = njit(lambda x, y, whole: divmod(x, y)[1] if whole else x % y)
     for one in (remainder, ar.grad(remainder)):
         for whole in (True, False):
@@ -108,7 +108,7 @@ def test_errors_of_remainders_are_those_of_numba():
                 one(3.0, 0.0, whole)
 
 
-def test_second_derivatives_at_points_with_a_smooth_branch():
+def test_e2_second_derivatives_at_points_with_a_smooth_branch():
     @njit
     def both(x):
         return np.logaddexp(x[0], x[1]) + np.sinc(x[2]) + np.logaddexp2(x[0], x[1])
@@ -119,7 +119,7 @@ def test_second_derivatives_at_points_with_a_smooth_branch():
     np.testing.assert_allclose(at, expected, rtol=1e-14, atol=0)
 
 
-def test_interpolation_at_knots_has_the_slope_of_the_right_hand_side():
+def test_e2_interpolation_at_knots_has_the_slope_of_the_right_hand_side():
     x = np.array([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, 4.0, np.nan])
     primals = [np.tile(values, (3, 1)) for values in (x, KNOTS, SAMPLES)]
     shadows = [np.zeros_like(p) for p in primals]
@@ -139,7 +139,7 @@ def test_interpolation_at_knots_has_the_slope_of_the_right_hand_side():
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_errors_of_interpolation_are_those_of_numba(count):
+def test_e1_errors_of_interpolation_are_those_of_numba(count):
     annotated = [ar.Duplicated(np.ones((3, n)), np.ones((3, n))) for n in (7, count, 5)]
     with pytest.raises(ValueError, match=r"sample points is empty|not of the same size"):
         ar.autodiff(

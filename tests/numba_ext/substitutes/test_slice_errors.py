@@ -40,7 +40,7 @@ def catches(x):
 
 
 @pytest.mark.parametrize("which", range(3))
-def test_shape_errors_of_slices_are_those_of_numba(which):
+def test_s1_shape_errors_of_slices_are_those_of_numba(which):
     """S1"""
     with pytest.raises(ValueError, match="cannot assign slice of shape") as of_primal:
         assigns(X, which)

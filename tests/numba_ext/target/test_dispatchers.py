@@ -180,7 +180,7 @@ def of_declared(y, n):
     return squared(n) * y + whole(y) * y + times(whole, y)
 
 
-def test_declared_signatures_convert_arguments_and_results():
+def test_declared_d1_d2_declared_signatures_convert_arguments_and_results():
     n = 2**32  # whose square is 0 as an integer
     expected = of_declared(2.5, n), 2.0**64 + 4.0
     assert ar.value_and_grad(of_declared)(2.5, n) == expected

@@ -177,7 +177,7 @@ def the_call(captured):
 
 
 @pytest.mark.parametrize(("program", "argtypes", "function"), KEPT)
-def test_marked_calls_of_functions_operators_and_ufuncs(program, argtypes, function):
+def test_m1_marked_calls_of_functions_operators_and_ufuncs(program, argtypes, function):
     captured = capture(program, argtypes, rules=Keeping(function))
     marked = the_call(captured)
     assert marked.function is function
@@ -204,7 +204,7 @@ def test_record_of_a_call_with_defaults():
     assert isinstance(slope, types.Omitted)
 
 
-def test_one_symbol_per_argument_types():
+def test_m4_one_symbol_per_argument_types():
     @numba.njit
     def program(x, y):
         return affine(x) + affine(y) + affine(x)
@@ -220,7 +220,7 @@ def test_dispatcher_as_argument_of_the_entry():
     assert captured.arguments[0].slots[0].role == "dummy"
 
 
-def test_declaration_promises_nothing_about_memory():
+def test_m3_declaration_promises_nothing_about_memory():
     captured = capture(solves, (MATRIX, VECTOR), rules=Keeping(np.linalg.solve))
     symbol = the_call(captured).symbol
     (line,) = [i for i in captured.text.splitlines() if i.startswith("declare") and symbol in i]
@@ -231,11 +231,23 @@ def test_declaration_promises_nothing_about_memory():
     assert "readonly" not in line
 
 
-def test_status_other_than_zero_is_an_error():
+def test_m3_status_other_than_zero_is_an_error():
     captured = capture(positional, (float64,), rules=Keeping(affine))
     status = re.search(r"(%\S+) = call i32 @activerules.rule", captured.text)
     assert status is not None
     assert re.search(rf"icmp ne i32 {re.escape(status[1])}, 0", captured.text)
+
+
+def test_m6_arguments_are_in_the_order_of_the_parameters():
+    @numba.njit
+    def program(x, n):
+        return affine(offset=n, x=x)
+
+    x, slope, offset = the_call(
+        capture(program, (float32, int64), rules=Keeping(affine))
+    ).signature.args
+    assert (x, offset) == (float32, int64)
+    assert isinstance(slope, types.Omitted)
 
 
 # --- what cannot be kept is captured by its body ---
@@ -269,13 +281,13 @@ def uses_generator(x):
 
 
 @pytest.mark.parametrize(("program", "function"), [(uses_maybe, maybe), (uses_generator, counts)])
-def test_results_that_are_not_plain_values(program, function):
+def test_m2_results_that_are_not_plain_values(program, function):
     # Neither may its body be taken, which would lose the rule or the declaration.
     with pytest.raises(NotYetSupported, match="which has a rule or is inactive"):
         capture(program, (float64,), rules=Keeping(function))
 
 
-def test_what_the_cpu_cannot_compile_alone():
+def test_m2_what_the_cpu_cannot_compile_alone():
     # A type is an argument that only Numba's own implementation knows how to take.
     @numba.njit
     def program(n):

@@ -57,7 +57,7 @@ A = np.random.default_rng(5).normal(size=(4, 4))
 
 
 @pytest.mark.parametrize("kinds", [None, (ar.Const, ar.Duplicated, ar.Const)])
-def test_captured_arrays_may_be_overwritten_after_the_call(kinds):
+def test_convert_v2_captured_arrays_may_be_overwritten_after_the_call(kinds):
     check_gradient(overwrites_everything, (A, X, 1.3), kinds)
 
 
@@ -122,7 +122,7 @@ def overwrites_what_was_captured(x, places):
     return total + first_half(x)
 
 
-def test_captured_results_integers_and_views_may_be_overwritten_after_the_call():
+def test_convert_v1_v2_captured_results_integers_and_views_may_be_overwritten_after_the_call():
     check_gradient(overwrites_what_was_captured, (X, np.array([0, 1, 1])))
 
 
@@ -197,7 +197,7 @@ def explicit_of_array(conversion):
 # --- what stands on the tape, and what costs nothing ---
 
 
-def test_unused_entries_are_not_computed():
+def test_convert_v3_unused_entries_are_not_computed():
     """The cotangent of a Const argument leaves no code: no call of what it would have called."""
     conversion = conversion_of(scaled_product)
     from numba.core import types
@@ -223,7 +223,7 @@ def test_unused_entries_are_not_computed():
     assert "reshape" not in text
 
 
-def test_an_exception_in_a_rule_shows_its_line():
+def test_convert_v4_an_exception_in_a_rule_shows_its_line():
     def rule(f, x):
         def pullback(dy):
             if dy == 0.0:
@@ -238,7 +238,7 @@ def test_an_exception_in_a_rule_shows_its_line():
     assert caught.traceback[-1].lineno + 1 == rule.__code__.co_firstlineno + 3
 
 
-def test_the_rules_own_closure_is_live():
+def test_convert_v1_the_rules_own_closure_is_live():
     factor = 2.0
 
     def rule(f, x):

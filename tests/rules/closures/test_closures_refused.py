@@ -1,5 +1,6 @@
 """What a rule with a closure may not do is refused where it is defined, with the line."""
 
+import importlib.util
 import math
 
 import pytest
@@ -131,7 +132,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("rule", REFUSED, ids=lambda rule: rule.__name__)
-def test_refused_where_it_is_defined(rule):
+def test_convert_v5_rrule_b1_b2_refused_where_it_is_defined(rule):
     with pytest.raises(RuleDefinitionError, match=REFUSED[rule]) as caught:
         rrule.register(f)(rule)
     assert f"{__file__}:" in str(caught.value)
@@ -147,10 +148,23 @@ def test_a_function_without_source_is_refused():
     assert rrule(math.dist, 1.0)[1](2.0) == (None, 2.0)
 
 
-def test_two_lambdas_on_one_line_are_told_apart():
+def test_source_s1_two_lambdas_on_one_line_are_told_apart():
     one, two = lambda f, x: (x, lambda dy: (None, dy)), lambda f, x: (x, lambda dy: (None, 2 * dy))
     assert explicit_one(convert(one, f), 1.0, 1.0) == (1.0,)
     assert explicit_one(convert(two, f), 1.0, 1.0) == (2.0,)
+
+
+def test_source_s1_a_file_that_was_edited_since_is_noticed(tmp_path):
+    text = "def rule(f, x):\n    return x, lambda dy: (None, 2 * dy)\n"
+    path = tmp_path / "edited_rule.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("edited_rule", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert explicit_one(convert(module.rule, f), 1.0, 1.0) == (2.0,)
+    path.write_text(text.replace("2 * dy", "3 * dy") + "\n")
+    with pytest.raises(RuleDefinitionError, match="its file has changed since it was loaded"):
+        convert(module.rule, f)
 
 
 def test_a_pullback_of_the_module():

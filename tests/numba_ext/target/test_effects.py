@@ -1,0 +1,63 @@
+"""What is known of the effects of compiled functions."""
+
+import ctypes
+import ctypes.util
+import math
+
+import numba
+import numpy as np
+import pytest
+from numba import float64, types
+
+from activerules.numba_ext.target.capture import capture
+from activerules.numba_ext.target.effects import is_repeatable
+from numba_ext.target.rule_views import Keeping
+
+VECTOR = types.Array(float64, 1, "C")
+LIST = types.ListType(VECTOR)
+HYPERBOLIC = ctypes.CDLL(ctypes.util.find_library("m")).cosh
+HYPERBOLIC.restype, HYPERBOLIC.argtypes = ctypes.c_double, [ctypes.c_double]
+
+
+def sums(rows, x):
+    total = 0.0
+    for row in rows:
+        total += row.sum()
+    return total * math.sin(x)
+
+
+def writes_a_number(rows, x):
+    rows[0][0] = x
+    return x
+
+
+def replaces_an_array(rows, x):
+    rows[0] = np.full(3, x)
+    return x
+
+
+def calls_what_is_unknown(rows, x):
+    return HYPERBOLIC(x) + len(rows)
+
+
+CASES = [  # function, only reads, may replace pointers
+    (sums, True, False),
+    (writes_a_number, False, False),
+    (replaces_an_array, False, True),
+    (calls_what_is_unknown, False, True),
+]
+
+
+@pytest.mark.parametrize(("function", "reads", "replaces"), CASES)
+def test_e1_what_is_not_known_to_be_harmless_counts_as_a_write(function, reads, replaces):
+    kept = numba.njit(function)
+    program = numba.njit(lambda rows, x: kept(rows, x))
+    (call,) = capture(program, (LIST, float64), rules=Keeping(kept)).marked.values()
+    assert call.only_reads == reads
+    assert call.replaces_pointers == replaces
+
+
+def test_e1_a_call_of_unknown_code_is_not_repeated():
+    assert is_repeatable(numba.njit(lambda x: math.sin(x)), (float64,))
+    assert not is_repeatable(numba.njit(lambda x: HYPERBOLIC(x)), (float64,))
+    assert not is_repeatable(numba.njit(lambda x: x * np.random.random()), (float64,))
