@@ -112,7 +112,7 @@ class Tangent(AbstractTangent):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tangent) or other.primal is not self.primal:
             return False
-        return self._nonzero_fields() == other._given()
+        return self._nonzero_fields() == other._nonzero_fields()
 
     def _nonzero_fields(self) -> dict[Key, Any]:
         """The fields that are not symbolically zero."""

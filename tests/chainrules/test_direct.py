@@ -503,7 +503,7 @@ def with_forward(f, slope):
 
 
 @pytest.mark.parametrize("order", [(with_rrule, with_pair), (with_pair, with_rrule)])
-def test_t2_a_direct_rrule_is_by_the_rule_that_the_engine_uses(order):
+def test_registry_t2_a_direct_rrule_is_by_the_rule_that_the_engine_uses(order):
     """The pair is for Active alone, and the more specific one, whichever came first."""
     f = tripled()
     slopes = {with_rrule: 10.0, with_pair: 20.0}
@@ -514,7 +514,7 @@ def test_t2_a_direct_rrule_is_by_the_rule_that_the_engine_uses(order):
 
 
 @pytest.mark.parametrize("order", [(with_frule, with_forward), (with_forward, with_frule)])
-def test_t2_a_direct_frule_is_by_the_rule_that_the_engine_uses(order):
+def test_registry_t2_a_direct_frule_is_by_the_rule_that_the_engine_uses(order):
     f = tripled()
     slopes = {with_frule: 10.0, with_forward: 20.0}
     for define in order:
@@ -522,7 +522,7 @@ def test_t2_a_direct_frule_is_by_the_rule_that_the_engine_uses(order):
     assert ar.jvp(f, (2.0,), (1.0,))[1] == frule((NoTangent(), 1.0), f, 2.0)[1] == 20.0
 
 
-def test_t2_rules_for_direct_calls_only_go_first():
+def test_registry_t2_rules_for_direct_calls_only_go_first():
     f = tripled()
     rrule.register(f, compiled=False)(lambda _, x: (3.0 * x, lambda dy: (NoTangent(), 10.0 * dy)))
     with_pair(f, 20.0)
