@@ -242,7 +242,7 @@ def add_rule(
     kinds, of_result, options = _KINDS, _RESULT_KINDS, {"keeps_shadow": False, **paths}
     if "forward" in halves:
         kinds, of_result, options = _FORWARD_KINDS, _FORWARD_KINDS, paths
-    made = Rule(
+    registered = Rule(
         name=display_name(function),
         arguments=tuple(_pattern(kinds, ty) for ty in types),
         result=_pattern(of_result, None),
@@ -254,7 +254,7 @@ def add_rule(
             location=location(rule),
             argument_names=names or tuple(f"x{i}" for i in range(len(types))),
         )
-        RULES.add(function, which, made, with_options(half, **options), replace)
+        RULES.add(function, which, registered, with_options(half, **options), replace)
 
 
 def _pattern(kinds: Sequence[Any], ty: Any) -> Pattern:
