@@ -4,7 +4,6 @@ Needs       Numba's lowering of generators, of which it changes the ownership of
 Gives       `LowersGenerators`, a lowering class; `iteration`, the next item for loops
 Invariants  G1  a yielded value is a new reference; variables that a generator needs later are moved
                 into its state, and out of it when it resumes; all others it drops before it yields
-            G2  a function that raises drops the generators in its slots, whatever their counts
 
 In Numba a yielded value is a borrowed reference without an owner, and a generator made in compiled
 code never drops its contents. A derivative would leak both, even if nothing raises. How generators
@@ -19,7 +18,6 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core import ir as numba_ir
-from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
 from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
 from numba.core.lowering import Lower
@@ -35,7 +33,6 @@ from activerules.numba_ext.substitutes.counted_generators import (
 
 _I64 = ir.IntType(64)
 _FINISHED = -1
-_RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 
 
 # --- the generator's own functions ---
@@ -110,7 +107,6 @@ class _Yield(LowerYield):
         self._go_on_at(_FINISHED)
         for name, owned, slot in self._kept():
             value = self.context.unpack_value(self.builder, owned, slot)
-            self.lower.owns(owned, value)
             self.lower.storevar(value, name)
 
 
@@ -120,39 +116,9 @@ class LowersGenerators(Lower):
     GeneratorLower = _GeneratorLower
 
     def setup_function(self, fndesc: Any) -> None:
-        """Begin a function, which owns no slot yet."""
+        """Begin a function; it may not return a generator in another value."""
         refuse_returned(fndesc.restype, fndesc.qualname)
         super().setup_function(fndesc)
-        self._owned: list[tuple[Any, Any]] = []
-
-    def owns(self, typ: Any, slot: Any) -> None:
-        """Record that only variables of this function own the contents of a stack slot."""
-        if isinstance(typ, types.Generator) and is_counted(self.context, typ):
-            self._owned.append((typ, slot))
-
-    def post_lower(self) -> None:
-        """Finish, after clearing the slots on all paths that raise (G2)."""
-        self._clear_where_it_raises()
-        super().post_lower()
-
-    def _clear_where_it_raises(self) -> None:
-        b = self.builder
-        ends = [(block, block.terminator) for block in self.function.blocks]
-        raising = [(block, end) for block, end in ends if _raises(end)] if self._owned else []
-        if not raising:
-            return
-        leaving = self.function.append_basic_block("raises")
-        with b.goto_block(leaving):
-            status = b.phi(ir.IntType(32))
-            for typ, slot in self._owned:
-                self.context.nrt.clear(b, typ, slot)
-            b.ret(status)
-        for block, end in raising:
-            status.add_incoming(end.operands[0], block)
-            block.instructions.remove(end)
-            block.terminator = None
-            b.position_at_end(block)
-            b.branch(leaving)
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """Lower an assignment; a new generator is moved into its slot."""
@@ -163,7 +129,6 @@ class LowersGenerators(Lower):
         if not _is_call(inst.value) or not is_counted(self.context, ty):
             return value
         slot = cgutils.alloca_once(self.builder, value.type.pointee)
-        self.owns(ty, slot)
         self.context.nrt.clear(self.builder, ty, slot)
         builder: Any = self.builder
         put(builder, builder.load(value), slot)
@@ -174,7 +139,6 @@ class LowersGenerators(Lower):
         """An owned copy of a borrowed generator, which is an argument."""
         struct = self.builder.load(lent)
         slot = cgutils.alloca_once(self.builder, struct.type)
-        self.owns(typ, slot)
         self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), slot)
         self.context.nrt.retain(self.builder, typ, slot)
         return slot
@@ -198,11 +162,6 @@ class LowersGenerators(Lower):
 
 def _is_call(value: Any) -> bool:
     return isinstance(value, numba_ir.Expr) and value.op == "call"
-
-
-def _raises(end: Any) -> bool:
-    """Whether a terminator returns the status of an exception."""
-    return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
 
 
 # --- iteration ---
