@@ -183,3 +183,21 @@ def smoothed(a):
 @njit
 def stencil_kernel(a):
     return (smoothed(a) ** 2).sum()
+
+
+@example(vectors, seeds=1)
+@njit
+def mapped(x, y):
+    total = 0.0
+    for k, v in enumerate(map(lambda u, w: u * u * w, x, y)):
+        total += v * y[k]
+    return total
+
+
+@example(vectors, seeds=1)
+@njit
+def filtered(x, y):
+    total = 0.0
+    for v in filter(lambda u: u > 0.0, x):
+        total += math.sin(v) * y[0]
+    return total

@@ -104,10 +104,11 @@ def _add_plain_control(cleanup: Any) -> None:
 
 def optimise_alone(module: Any, *, unless: str) -> None:
     """Optimise a module that is linked into others before those are normalised, which is quicker
-    then. It is left as it is if the passes need a rewritten text, or if `unless` is in its text.
+    then. It is left as it is if the passes need a rewritten text, or if the pattern `unless` is
+    found in its text.
     """
     text = str(module)
-    if unless not in text and not _REWRITTEN.search(text):
+    if not re.search(unless, text) and not _REWRITTEN.search(text):
         builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
         builder.getModulePassManager().run(module, builder)
 

@@ -7,6 +7,8 @@ Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in 
 Invariants  N1  no pass runs over code that the engine has to see as it was lowered: what a user
                 calls first, comparisons of floats (Q1 of `ir.text.equalities`), copies in which
                 only the caller's types tell floats (`ir.text.byte_blocks`), marked calls
+            N2  nor over functions that return the status of None or of the end of an iteration:
+                `capture` looks for these constants where they are returned
 
 Functions of Numba's own, such as those that find common shapes, are compiled once and linked into
 whatever calls them. They are optimised before that, or each capture would do it again.
@@ -25,8 +27,8 @@ from activerules.numba_ext.codegen.numba_versions import with_pointers
 
 AD_TARGET = "activerules_ad"
 LOWERING = Registry(AD_TARGET)
-# begins the names of functions that are not compiled yet
-_UNRESOLVED = ".numba.unresolved$"
+# in code with functions that are not compiled yet; where None or no further item is returned (N2)
+_AS_LOWERED = r"\.numba\.unresolved\$|\bret i32 -[23]\b"
 
 
 def _is_entry_of_numba(function: Any) -> bool:
@@ -51,12 +53,12 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Optimise what Numba defines (N1); the engine has its own list of passes for the rest."""
+        """Optimise what Numba defines (N1, N2); the engine has its own list of passes for the rest."""
         from activerules.ir.text.normalise import optimise_alone  # with the engine's tables
 
         module = self._final_module
         if any(map(_is_entry_of_numba, module.functions)):
-            optimise_alone(module, unless=_UNRESOLVED)
+            optimise_alone(module, unless=_AS_LOWERED)
 
     def _finalize_final_module(self) -> None:
         """Nothing but that: Numba looks through all globals for addresses, which only its cache

@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from numba import float64
+from numba import float64, njit
 
 from activerules.numba_ext.target.capture import capture
 from activerules.rules.registry import RULES
@@ -51,3 +51,25 @@ def test_n1_addresses_are_computed_from_pointers() -> None:
     bodies = _of_numba(_defined(joined, float64[::1]), "concatenate")
     assert bodies
     assert not any("inttoptr" in body for body in bodies)
+
+
+def test_n2_generators_of_numba_end() -> None:
+    """The status of their end is returned as a constant, and no range that excludes it is promised
+    of any function.
+    """
+
+    def summed(x):
+        total = 0.0
+        for v in map(_square, x):
+            total += v
+        return total
+
+    following = _of_numba(_defined(summed, float64[::1]), "next")
+    assert following
+    assert all("ret i32 -3" in body for body in following)
+    assert not any(" range(i32 " in body for body in _defined(summed, float64[::1]).values())
+
+
+@njit
+def _square(v):
+    return v * v
