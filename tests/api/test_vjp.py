@@ -489,5 +489,8 @@ def test_values_with_floats_but_no_shadow_are_refused_as_by_grad():
             refused()
     with pytest.raises(ar.NotYetSupported, match=r"`x` may be None: it is OptionalType\(float64\)"):
         of_optional(3.0, True)
+    with pytest.raises(ar.NotYetSupported, match=r"set\[float64\]") as caught:
+        ar.vjp(line, {2.0, 3.0}, 4.0)
+    assert caught.value.instead[0] == "an array, or a tuple of arrays"  # there is no typed set
     _, pullback = ar.vjp(line, [2, 3], 4.0)  # integers have no derivative
     assert pullback(1.0) == (None, 2.0)

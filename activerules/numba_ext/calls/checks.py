@@ -242,7 +242,7 @@ def _require_duplicated(name: str, ty: Any) -> None:
             why="among lists and dictionaries, those of numba.typed have a shadow if they hold "
             "floats; of a dictionary, the keys hold none",
             instead=[
-                f"numba.typed.List({name})" if isinstance(ty, types.List) else "a typed one",
+                *([f"numba.typed.List({name})"] if isinstance(ty, types.List) else []),
                 "an array, or a tuple of arrays",
                 "make it inside the function",
             ],
