@@ -201,8 +201,9 @@ def parameters_of(function: Any) -> tuple[str, ...]:
         return ()
 
 
-_BUILTINS = {id(pow): id(operator.pow), id(operator.abs): id(abs)}
-"""Of a builtin and an operator that are one function, to which the key of the other leads."""
+_POW: Any = operator.pow
+_SAME_FUNCTION = {id(pow): id(_POW), id(operator.abs): id(abs)}
+"""The keys of builtins and operators that are one function."""
 
 
 def identity(function: Any) -> int:
@@ -210,7 +211,7 @@ def identity(function: Any) -> int:
     `x**y` and `pow(x, y)`.
     """
     key = id(getattr(function, "py_func", function))
-    return _BUILTINS.get(key, key)
+    return _SAME_FUNCTION.get(key, key)
 
 
 def location_of(function: Any) -> str:

@@ -53,7 +53,7 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Optimise what Numba defines (N1, N2); the engine has its own list of passes for the rest."""
+        """Optimise what Numba defines (N1, N2); the engine has a list of passes for the rest."""
         from activerules.ir.text.normalise import optimise_alone  # with the engine's tables
 
         module = self._final_module
