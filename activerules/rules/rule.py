@@ -201,8 +201,8 @@ def parameters_of(function: Any) -> tuple[str, ...]:
         return ()
 
 
-_POW: Any = operator.pow
-_SAME_FUNCTION = {id(pow): id(_POW), id(operator.abs): id(abs)}
+_OPERATORS: Any = operator  # whose stubs say too little of `pow`
+_SAME_FUNCTION = {id(pow): id(_OPERATORS.pow), id(operator.abs): id(abs)}
 """The keys of builtins and operators that are one function."""
 
 
