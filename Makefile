@@ -84,6 +84,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.compile_arrays --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.vector_functions --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.linear_algebra --results benchmarks/results.json
+	$(BIN)/python -m benchmarks.higher_order --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.small_jacobians --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md docs/howto/fast_gradients.md
 

@@ -120,6 +120,24 @@ def linear_algebra(results: dict) -> str:
     )
 
 
+def higher_order(results: dict) -> str:
+    """What second derivatives, several tangents and sparse Jacobians cost, as a table."""
+    found, where = results["higher_order"], results["environment"]
+    return "\n".join(
+        [
+            f"Called from Python, medians of {found['rounds']} rounds. {_where(where)}",
+            "",
+            "| what, over what | µs | ratio |",
+            "|---|---:|---:|",
+            *(
+                f"| {row['name']} | {row['microseconds']:.1f} | "
+                f"{row['ratio']:.2f} ± {row['noise']:.2f} |"
+                for row in found["rows"]
+            ),
+        ]
+    )
+
+
 def small_jacobians(results: dict) -> str:
     """What ways to compute many small Jacobians take, as a table."""
     found, where = results["small_jacobians"], results["environment"]
@@ -151,6 +169,7 @@ TABLES = {
     "speed table": table,
     "vector functions": vector_functions,
     "linear algebra": linear_algebra,
+    "higher order": higher_order,
     "small Jacobians": small_jacobians,
 }
 

@@ -12,6 +12,7 @@ from activerules.testing import gradient_fd
 from benchmarks import (
     compile_arrays,
     handwritten,
+    higher_order,
     linear_algebra,
     small_jacobians,
     speed_table,
@@ -119,7 +120,7 @@ def test_the_table_goes_between_its_marks():
 @pytest.mark.parametrize(
     ("page", "tables"),
     [
-        ("performance.md", ["speed table", "linear algebra", "vector functions"]),
+        ("performance.md", ["speed table", "linear algebra", "higher order", "vector functions"]),
         ("howto/fast_gradients.md", ["small Jacobians"]),
     ],
 )
@@ -166,6 +167,24 @@ def test_gradients_of_linear_algebra_are_checked_and_timed(monkeypatch):
     rows = linear_algebra.measure(rounds=2)
     assert [row["name"] for row in rows] == [every[0][0], every[-1][0]]
     assert all(row["milliseconds"] > 0.0 for row in rows)
+
+
+def test_derivatives_of_higher_order_are_checked_and_timed(monkeypatch):
+    monkeypatch.setattr(higher_order, "SIZES", (9,))
+    monkeypatch.setattr(higher_order, "LONG", 12)
+    monkeypatch.setattr(higher_order, "WIDTHS", (8,))
+    name = "polynomial"
+    monkeypatch.setattr(higher_order, "SUMS", {name: higher_order.SUMS[name]})
+    monkeypatch.setattr(higher_order, "RESULTS", {"tridiagonal": higher_order.diffusion})
+    found = [higher_order.measured(row, rounds=2) for row in higher_order.rows()]
+    assert [row["name"].split()[0] for row in found] == ["`hvp`", "`hessian`", "8", "sparse"]
+    assert all(row["ratio"] > 0.0 for row in found)
+
+
+def test_a_wrong_derivative_of_higher_order_is_not_timed():
+    x, v = RNG.normal(size=(2, 4))
+    with pytest.raises(AssertionError):
+        higher_order.agrees(higher_order.polynomial, x, v, np.array(0.5))
 
 
 def test_linear_algebra_on_the_page_is_every_program():
