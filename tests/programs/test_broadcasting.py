@@ -6,7 +6,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from activerules.testing import check_grads
+from activerules.testing import check_gradient, check_grads
 
 
 @njit
@@ -38,3 +38,34 @@ def test_broadcast_of_dimensions_of_length_one(shape):
     column, row = rng.normal(size=(rows, 1)), rng.normal(size=(1, columns))
     check_grads(outer_sums, (column, row, rng.normal(size=shape)))
     check_grads(outer_sums, (column, row, rng.normal(size=(1, 1))))
+
+
+@njit
+def assigned(a, b):
+    a[:] = b * b
+    return np.sum(a * a) + np.sum(b)
+
+
+@njit
+def assigned_backwards(a, b):
+    a[::-1] = a[:] * b
+    a[1:] = a[:-1]
+    return np.sum(a * a * b)
+
+
+SHAPES = (
+    *(((4,), (4,)), ((4,), (1,)), ((1,), (1,)), ((0,), (0,)), ((0,), (1,))),
+    *(((3, 4), source) for source in ((3, 4), (1, 4), (3, 1), (1, 1))),
+    *(((1, 4), (1, 1)), ((3, 1), (1, 1)), ((0, 4), (1, 4)), ((3, 0), (3, 1))),
+)
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_what_is_assigned_is_broadcast(ndim):
+    rng = np.random.default_rng(0)
+    for to, source in SHAPES:
+        if len(to) == ndim:
+            a, b = rng.normal(size=to), rng.normal(size=source)
+            check_gradient(assigned, (a, b))
+            if to == source:
+                check_gradient(assigned_backwards, (a, b))

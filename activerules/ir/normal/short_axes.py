@@ -4,22 +4,31 @@ Needs       a parsed module, loops in simplified form
 Gives       `plain_subscripts`: `n > 1 ? i : 0`, or the same of a multiple of `i`, becomes `i` where
             `i` counts from 0 in a loop that ends at `n`; where it stays, its condition is that of
             the whole loop, and this is not an innermost loop, it is marked (`SHORT_AXIS`) for
-            `ir/generated/strides`
+            `ir/generated/strides`. In innermost loops that end at `m`, `min(i, n - 1)` becomes
+            `n >= m ? i : min(i, n - 1)`
 Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
                 the end of the one before, the only exit, has shown that `i` is less than `n`, and
                 `i` does not wrap around: so `n` is more than one
+            B2  both are equal in every iteration: `i` is 0, or at most `m - 1`, which is at most
+                `n - 1` where the choice is for `i`
 
 Numba reads every operand of array arithmetic at such a subscript. Dependences between iterations,
-and whether a loop can be vectorised, can be determined only for plain subscripts.
+and whether a loop can be vectorised, can be determined only for plain subscripts. What is assigned
+to a slice is read at such a minimum; of the choice, LLVM makes two loops, and one has plain
+subscripts.
 """
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import Loop, control_flow
-from activerules.ir.llvm.model import Constant, Instruction, Module, Value
+from activerules.ir.llvm.model import Constant, Function, Instruction, Module, Value
 from activerules.ir.llvm.types import I1, I64
 
+_MINIMUM = "llvm.umin.i64"
 SHORT_AXIS = "short axis"
 """The attribute of a select to be replaced by a product: see `ir/generated/strides`."""
 
@@ -32,6 +41,7 @@ _ENDS = {"eq", "sge", "uge"}
 def plain_subscripts(module: Module) -> None:
     """Replace or mark such subscripts in the functions of a module."""
     for function in module.defined():
+        _plain_if_long_enough(function)
         choices = [(i, x) for i in function.instructions() if (x := _chosen(i)) is not None]
         if not choices:
             continue
@@ -51,6 +61,70 @@ def plain_subscripts(module: Module) -> None:
             elif loop.children and not _changes_in(loop, i.operands[0]):
                 i.attributes[SHORT_AXIS] = True
         function.replace(plain)
+
+
+def _plain_if_long_enough(function: Function) -> None:
+    """Let minima of a counter and the last number of an axis be chosen, or the counter (B2)."""
+    minima = [i for i in function.instructions() if i.callee_name == _MINIMUM]
+    if not minima:
+        return
+    try:
+        flow = control_flow(function)
+    except UnsupportedIR:
+        return  # refused later, if it is differentiated
+    innermost = {loop.header: loop for loop in flow.loops if not loop.children}
+    namer = Namer("axis", function.local_names())
+    chosen: dict[Value, Instruction] = {}
+    for i in minima:
+        for count, last in (i.operands, i.operands[::-1]):
+            if not _is_phi(count) or (loop := innermost.get(count.owner)) is None:
+                continue
+            if i.parent in loop.blocks and (ends := _lengths(loop, count, last)) is not None:
+                chosen[i] = _choice(i, count, _compared(loop, *ends, namer), namer)
+                break
+    choices = set(chosen.values())
+    for user in function.instructions():
+        if user not in choices:
+            user.operands = [chosen.get(o, o) for o in user.operands]
+
+
+def _is_phi(value: Value) -> TypeGuard[Instruction]:
+    return isinstance(value, Instruction) and value.opcode == "phi"
+
+
+def _lengths(loop: Loop, count: Instruction, last: Value) -> tuple[Value, Value] | None:
+    """`n` and `m`, where `last` is `n - 1` and the loop counts to `m`."""
+    if loop.latch is None or loop.preheader is None:
+        return None
+    if not isinstance(last, Instruction) or last.opcode != "add":
+        return None
+    length, one_less = last.operands
+    test = loop.latch.terminator.operands[0] if loop.latch.terminator.operands else None
+    if not isinstance(test, Instruction) or test.opcode != "icmp":
+        return None
+    bound = test.operands[1]
+    is_last = isinstance(one_less, Constant) and one_less.text == "-1"
+    if not is_last or _changes_in(loop, length) or not _ends_at(loop, count, bound):
+        return None
+    return length, bound
+
+
+def _compared(loop: Loop, length: Value, bound: Value, namer: Namer) -> Instruction:
+    """Whether `length` is at least `bound`, computed in front of the loop."""
+    assert loop.preheader is not None
+    made: list[Instruction] = []
+    b = Builder(made, namer)
+    compared = b.icmp("uge", length, bound)
+    compared.parent = loop.preheader
+    loop.preheader.instructions[-1:-1] = made
+    return compared
+
+
+def _choice(i: Instruction, count: Instruction, condition: Value, namer: Namer) -> Instruction:
+    at = i.owner.instructions
+    choice = Instruction("select", i.type, [condition, count, i], namer("plain"), parent=i.parent)
+    at.insert(at.index(i) + 1, choice)
+    return choice
 
 
 def _chosen(i: Instruction) -> Instruction | None:

@@ -1,9 +1,15 @@
 """Subscripts along axes that may have length one are plain where the loop has the axis' length."""
 
+import ctypes
+from itertools import product
+
+import numpy as np
 import pytest
 
 from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
 from activerules.ir.normal.short_axes import SHORT_AXIS, plain_subscripts
+from tests.ir.harness import compile_text
 
 PROGRAM = """
 define double @f(ptr %a, i64 %n, i64 %m) {{
@@ -155,3 +161,67 @@ def test_b1_multiples_are_plain_where_the_loop_has_the_length():
     plain_subscripts(module)
     address = next(i for i in module.functions["f"].instructions() if i.name == "p")
     assert address.operands[1].name == "i8"
+
+
+ASSIGNED = """
+declare i64 @llvm.umin.i64(i64, i64)
+
+define double @f(ptr %a, i64 %n, i64 %m) {{
+entry:
+  %nonempty = icmp sgt i64 %m, 0
+  %last = add i64 {length}, {less}
+  br i1 %nonempty, label %head, label %end
+head:
+  %i = phi i64 [ {start}, %entry ], [ %next, %latch ]
+  %total = phi double [ 0.0, %entry ], [ %sum, %latch ]
+  %k = call i64 @llvm.umin.i64(i64 {operands})
+  %p = getelementptr double, ptr %a, i64 %k
+  %x = load double, ptr %p
+  %half = fmul double %total, 5.0e-01
+  %sum = fadd double %half, %x
+  {leave}
+latch:
+  %next = add nuw nsw i64 %i, 1
+  %done = icmp eq i64 %next, %m
+  br i1 %done, label %end, label %head
+end:
+  %result = phi double [ 0.0, %entry ], [ %sum, %latch ]{early}
+  ret double %result
+}}
+"""
+MINIMUM = {
+    "length": "%n",
+    "less": "-1",
+    "start": "0",
+    "operands": "%i, i64 %last",
+    "leave": "br label %latch",
+    "early": "",
+}
+
+
+def chosen(**changes):
+    """The text of the program before and after, and what its address is computed from."""
+    text = ASSIGNED.format(**{**MINIMUM, **changes})
+    module = parse_module(text)
+    plain_subscripts(module)
+    address = next(i for i in module.functions["f"].instructions() if i.name == "p")
+    return text, print_module(module), address.operands[1].opcode
+
+
+@pytest.mark.parametrize("operands", ["%i, i64 %last", "%last, i64 %i"])
+def test_b2_minima_of_a_counter_are_chosen(operands):
+    text, after, opcode = chosen(operands=operands)
+    assert opcode == "select"
+    a = np.random.default_rng(0).normal(size=8)
+    both = [compile_text(one, None).function("f") for one in (text, after)]
+    for n, m in product(range(9), range(9)):
+        if n or m <= 1:  # an axis without entries is read at its last one otherwise
+            args = a.ctypes.data, ctypes.c_int64(n), ctypes.c_int64(m)
+            assert both[0](*args) == both[1](*args)
+
+
+@pytest.mark.parametrize(
+    "changes", [LEFT, {"less": "-2"}, {"start": "1"}, {"length": "7", "operands": "%i, i64 %n"}]
+)
+def test_b2_other_minima_stay(changes):
+    assert chosen(**changes)[2] == "call"
