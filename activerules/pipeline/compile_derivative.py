@@ -44,13 +44,13 @@ def _few_collections() -> Generator[None]:
     """Make Python collect garbage less often. A compilation creates many objects and keeps most of
     them, so full collections would take time and free next to nothing.
     """
-    kept = gc.get_threshold()
-    if kept[0]:
-        gc.set_threshold(max(kept[0], _NEW_OBJECTS), *kept[1:])
+    thresholds = gc.get_threshold()
+    if thresholds[0]:
+        gc.set_threshold(max(thresholds[0], _NEW_OBJECTS), *thresholds[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*kept)
+        gc.set_threshold(*thresholds)
 
 
 _NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700

@@ -166,8 +166,8 @@ def each_address(
     dictionaries by key. It covers all items of the first, or none if the lengths differ.
     """
     make = partial(context.make_array(entries.array_type), context, builder)
-    made = [make(array) for array in entries.arrays]
-    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in made]
+    arrays = [make(array) for array in entries.arrays]
+    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in arrays]
     count = lengths[0]
     for length in lengths[1:]:
         alike = builder.icmp_unsigned("==", length, lengths[0])
@@ -176,7 +176,7 @@ def each_address(
     pointer_type = context.get_data_type(items.item_type).as_pointer()
     with ExitStack() as inside:
         loop = inside.enter_context(cgutils.for_range(builder, count))
-        addresses = [builder.gep(array.data, [loop.index]) for array in made]
+        addresses = [builder.gep(array.data, [loop.index]) for array in arrays]
         if isinstance(ty, types.DictType):
             # the hash of an entry that was removed is -1
             hash_ = builder.load(builder.bitcast(addresses[0], cgutils.intp_t.as_pointer()))

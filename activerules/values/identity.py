@@ -52,8 +52,8 @@ def identity_of_memory(em: Emit, node: Node, value: Any) -> Any:
     mixed = cgutils.alloca_once_value(em.builder, cgutils.intp_t(0))
     for visit in walk(em, node, (value,), depth=Depth.ITEMS, where=_leads_to_numbers):
         for word in _words(em, visit):
-            both = em.builder.xor(em.builder.load(mixed), word)
-            em.builder.store(em.builder.mul(both, word.type(_SPREAD)), mixed)
+            mixed_word = em.builder.xor(em.builder.load(mixed), word)
+            em.builder.store(em.builder.mul(mixed_word, word.type(_SPREAD)), mixed)
     return em.builder.load(mixed)
 
 

@@ -478,11 +478,11 @@ def fold(node: Node, leaf: Callable[[Node], T], make: Callable[[Node, list[T]], 
 def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> Any:
     """The type with every leaf's type replaced; named tuples stay named if `named`."""
 
-    def made(node: Node, items: list[Any]) -> Any:
+    def assembled(node: Node, items: list[Any]) -> Any:
         kind = getattr(node.numba_type, "instance_class", None) if named else None
         return types.BaseTuple.from_types(tuple(items), kind)
 
-    return fold(node, leaf, made)
+    return fold(node, leaf, assembled)
 
 
 def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node, Node]]:

@@ -69,7 +69,7 @@ def add(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> 
 
 
 def sum_of_shadows(
-    context: Context, builder: Builder, both: tuple[Any, Any], pair: tuple[Any, Any], why: str
+    context: Context, builder: Builder, tys: tuple[Any, Any], pair: tuple[Any, Any], why: str
 ) -> Any:
     """A new shadow, owned by the caller, with the sums of the floats of two; strides and constant
     parts are those of the first. Arrays may differ in layout.
@@ -78,9 +78,9 @@ def sum_of_shadows(
     """
     em = Emit(context, builder)
     x, y = pair
-    result = copy_of_shadow(context, builder, both[0], x)
-    result_type = map_type(layout_of(both[0]), shadow_of_leaf)
-    nodes = layout_of(both[1]), layout_of(result_type)
+    result = copy_of_shadow(context, builder, tys[0], x)
+    result_type = map_type(layout_of(tys[0]), shadow_of_leaf)
+    nodes = layout_of(tys[1]), layout_of(result_type)
 
     def refuse(differ: Any, what: str) -> None:
         with cgutils.if_unlikely(builder, differ):
@@ -142,10 +142,10 @@ def _require_keys(em: Emit, visit: Visit) -> None:
 
 
 def add_cotangent(
-    context: Context, builder: Builder, both: tuple[Any, Any], pair: tuple[Any, Any]
+    context: Context, builder: Builder, tys: tuple[Any, Any], pair: tuple[Any, Any]
 ) -> None:
     """Add a cotangent to the shadow of a result; layouts and precisions may differ."""
-    nodes = tuple(map(layout_of, both))
+    nodes = tuple(map(layout_of, tys))
     _change(Emit(context, builder), nodes, pair, 0, _add)
 
 
@@ -156,9 +156,9 @@ def _set(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
 def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
     ty = target.node.numba_type
     plus = em.context.get_function(operator.add, signature(ty, ty, ty))
-    value, given = source.value, source.node.numba_type
-    if given != ty:
-        value = em.context.cast(em.builder, value, given, ty)
+    value, source_type = source.value, source.node.numba_type
+    if source_type != ty:
+        value = em.context.cast(em.builder, value, source_type, ty)
     target.store(plus(em.builder, (target.value, value)))
 
 

@@ -222,11 +222,11 @@ def _items_of_tuple(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
 def _fields_of_record(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     ty, base = slot.node.numba_type, slot.value
     align = slot.align if ty.aligned else 1
-    made: list[WalkedValue] = []
+    fields: list[WalkedValue] = []
     for name, child in slot.node.children:
         address = _moved(em, base, ty.offset(name), child.numba_type)
-        made.append(WalkedValue(em, child, address=address, align=align))
-    return made
+        fields.append(WalkedValue(em, child, address=address, align=align))
+    return fields
 
 
 def _fields_of_instance(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
@@ -430,8 +430,8 @@ def _fresh_items(em: Emit, node: Node, value: Any, making: Making) -> Any:
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, data)):  # a field that is set
         is_kept = making.kept(node.item)
         copy = _array_copy if is_kept else _filled(making, by_key=node.key is not None)
-        made = context.compile_internal(builder, copy, signature(ty, ty), [value])
-        builder.store(made, result)
+        copied = context.compile_internal(builder, copy, signature(ty, ty), [value])
+        builder.store(copied, result)
     return builder.load(result)
 
 

@@ -21,8 +21,8 @@ from activerules.values.shadows import sum_of_shadows, zero_shadow
 
 @overload(make_zero)
 def _make_zero(x):
-    made = is_instance(x) or is_collection(x)
-    return (lambda x: _zero_instance(x)) if made else None  # pyright: ignore[reportCallIssue]
+    is_filled = is_instance(x) or is_collection(x)
+    return (lambda x: _zero_instance(x)) if is_filled else None  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic

@@ -55,9 +55,9 @@ def of_count(dispatcher: Any, count: int) -> inspect.Signature:
     taken = {p.name for p in fixed}
     names = (f"{last.name}_{k}" for k in itertools.count() if f"{last.name}_{k}" not in taken)
     rest = itertools.islice(names, count - len(fixed))
-    given = [p.replace(default=p.empty) for p in fixed]
-    given += [p.replace(name=name, kind=p.POSITIONAL_OR_KEYWORD) for name in rest for p in [last]]
-    return signature.replace(parameters=given)
+    parameters = [p.replace(default=p.empty) for p in fixed]
+    parameters += [last.replace(name=name, kind=last.POSITIONAL_OR_KEYWORD) for name in rest]
+    return signature.replace(parameters=parameters)
 
 
 def first_names(dispatcher: Any, count: int) -> list[str]:

@@ -117,6 +117,6 @@ def compiled(
     library.add_linking_library(rtsys.library)
     library.finalize()
     code = library._get_compiled_object()
-    made = MachineCode(name, tuple(symbols), code, environments, tuple(needs), tuple(external))
-    _loaded[name] = made, library
-    return made
+    loaded = MachineCode(name, tuple(symbols), code, environments, tuple(needs), tuple(external))
+    _loaded[name] = loaded, library
+    return loaded

@@ -52,15 +52,15 @@ class MadeOnce:
             known = self._made.setdefault(dispatcher, {})
             if key in known:
                 return known[key]
-        made = make()
+        value = make()
         with self._lock:
-            return known.setdefault(key, made)
+            return known.setdefault(key, value)
 
-    def put(self, dispatcher: Any, key: Hashable, made: T) -> T:
+    def put(self, dispatcher: Any, key: Hashable, value: T) -> T:
         """Store a value under the key."""
         with self._lock:
-            self._made.setdefault(dispatcher, {})[self._stored_as(key)] = made
-        return made
+            self._made.setdefault(dispatcher, {})[self._stored_as(key)] = value
+        return value
 
     def _stored_as(self, key: Hashable) -> Hashable:
         return key
@@ -84,18 +84,18 @@ class LastMade:
     def find(self, function: Any, key: Hashable) -> Any:
         """The stored value; None if there is none."""
         try:
-            epoch, made = self._made[function, key]
+            epoch, value = self._made[function, key]
         except (KeyError, TypeError):  # TypeError: without a hash
             return None
-        return made if epoch == RULES.epoch else None
+        return value if epoch == RULES.epoch else None
 
-    def put(self, function: Any, key: Hashable, made: T) -> T:
+    def put(self, function: Any, key: Hashable, value: T) -> T:
         """Store a value, unless `function` is an object made from another function, which may be
         dropped: what Numba compiles, and its dispatchers, live as long as the process.
         """
         if not hasattr(function, "dispatcher"):
-            self._made[function, key] = RULES.epoch, made
-        return made
+            self._made[function, key] = RULES.epoch, value
+        return value
 
 
 COMPILED = MadeUnderRules()

@@ -53,15 +53,15 @@ def compiled_stub(
     purpose   what the stub does, in values that `of_values` can write
     of_njit   more options for `njit`, the same for all stubs of a kind
     """
-    given = {name: option for name, option in options.items() if name != "cache"}
+    explicit = {name: option for name, option in options.items() if name != "cache"}
     if options.get("cache"):
         # also in the names of its symbols, which otherwise may be those of another stub's
-        what = (RULES.fingerprint, target, *purpose, sorted(given.items()), *VERSIONS)
+        what = (RULES.fingerprint, target, *purpose, sorted(explicit.items()), *VERSIONS)
         stub.__qualname__ += f"_{of_values(*what)}"
-    made: Any = njit(**of_njit, **given)(stub)
+    dispatcher: Any = njit(**of_njit, **explicit)(stub)
     if options.get("cache"):
-        made._cache = _DerivativeCache(made.py_func, target)
-    return made
+        dispatcher._cache = _DerivativeCache(dispatcher.py_func, target)
+    return dispatcher
 
 
 class _DerivativeCache(FunctionCache):
@@ -81,9 +81,9 @@ class _DerivativeCache(FunctionCache):
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         # the name of the stub says what `_Unchanged` asks
-        kept = [each for each in data.reload_init if not isinstance(each, _Unchanged)]
+        environments = [each for each in data.reload_init if not isinstance(each, _Unchanged)]
         with suppress(OSError):
-            super()._save_overload(sig, data._replace(reload_init=kept))
+            super()._save_overload(sig, data._replace(reload_init=environments))
 
 
 class _Files:

@@ -253,8 +253,8 @@ for _name in ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "
 
 @overload_method(ModeType, "fast")
 def _fast(mode, reassociate=True, vector_math=True):
-    given = [getattr(x, "literal_value", x) for x in (reassociate, vector_math)]
-    chosen = [getattr(x, "value", x) for x in given]
+    literals = [getattr(x, "literal_value", x) for x in (reassociate, vector_math)]
+    chosen = [getattr(x, "value", x) for x in literals]
     if not all(isinstance(x, bool) for x in chosen):
         return None
     result = mode.value.fast(*chosen)

@@ -43,11 +43,11 @@ def steps_form(
     finish = _Step(typing_context, steps.finish, (make.result, run.result, *args))
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        given = cgutils.unpack_tuple(builder, values[-1], len(args))
-        made = make.call(context, builder, given, [])
-        first = run.call(context, builder, [made, *given], [(make.result, made)])
-        owned = [(make.result, made), (run.result, first)]
-        result = finish.call(context, builder, [made, first, *given], owned)
+        items = cgutils.unpack_tuple(builder, values[-1], len(args))
+        allocated = make.call(context, builder, items, [])
+        first = run.call(context, builder, [allocated, *items], [(make.result, allocated)])
+        owned = [(make.result, allocated), (run.result, first)]
+        result = finish.call(context, builder, [allocated, first, *items], owned)
         for ty, value in owned:
             context.nrt.decref(builder, ty, value)
         return result
@@ -64,8 +64,8 @@ def passing(typing_context, function, *args):
     step = _Step(typing_context, dispatcher_of_type(function), args)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        given = cgutils.unpack_tuple(builder, values[-1], len(args))
-        return step.call(context, builder, given, [])
+        items = cgutils.unpack_tuple(builder, values[-1], len(args))
+        return step.call(context, builder, items, [])
 
     return signature(step.result, function, types.Tuple(args)), codegen
 

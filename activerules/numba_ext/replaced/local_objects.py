@@ -258,14 +258,14 @@ def _has_objects(node: Node) -> bool:
 def running(
     dispatcher: Any, argtypes: Sequence[Any], finish_all: Callable[..., Any] | None = None
 ) -> Any:
-    """The intrinsic `run(given, originals, copies, objects, owned)`: a call of a function.
+    """The intrinsic `run(arguments, originals, copies, objects, owned)`: a call of a function.
 
     If it raises, the objects become what their copies are, and the references that are owned are
     released: those of the arguments and of the caller's variables, which `owned` lists.
     """
 
     @intrinsic
-    def run(typing_context, given, originals, copies, objects, owned):
+    def run(typing_context, arguments, originals, copies, objects, owned):
         callee_type = typing_context.resolve_value_type(dispatcher)
         called = callee_type.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
@@ -277,7 +277,7 @@ def running(
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
             typed = zip(values, argtypes, called.args, strict=True)
-            passed = [context.cast(builder, value, *both) for value, *both in typed]
+            passed = [context.cast(builder, value, *pair) for value, *pair in typed]
             status, result = context.call_internal_no_propagate(
                 builder, compiled.fndesc, called, passed
             )
@@ -288,7 +288,7 @@ def running(
                 return_error(context, builder, status)
             return result
 
-        argument_types = (given, originals, copies, objects, owned)
+        argument_types = (arguments, originals, copies, objects, owned)
         return called.return_type(*argument_types), codegen
 
     return run
@@ -383,8 +383,8 @@ def _pairs(
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Each object in the arguments with its type and its copy."""
     own = _objects(context, builder, numba_type, originals)
-    made = cgutils.unpack_tuple(builder, objects, len([*objects_of(numba_type)]))
-    for (ty, original), copy in zip([*own], made, strict=True):
+    copies = cgutils.unpack_tuple(builder, objects, len([*objects_of(numba_type)]))
+    for (ty, original), copy in zip([*own], copies, strict=True):
         yield ty, original, copy
 
 

@@ -156,7 +156,7 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset
     plain = dispatcher.py_func
     parameters = first_names(dispatcher, len(argtypes))
     numbers = sorted(own)
-    given = [
+    arguments = [
         f"_copies[{numbers.index(k)}]" if k in own else name for k, name in enumerate(parameters)
     ]
     others = [name for k, name in enumerate(parameters) if k not in own]
@@ -165,7 +165,7 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset
         parameters=", ".join(parameters),
         own=tuple_of([parameters[k] for k in numbers]),
         others=tuple_of(others),
-        given=tuple_of(given),
+        given=tuple_of(arguments),
         reached=tuple_of([*others, "_result"]),
     )
     arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]

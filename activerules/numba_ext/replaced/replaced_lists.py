@@ -148,22 +148,22 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
     firsts, lasts, notes, transfers, functions = [], [], [], [], []
     made: list[str] = []
     for g, ty in enumerate(groups):
-        given = []
+        sources = []
         for j, x, path in (
             (j, x, path)
             for j, x, numba_type in lists
             for one, path in _arrays(numba_type)
             if one == ty
         ):
-            n = f"{g}_{len(given)}"
+            n = f"{g}_{len(sources)}"
             of = {"j": j, "x": x, "g": g, "path": path, "n": n}
             firsts.append((_FIRST if path else _KEEP_ALIVE).format(**of))
             lasts.append(_LAST.format(**of) if path else "")
             made += [f"_first{n}"] if path else []
-            given.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
+            sources.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
             notes.append((_NOTES + _REMOVED).format(what=1 << g, apart=every & ~(1 << g), **of))
-        transfers.append(f"    _transfer{g}({', '.join(given)})\n")
-        functions.append(transferring_lists(ty.ndim, len(given)))
+        transfers.append(f"    _transfer{g}({', '.join(sources)})\n")
+        functions.append(transferring_lists(ty.ndim, len(sources)))
     source = _SOURCE.format(
         name=plain.__name__,
         parameters=", ".join(parameters),

@@ -185,8 +185,8 @@ def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
     """
     halves: dict[Half, Any] = {"augmented_primal": augmented, "reverse": undo, "forward": push}
     for which, written in halves.items():
-        kept = which != "augmented_primal"
-        RULES.attach(function, which, *define_on(function, which, written, keeps_shadow=kept))
+        half = define_on(function, which, written, keeps_shadow=which != "augmented_primal")
+        RULES.attach(function, which, *half)
 
 
 @register_jitable
@@ -282,17 +282,17 @@ def transferring_lists(ndim: int, count: int) -> Any:
     nothing = ", ".join(["None"] * len(names))
     source = (_IN_LISTS + _LISTS).format(arguments=arguments, nothing=nothing, **text)
     scope = {**_NAMES, "moves": moves, "AugmentedReturn": AugmentedReturn}
-    made = {
+    functions = {
         name: function_from(source, name, scope, module=__name__)
         for name in ("transfer", "augmented", "reverse", "forward")
     }
     kinds = {name: Duplicated if name.startswith("before") else Annotation for name in names}
-    made["augmented"].__annotations__ = {"ret": Annotation, **kinds}
-    made["reverse"].__annotations__ = {"dret": Annotation, **kinds}
-    made["forward"].__annotations__ = {"ret": Annotation, **kinds}
-    transfer = numba.njit(made["transfer"])
+    functions["augmented"].__annotations__ = {"ret": Annotation, **kinds}
+    functions["reverse"].__annotations__ = {"dret": Annotation, **kinds}
+    functions["forward"].__annotations__ = {"ret": Annotation, **kinds}
+    transfer = numba.njit(functions["transfer"])
     _list_functions.append(transfer)
-    _attach(transfer, made["augmented"], made["reverse"], made["forward"])
+    _attach(transfer, functions["augmented"], functions["reverse"], functions["forward"])
     return transfer
 
 

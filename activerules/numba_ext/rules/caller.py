@@ -174,8 +174,8 @@ class RuleCaller:
 
     def zero_shadow(self, argument: RuleArgument, value: Value) -> Any:
         """A scratch shadow of zeros, released after the call (W2)."""
-        made = self.helper(make_zero_of, argument.value_type)
-        return self.made_for(argument.shadow_type, made, [value])
+        zero = self.helper(make_zero_of, argument.value_type)
+        return self.made_for(argument.shadow_type, zero, [value])
 
     def made_for(self, wanted: types.Type, compiled: Any, args: Sequence[Any]) -> Any:
         """The value that a compiled function makes to replace an argument; released after the call.

@@ -61,24 +61,24 @@ def copy_of(x: Any) -> Any:
     return copied(in_array(x))
 
 
-def copy_alone(kept: Any, x: Any) -> Any:
-    """A further copy of `kept`, a copy of `x`."""
-    return copied(in_array(kept))
+def copy_alone(copy: Any, x: Any) -> Any:
+    """A further copy of `copy`, a copy of `x`."""
+    return copied(in_array(copy))
 
 
-def in_layout_of(kept: Any, x: Any) -> Any:
-    """`kept`, a copy of `x`, with the strides of `x` and so of its shadow.
+def in_layout_of(copy: Any, x: Any) -> Any:
+    """`copy`, a copy of `x`, with the strides of `x` and so of its shadow.
 
     Functions that a reverse calls compute one address for both.
     """
-    return copy_in_place(kept, x) if _differ(x, kept) else kept
+    return copy_in_place(copy, x) if _differ(x, copy) else copy
 
 
 @register_jitable
-def copy_in_place(kept, x):
-    """The contents of `kept` in new memory with the layout of `x`."""
+def copy_in_place(copy, x):
+    """The contents of `copy` in new memory with the layout of `x`."""
     result = uninitialised_like(x)  # pyright: ignore[reportCallIssue]
-    overwrite(result, kept)
+    overwrite(result, copy)
     return result
 
 
@@ -214,17 +214,17 @@ def kept_if_shared(x: Any, y: Any) -> Any:
 
 @cache
 def unwritten(message: str) -> Callable[[Any, Any], None]:
-    """A function that raises `RuleArgumentsOverlap(message)` if `x` differs from the copy `kept`.
+    """A function that raises `RuleArgumentsOverlap(message)` if `x` differs from the copy `copy`.
 
     A rule assumes that its arguments are separate memory. If one array is passed twice, it may
     overwrite through one argument, or zero, what it still has to read through the other.
     """
 
-    def check(x, kept):
-        if kept.size == 0:
+    def check(x, copy):
+        if copy.size == 0:
             return
         for index in np.ndindex(x.shape):
-            now, then = x[index], kept[index]
+            now, then = x[index], copy[index]
             if now != then and (now == now or then == then):
                 raise RuleArgumentsOverlap(message)
 

@@ -180,8 +180,8 @@ class CompiledRule:
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
         saved = [argument.copy_type for argument in self.saved]
-        kept = (self.marked.result_type,) * self.keeps_value
-        more = (*result, *saved, *(types.intp for _ in self.objects), *kept)
+        values = (self.marked.result_type,) * self.keeps_value
+        more = (*result, *saved, *(types.intp for _ in self.objects), *values)
         return types.Tuple((tape, *more)) if more else tape
 
     @property

@@ -256,10 +256,10 @@ class _RuleWriter:
 
     def _of_result(self, leaf: LeafText) -> list[str]:
         """The tangent of one leaf of the result, `d_…`."""
-        made = f"d_{leaf.name} = _make_zero({leaf.text})"
+        allocation = f"d_{leaf.name} = _make_zero({leaf.text})"
         if leaf.is_array:
-            return [made, *self._each_element(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
-        lines = [made]
+            return [allocation, *self._each_element(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
+        lines = [allocation]
         for one, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
             lines += self._run([], self._cotangent(leaf, seed))
             lines += [f"d_{leaf.name} += part{one}"]
@@ -288,8 +288,8 @@ class _RuleWriter:
 
     def _of_written(self, leaf: LeafText) -> list[str]:
         """The tangent of an array after the call, `n_…`."""
-        made = f"n_{leaf.name} = _make_zero({_value(leaf)})"
-        return [made, *self._each_element(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
+        allocation = f"n_{leaf.name} = _make_zero({_value(leaf)})"
+        return [allocation, *self._each_element(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
 
     def _each_element(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
         """The runs for each number of an array; its cotangent is the array `seeded`."""
@@ -307,8 +307,8 @@ class _RuleWriter:
         numbers = range(len(self.argtypes))
         own = "".join(f"{shadow}, " for shadow in shadows)
         tape = f"_own(tape, ({own}))" if self._is_repeated() else "tape"
-        given = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
-        back = [f"r = _reverse(_config, {given})"]
+        passed = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
+        back = [f"r = _reverse(_config, {passed})"]
         saved = [
             f"_overwrite(k_{x.name}, v_{x.name})"
             for k in numbers

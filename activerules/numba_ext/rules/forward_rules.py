@@ -175,8 +175,8 @@ def _paths(
     primal = marked.result_type
     is_batch = chosen.result is BatchDuplicated
     tangent = types.UniTuple(primal, request.width) if is_batch else primal
-    both = items_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
-    if both and rounds(both[0], primal) and rounds(both[1], tangent):
+    parts = items_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
+    if parts and rounds(parts[0], primal) and rounds(parts[1], tangent):
         return (0,), (1,)
     needs_tangent = request.result != "const"
     if not needs_tangent and rounds(ty, primal):
@@ -290,10 +290,10 @@ class _Forward(RuleCaller):
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         fields = self.fields()
         arguments = self.annotated(fields)
-        kept = keep_shared(self, self.rule.shared)
+        shared = keep_shared(self, self.rule.shared)
         objects = identities(self, self.rule.objects, fields)
         returned = self.call(self.rule.compiled, [*dummies, *arguments])
-        check_shared(self, self.rule.shared, kept)
+        check_shared(self, self.rule.shared, shared)
         check_objects(self, self.rule.objects, fields, objects)
         self.others = [
             each
@@ -319,33 +319,34 @@ class _Forward(RuleCaller):
         """Store the requested results of a run, and release the others."""
         ty = self.rule.compiled.signature.return_type
         context, builder = self.context, self.builder
-        kept: list[tuple[str, types.Type, Any]] = []
+        requested: list[tuple[str, types.Type, Any]] = []
         if first and self.rule.primal is not None:
-            kept.append(("ret", *_at(builder, returned, ty, self.rule.primal)))
+            requested.append(("ret", *_at(builder, returned, ty, self.rule.primal)))
         if self.rule.request.result != "const":
             assert self.rule.tangent is not None
             tangent_type, tangent = _at(builder, returned, ty, self.rule.tangent)
             if self.rule.looped or len(lanes) == 1:
-                kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
+                requested.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
             else:
                 parts = cgutils.unpack_tuple(builder, tangent)
                 items = zip(items_of(tangent_type), parts, strict=True)
-                kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
-        for _, value_type, value in kept:
+                names = self.ret_shadows
+                requested += [(name, *item) for name, item in zip(names, items, strict=True)]
+        for _, value_type, value in requested:
             context.nrt.incref(builder, value_type, value)
         context.nrt.decref(builder, ty, returned)
-        for name, value_type, value in kept:
+        for name, value_type, value in requested:
             if self.return_type == types.none:
                 continue
             # Released if a check or a later lane fails (F3).
             self.pending.append((value_type, value))
             check_apart(self, self.rule.apart, (value, value_type), self.others)
             self.store_result(name, value, value_type)
-        if kept and kept[0][0] == "ret":
-            (_, primal_type, primal), *kept = kept
+        if requested and requested[0][0] == "ret":
+            (_, primal_type, primal), *requested = requested
             self.result = [(primal, primal_type)]
         for result in self.result:
-            tangents = [(tangent, ty) for _, ty, tangent in kept]
+            tangents = [(tangent, ty) for _, ty, tangent in requested]
             check_apart(self, self.rule.apart, result, tangents)
             for tangent in tangents:
                 check_alike(self, self.rule.alike, result, tangent)

@@ -59,8 +59,8 @@ def _dispatcher(function: Any, flags: Flags) -> Any:
 def _options(function: Any, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The options of `@njit` for a function of a rule: its own, then `flags`."""
     own = getattr(function, "targetoptions", {})
-    given = {name: value for name, value in own.items() if value is not None}
-    return {name: v for name, v in {**flags, **given}.items() if name != "nopython"}
+    explicit = {name: value for name, value in own.items() if value is not None}
+    return {name: v for name, v in {**flags, **explicit}.items() if name != "nopython"}
 
 
 def callable_rule(function: Any, flags: Flags = DERIVATIVE, *, checked: bool = False) -> Any:

@@ -197,7 +197,7 @@ def objects_apart(message: str) -> Callable[[Any, Any], Any]:
     return check
 
 
-def nothing_kept(x: Any, kept: Any) -> None:
+def nothing_kept(x: Any, copy: Any) -> None:
     """Do nothing: objects have no copy to compare with."""
 
 

@@ -114,10 +114,10 @@ def unflattened(
 ) -> Any:
     """The value of type `ty` assembled from its leaves; `make` makes a tuple."""
 
-    def made(node: Node, items: list[Any]) -> Any:
+    def assembled(node: Node, items: list[Any]) -> Any:
         return make(node.numba_type, items)
 
-    return fold(layout_of(ty), lambda leaf: next(leaves), made)
+    return fold(layout_of(ty), lambda leaf: next(leaves), assembled)
 
 
 def leaves_in(builder: Builder, ty: types.Type, value: Value) -> Iterator[tuple[types.Type, Any]]:

@@ -26,20 +26,20 @@ from activerules.values.kinds import is_object
 
 def keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
     """Copies of the contents of arguments that share memory with others, with their types."""
-    kept: list[tuple[types.Type, Any]] = []
+    copies: list[tuple[types.Type, Any]] = []
     for check in checks:
         keep = caller.helper(check.keep, *(caller.arguments[i].value_type for i in check.indices))
         value = caller.call(keep, [caller.primals[i] for i in check.indices])
-        kept.append((keep.signature.return_type, value))
-        caller.scratch.append(kept[-1])
-    return kept
+        copies.append((keep.signature.return_type, value))
+        caller.scratch.append(copies[-1])
+    return copies
 
 
 def check_shared(
-    caller: RuleCaller, checks: Sequence[SharedCheck], kept: Sequence[tuple[types.Type, Any]]
+    caller: RuleCaller, checks: Sequence[SharedCheck], copies: Sequence[tuple[types.Type, Any]]
 ) -> None:
     """Return an error if the rule wrote into memory that two arguments share."""
-    for check, (ty, before) in zip(checks, kept, strict=True):
+    for check, (ty, before) in zip(checks, copies, strict=True):
         index = check.indices[0]
         compiled = caller.helper(check.check, caller.arguments[index].value_type, ty)
         caller.call(compiled, [caller.primals[index], before])

@@ -111,10 +111,10 @@ class StoredRules:
 
     def _of_present_rules(self) -> dict[Hashable, Stored]:
         """The entries for the current rules; debug mode has its own."""
-        kept = self._known.get(RULES.debug)
-        if kept is None or kept[0] != RULES.epoch:
-            kept = self._known[RULES.debug] = RULES.epoch, {}
-        return kept[1]
+        entries = self._known.get(RULES.debug)
+        if entries is None or entries[0] != RULES.epoch:
+            entries = self._known[RULES.debug] = RULES.epoch, {}
+        return entries[1]
 
 
 def _compiled(make: Any) -> Stored:
@@ -138,16 +138,16 @@ def _on_disk(
             return Stored(handle, _library_of(key, module, needs))
         rename_environments(module, key)
         code = _machine_code(key, module, exported, needs)
-        kept = code or (module.as_bitcode(), needs)
-        write_file(path, key, (handle, kept))
+        content = code or (module.as_bitcode(), needs)
+        write_file(path, key, (handle, content))
         if code is None:
             return Stored(handle, _library_of(key, module, needs))
     else:
-        handle, kept = stored
-    if isinstance(kept, MachineCode):
-        kept.load()
-        return Stored(handle, kept)
-    bitcode, needs = kept
+        handle, content = stored
+    if isinstance(content, MachineCode):
+        content.load()
+        return Stored(handle, content)
+    bitcode, needs = content
     prepare(needs)
     module = llvm.parse_bitcode(bitcode)
     start_threads_for(undefined_symbols(module, [rtsys.library]))

@@ -90,10 +90,10 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
     """
     code = getattr(reverse, "py_func", reverse).__code__
     name = code.co_varnames[position]
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    instructions = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     return any(
         then != ("LOAD_ATTR", "dval")
-        for (_, used), then in pairwise([*found, ("", "")])
+        for (_, used), then in pairwise([*instructions, ("", "")])
         if used == name or (isinstance(used, tuple) and name in used)
     )
 

@@ -216,9 +216,9 @@ def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any
     """
     if pair.keeps_shadow or request.result != "duplicated":
         return None
-    made = marked.result_type
-    is_plain = isinstance(made, types.Array) and made.layout == "C"
-    return compile_function(copy_of if is_plain else make_zero_of, (made,), pair)
+    ty = marked.result_type
+    is_plain = isinstance(ty, types.Array) and ty.layout == "C"
+    return compile_function(copy_of if is_plain else make_zero_of, (ty,), pair)
 
 
 def alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
@@ -348,16 +348,16 @@ def _compile_reverse(
 
     Numba's read-only array types refuse most writes, and LLVM proves the absence of others.
     """
-    wanted, made = pair.tape_type, type_name(tape)
+    wanted, found = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
         takes = type_name(wanted)
         raise TapeMismatch(
-            f"the tape of {pair.name} is {made}, and its reverse takes {takes}",
+            f"the tape of {pair.name} is {found}, and its reverse takes {takes}",
             where=[
                 rule_location(pair.augmented, ()),
                 rule_location(pair.reverse, ()),
             ],
-            instead=[f"return a tape of type {takes}", f"annotate `tape` with {made}"],
+            instead=[f"return a tape of type {takes}", f"annotate `tape` with {found}"],
         )
     arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
     lists = () if is_trusted(pair) else lists_of(tape)
@@ -374,7 +374,7 @@ def _compile_reverse(
         if not _speaks_of_tape(error, pair, tape):
             raise
         raise TapeMismatch(
-            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {made}",
+            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {found}",
             where=error.where,
             why=error.why,
             instead=["make both halves agree on what the tape holds"],

@@ -163,12 +163,12 @@ class _Augmented(_Half):
         saved = {each.index: self._copied_argument(each) for each in rule.saved if not each.after}
         fields = self.fields()
         arguments = self.annotated(fields)
-        kept = keep_shared(self, rule.shared)
+        shared = keep_shared(self, rule.shared)
         objects = identities(self, rule.objects, fields)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
         saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
-        check_shared(self, rule.shared, kept)
+        check_shared(self, rule.shared, shared)
         check_objects(self, rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
@@ -213,9 +213,9 @@ class _Augmented(_Half):
             if not isinstance(ty, types.Array):
                 return value
             copier = self.helper(copy_of, ty)
-            made = self.call(copier, [value])
-            self.pending.append((ty, made))
-            return em.context.cast(em.builder, made, copier.signature.return_type, ty)
+            copied = self.call(copier, [value])
+            self.pending.append((ty, copied))
+            return em.context.cast(em.builder, copied, copier.signature.return_type, ty)
 
         return rebuild(self.emit, layout_of(self.return_type), (result,), copied_leaf)
 
@@ -319,9 +319,9 @@ class _ReverseHalf(_Half):
             if one.restored is None:
                 self.primals[one.index] = self.as_passed(passed, copy, one.copy_type)
             else:
-                made = self.helper(one.restored, one.copy_type, passed)
+                restored = self.helper(one.restored, one.copy_type, passed)
                 args = [copy, self.primals[one.index]]
-                self.primals[one.index] = self.made_for(passed, made, args)
+                self.primals[one.index] = self.made_for(passed, restored, args)
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]

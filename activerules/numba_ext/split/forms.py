@@ -246,10 +246,10 @@ def read_kinds(
     """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
     names = call_arguments.parameter_names(dispatcher, len(args))
     for name, ty, kind in zip(names, args, split_spec.arguments, strict=True):
-        given = ty.kind if isinstance(ty, AnnotationType) else Const
-        if given is not kind:
+        passed = ty.kind if isinstance(ty, AnnotationType) else Const
+        if passed is not kind:
             raise ActivityError(
-                f"`{name}` is {given.__name__}, and the thunk was made for {kind.__name__}",
+                f"`{name}` is {passed.__name__}, and the thunk was made for {kind.__name__}",
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
     with error_context.of_call(dispatcher):
@@ -492,12 +492,12 @@ class SplitEmitter(Emitter):
         if optional_leaf(result) is not None:
             return self._merged_optional(em, leaves, shadow, dret)
         if isinstance(result, types.Array) and not self.has_cotangent:
-            mine, given = (
+            of_shadow, passed = (
                 self.context.make_array(ty)(self.context, self.builder, value).data
                 for ty, value in ((result, shadow), (dret_type, dret))
             )
             message = "the arrays of a cotangent are those of the shadow that `augmented` returned"
-            self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
+            self._refuse_if(self.builder.icmp_unsigned("!=", of_shadow, passed), message)
         return shadow
 
     def _merged_optional(
@@ -513,14 +513,14 @@ class SplitEmitter(Emitter):
             merged.data = context.get_constant_null(result.type)
         if dret_type == types.none:
             return merged._getvalue()
-        given, value = cgutils.true_bit, dret
+        is_given, value = cgutils.true_bit, dret
         if isinstance(dret_type, types.Optional):
             cotangent = context.make_helper(builder, dret_type, dret)
-            given, value = cgutils.as_bool_bit(builder, cotangent.valid), cotangent.data
+            is_given, value = cgutils.as_bool_bit(builder, cotangent.valid), cotangent.data
         missing = builder.not_(cgutils.as_bool_bit(builder, merged.valid))
         message = "a cotangent is given for what is None in the result"
-        self._refuse_if(builder.and_(given, missing), message)
-        with builder.if_then(given):
+        self._refuse_if(builder.and_(is_given, missing), message)
+        with builder.if_then(is_given):
             inside = layout_of(result.type), layout_of(returned_type(dret_type))
             merged.data = self._merged(em, inside, merged.data, value)
         return merged._getvalue()

@@ -103,11 +103,11 @@ class Pullback:
         return self._run(self._numba_type_.entry, self, cotangent)
 
     def _run(self, entry: Any, data: Any, cotangent: Any) -> Any:
-        given = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
+        flat = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
         try:
-            entries = entry(data, given)
+            entries = entry(data, flat)
         except (TypingError, ActiverulesError) as error:
-            raise Pullback.presentable(error, (given,)) from error.__cause__
+            raise Pullback.presentable(error, (flat,)) from error.__cause__
         return entries if LEAVES.issuperset(map(type, entries)) else restored(entries)
 
     def __repr__(self) -> str:
@@ -236,14 +236,14 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
         tape, out, (shadow,) = emitter.record(fields)
         context.nrt.incref(builder, shadow_of(result), shadow)
         _, primal_types, shadow_types, _ = items_of(pullback_type.data)
-        kept = context.make_tuple(builder, primal_types, primals)
-        context.nrt.incref(builder, primal_types, kept)
+        primal_tuple = context.make_tuple(builder, primal_types, primals)
+        context.nrt.incref(builder, primal_types, primal_tuple)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
         for ty, one in zip(items_of(shadow_types), shadows, strict=True):
             own_constants(context, builder, ty, one)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
-        parts = [tape, kept, packed, shadow]
+        parts = [tape, primal_tuple, packed, shadow]
         pullback.data = context.make_tuple(builder, pullback_type.data, parts)
         return context.make_tuple(builder, typed.return_type, [out, pullback._getvalue()])
 

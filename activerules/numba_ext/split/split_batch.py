@@ -73,18 +73,18 @@ def recording(typing_context, spec, function, *args):
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
             primal = nothing
-        kept = context.make_tuple(builder, tape, [handle, working])
-        return context.make_tuple(builder, typed.return_type, [kept, primal, nothing])
+        tape_tuple = context.make_tuple(builder, tape, [handle, working])
+        return context.make_tuple(builder, typed.return_type, [tape_tuple, primal, nothing])
 
     return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
 
 
 def playing(typing_context, spec, function, *args):
     """`play_form`, for batches too: the cotangent is a tuple, derivatives are tuples."""
-    *given, dret, tape = map(types.unliteral, args)
-    if not is_batched(given) or _shares_sweep(spec.value, function, given):
+    *annotated, dret, tape = map(types.unliteral, args)
+    if not is_batched(annotated) or _shares_sweep(spec.value, function, annotated):
         return play_form(typing_context, spec, function, *args)
-    split_spec, call, width = _read_one_lane(spec.value, function, given)
+    split_spec, call, width = _read_one_lane(spec.value, function, annotated)
     if tape != _tape_type(call):
         raise wrong_tape(tape, function)
     bars = read_cotangents(typing_context, split_spec, call, dret, width, batched=True)
@@ -92,10 +92,10 @@ def playing(typing_context, spec, function, *args):
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         *fields, (cotangents, _), (handle, _) = all_fields(
-            context, builder, (*given, dret, tape), values[2]
+            context, builder, (*annotated, dret, tape), values[2]
         )
         emitter = SplitEmitter(context, builder, call, split_spec)
-        lanes = Lanes(emitter, given, fields, width)
+        lanes = Lanes(emitter, annotated, fields, width)
         single, working = cgutils.unpack_tuple(builder, handle, 2)
         fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
         lanes.check(fields)
@@ -116,7 +116,8 @@ def playing(typing_context, spec, function, *args):
         items = packed_lanes(context, builder, by_argument, derivatives)
         return context.make_tuple(builder, typed.return_type, items)
 
-    typed = signature(types.Tuple(by_argument), spec, function, types.Tuple((*given, dret, tape)))
+    argtypes = types.Tuple((*annotated, dret, tape))
+    typed = signature(types.Tuple(by_argument), spec, function, argtypes)
     return typed, codegen
 
 

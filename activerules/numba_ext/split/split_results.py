@@ -136,8 +136,8 @@ def require_cotangent(typing_context: TypingContext, activity: Any, result: Any,
     """Raise `ActivityError` unless a cotangent has the type of its result."""
     if activity not in (Active, MixedDuplicated):
         return
-    both = pairs(layout_of(result), layout_of(dret))
-    if not all(_fits(typing_context, node, other) for _, node, other in both):
+    matched = pairs(layout_of(result), layout_of(dret))
+    if not all(_fits(typing_context, node, other) for _, node, other in matched):
         raise ActivityError(
             f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
             why="it has the type of the result",

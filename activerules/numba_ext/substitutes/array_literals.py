@@ -37,7 +37,9 @@ class ArrayLiterals(UntypedPass):
         """Return whether anything was replaced."""
         function = state.func_ir
         arguments = [
-            found for call in _calls(function) if (found := guard(_read_array_call, function, call))
+            argument
+            for call in _calls(function)
+            if (argument := guard(_read_array_call, function, call))
         ]
         if not arguments:
             return False
@@ -45,9 +47,9 @@ class ArrayLiterals(UntypedPass):
         replaced = [
             display
             for variable, of_any_depth in arguments
-            if (found := _displays(function, variable, mentions))
-            and (of_any_depth or _is_nested(function, found[0]))
-            for display in found
+            if (displays := _displays(function, variable, mentions))
+            and (of_any_depth or _is_nested(function, displays[0]))
+            for display in displays
         ]
         for display in replaced:
             display.op = "build_tuple"

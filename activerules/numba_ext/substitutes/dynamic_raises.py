@@ -41,10 +41,10 @@ class RaisesComputed(Lower):
         context: Any = self.context
         builder: Any = self.builder
         convention = context.call_conv
-        given = [(ty, value) for ty, value in arguments if ty is not None]
+        passed = [(ty, value) for ty, value in arguments if ty is not None]
         function = _raiser(context, builder, inst.exc_class, arguments, where)
-        packer = convention._get_arg_packer([ty for ty, _ in given])
-        packed = packer.as_arguments(builder, [value for _, value in given])
+        packer = convention._get_arg_packer([ty for ty, _ in passed])
+        packed = packer.as_arguments(builder, [value for _, value in passed])
         no_result = function.args[0].type(None)
         excinfo = convention._get_excinfo_argument(builder.function)
         builder.call(function, [no_result, excinfo, *packed])
@@ -76,12 +76,12 @@ def _raiser(
     convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
     inner = entry_builder(function)
     values = iter(convention.decode_arguments(inner, argtypes, function))
-    given = [value if ty is None else next(values) for ty, value in arguments]
+    items = [value if ty is None else next(values) for ty, value in arguments]
     if context.enable_nrt:
-        for (ty, _), value in zip(arguments, given, strict=True):
+        for (ty, _), value in zip(arguments, items, strict=True):
             if ty is not None:
                 context.nrt.incref(inner, ty, value)
     nb_types = tuple(ty for ty, _ in arguments)
     loc, func_name = where
-    convention.return_dynamic_user_exc(inner, exception, tuple(given), nb_types, loc, func_name)
+    convention.return_dynamic_user_exc(inner, exception, tuple(items), nb_types, loc, func_name)
     return function

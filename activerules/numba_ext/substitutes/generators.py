@@ -122,8 +122,8 @@ class LowersGenerators(Lower):
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """Lower an assignment; a new generator is moved into its slot."""
-        given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
-        if given and isinstance(ty, types.Generator) and is_counted(self.context, ty):
+        is_parameter = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
+        if is_parameter and isinstance(ty, types.Generator) and is_counted(self.context, ty):
             return self._copy_of(ty, self.fnargs[inst.value.index])
         value = super().lower_assign(ty, inst)
         if not _is_call(inst.value) or not is_counted(self.context, ty):

@@ -92,8 +92,8 @@ def _remainder(
 def _quotient_and_remainder(
     context: Context, builder: Builder, sig: Any, args: Sequence[Value], loc: Any = None
 ) -> Value:
-    both = numbers.real_divmod_impl(context, builder, sig, args, loc)
-    quotient, value = cgutils.unpack_tuple(builder, both, 2)
+    results = numbers.real_divmod_impl(context, builder, sig, args, loc)
+    quotient, value = cgutils.unpack_tuple(builder, results, 2)
     remainder = _with_value(builder, sig.args[0], _smooth_remainder(builder, *args), value)
     return cgutils.pack_array(builder, (quotient, remainder))
 

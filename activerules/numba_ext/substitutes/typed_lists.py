@@ -257,14 +257,14 @@ def _delete_slice(lst, start, stop, step):
     if step < 0:
         start, step = start + (count - 1) * step, -step
     end = start + (count - 1) * step
-    kept = start
+    length = start
     for k in range(start, len(lst)):
         if k <= end and (k - start) % step == 0:
             _drop(lst, k)
         else:
-            _move(lst, k, kept)
-            kept += 1
-    _set_length(lst, kept)
+            _move(lst, k, length)
+            length += 1
+    _set_length(lst, length)
     return _OK
 
 

@@ -51,8 +51,8 @@ class StructuralTangentType(types.Type):
     def __init__(self, primal: Any, fields: tuple[tuple[Any, types.Type], ...]) -> None:
         self.primal = primal
         self.fields = dict(fields)
-        given = ", ".join(f"{key}={ty}" for key, ty in fields)
-        super().__init__(f"Tangent[{primal.__name__}]({given})")
+        names = ", ".join(f"{key}={ty}" for key, ty in fields)
+        super().__init__(f"Tangent[{primal.__name__}]({names})")
 
     @property
     def key(self) -> Any:
@@ -144,8 +144,8 @@ def _difference(x: Any, y: Any) -> Any:
 
 def _product(x: Any, y: Any) -> Any:
     if isinstance(x, TangentType) and isinstance(y, TangentType):
-        made = x.value * y.value
-        return lambda x, y: made
+        product = x.value * y.value
+        return lambda x, y: product
     tangent, first = (x, True) if isinstance(x, TangentType) else (y, False)
     refuse_type(tangent)
     if is_zero(tangent.value):
@@ -155,8 +155,8 @@ def _product(x: Any, y: Any) -> Any:
 
 def _quotient(x: Any, y: Any) -> Any:
     if isinstance(x, TangentType) and isinstance(y, TangentType):
-        made = x.value / y.value
-        return lambda x, y: made
+        quotient = x.value / y.value
+        return lambda x, y: quotient
     if isinstance(x, TangentType):
         refuse_type(x)
         return (lambda x, y: x) if is_zero(x.value) else (lambda x, y: 1.0 / y)

@@ -87,7 +87,7 @@ def _projection(x):
     primal = types.unliteral(x)
 
     @intrinsic
-    def made(typing_context, shapes):
+    def projection_of(typing_context, shapes):
         def codegen(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
             ty = sig.return_type
             native = cgutils.create_struct_proxy(ty)(context, builder)
@@ -96,7 +96,7 @@ def _projection(x):
 
         return ProjectionType(primal, shapes)(shapes), codegen
 
-    return lambda x: made(_shapes(x))  # pyright: ignore[reportCallIssue]
+    return lambda x: projection_of(_shapes(x))  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic
@@ -169,17 +169,17 @@ def _projected_array(primal: Any, dx: Any) -> Any:
 def _projected_tuple(primal: Any, dx: Any) -> Any:
     parts = items_of(primal)
     if isinstance(dx, types.BaseTuple) and len(dx) == len(parts):
-        given = items_of(dx)
+        entries = items_of(dx)
     elif isinstance(dx, StructuralTangentType) and len(names_of(dx.primal) or dx.fields) == len(
         parts
     ):
         keys = names_of(dx.primal) or tuple(dx.fields)
-        given = tuple(dx.fields.get(key, _ZERO) for key in keys)
+        entries = tuple(dx.fields.get(key, _ZERO) for key in keys)
     else:
         raise TypingError(f"{dx} is not a tangent of {primal}")
     scope = {
         f"project{i}": _projected(part, entry)
-        for i, (part, entry) in enumerate(zip(parts, given, strict=True))
+        for i, (part, entry) in enumerate(zip(parts, entries, strict=True))
     }
     item = "project{i}(shapes[{i}], dx[{i}])"
     return register_jitable(item_by_item(primal, "shapes, dx", item, scope, module=__name__))

@@ -72,10 +72,10 @@ class _TangentModel(models.StructModel):
         super().__init__(dmm, fe_type, members)
 
 
-def _struct(primal: Any, given: dict[Key, types.Type]) -> StructuralTangentType:
-    names = names_of(primal) or tuple(given)
+def _struct(primal: Any, fields: dict[Key, types.Type]) -> StructuralTangentType:
+    names = names_of(primal) or tuple(fields)
     return StructuralTangentType(
-        primal, tuple((name, given[name]) for name in names if name in given)
+        primal, tuple((name, fields[name]) for name in names if name in fields)
     )
 
 
@@ -139,9 +139,9 @@ def _box(ty: StructuralTangentType, value: Any, c: Any) -> Any:
 class ConstructorType(types.Callable, types.Opaque):
     """The type of `Tangent[P]`."""
 
-    def __init__(self, made: TangentOf) -> None:
-        self.made = made
-        super().__init__(f"class({made}, {id(made.primal)})")
+    def __init__(self, tangent: TangentOf) -> None:
+        self.made = tangent
+        super().__init__(f"class({tangent}, {id(tangent.primal)})")
 
     @property
     def key(self) -> Any:
@@ -151,10 +151,10 @@ class ConstructorType(types.Callable, types.Opaque):
     def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call; its parameters are the fields, in their order."""
         try:
-            given = self.made.backing(tuple(args), kws)
+            fields = self.made.backing(tuple(args), kws)
         except TypeError as error:
             raise TypingError(str(error)) from error
-        result = _struct(self.made.primal, {k: types.unliteral(v) for k, v in given.items()})
+        result = _struct(self.made.primal, {k: types.unliteral(v) for k, v in fields.items()})
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter(_identifier(key), kind) for key in result.fields]
         pysig = inspect.Signature(parameters)
@@ -206,8 +206,8 @@ def _of_class(x, index):
     primal = getattr(index, "instance_class", None) or getattr(index, "typing_key", None)
     if not isinstance(primal, type):
         raise TypingError(f"write Tangent[...] of {index} outside of @njit")
-    made = TangentOf(primal)
-    return lambda x, index: made
+    constructor = TangentOf(primal)
+    return lambda x, index: constructor
 
 
 # --- fields ---
@@ -448,9 +448,9 @@ def _canonicalize(tangent):
     entries = ", ".join(
         text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
     )
-    made = TangentOf(tangent.primal)
+    constructor = TangentOf(tangent.primal)
     source = f"def impl(tangent): return make({entries})"
-    return _from_source(source, make=made, zero=ZeroTangent())
+    return _from_source(source, make=constructor, zero=ZeroTangent())
 
 
 # --- operations on fields (X2) ---

@@ -128,8 +128,8 @@ def capture(
         session = _session(rules)
         try:
             entry = _function_to_capture(dispatcher, rules, argtypes)
-            pysig, given = folded(entry, tuple(argtypes))
-            result = session.compile(entry, tuple(given))
+            pysig, argument_types = folded(entry, tuple(argtypes))
+            result = session.compile(entry, tuple(argument_types))
         except ActiverulesError:
             raise
         except (*NUMBA_REFUSES, TypeError, NotImplementedError) as error:

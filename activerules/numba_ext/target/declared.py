@@ -45,9 +45,9 @@ def declared_signature(original: Any, args: Sequence[Any]) -> Any:
 
 def converts(original: Any, args: tuple[Any, ...]) -> bool:
     """Whether a call converts arguments of these types; trailing defaults may be left out."""
-    _, given = folded(original, args)
-    declared = declared_signature(original, given)
-    return declared is not None and declared.args != tuple(given)
+    _, with_defaults = folded(original, args)
+    declared = declared_signature(original, with_defaults)
+    return declared is not None and declared.args != tuple(with_defaults)
 
 
 def _converted(arg: Any, declared: Any) -> Any:

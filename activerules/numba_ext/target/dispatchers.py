@@ -133,8 +133,11 @@ def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
         return dispatcher
 
     def make() -> Any:
-        kept = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
-        return jit(**{**own, **kept, **more})(dispatcher.py_func)
+        unchanged = {
+            "locals": dispatcher.locals,
+            "pipeline_class": dispatcher._compiler.pipeline_class,
+        }
+        return jit(**{**own, **unchanged, **more})(dispatcher.py_func)
 
     return _flagged.get(dispatcher, named_flags(more), make)
 

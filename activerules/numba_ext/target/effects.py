@@ -167,8 +167,8 @@ class _Function:
         kind = str(value.type)
         if kind in _NO_ADDRESS or (kind[0] == "<" and kind[:-1].endswith(_FLOATS)):
             return True
-        made = self.by_name.get(value.name)
-        return kind == "i64" and made is not None and made.opcode in _COUNTING
+        definition = self.by_name.get(value.name)
+        return kind == "i64" and definition is not None and definition.opcode in _COUNTING
 
     def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
         if is_pure_call(name) or is_inactive_math(name) or name in READING | self.allowed:
@@ -193,10 +193,10 @@ class _Function:
             callee = self.function.module.get_function(name)
         except NameError:
             return False
-        given = [parameter.name for parameter in callee.arguments]
+        parameters = [parameter.name for parameter in callee.arguments]
         if callee.is_declaration or not all(
             self._is_own(a.name) or str(a) == "ptr null"
-            for a, p in zip(arguments, given, strict=True)
+            for a, p in zip(arguments, parameters, strict=True)
             if p in _OWN_ARGUMENTS
         ):
             return False

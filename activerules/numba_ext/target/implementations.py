@@ -223,8 +223,8 @@ for _function in (np.dot, operator.matmul):
 @overload(np.outer, target=AD_TARGET)
 def _outer(a, b, out=None):
     vectors = all(isinstance(x, types.Array) and x.ndim == 1 for x in (a, b))
-    given = out not in (None, types.none) and not isinstance(out, types.Omitted)
-    if given or not vectors or a.dtype != b.dtype or a.dtype not in _FLOATING:
+    has_out = out not in (None, types.none) and not isinstance(out, types.Omitted)
+    if has_out or not vectors or a.dtype != b.dtype or a.dtype not in _FLOATING:
         return None
     dtype = as_dtype(a.dtype)
 
