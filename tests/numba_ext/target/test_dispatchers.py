@@ -11,12 +11,13 @@ import re
 import numpy as np
 import pytest
 from llvmlite import ir
-from numba import cfunc, config, float64, guvectorize, njit, types, vectorize
+from numba import cfunc, config, float64, guvectorize, int64, njit, types, vectorize
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 import activerules as ar
 from activerules.chainrules import scalar_rule
+from activerules.numba_ext.target.declared import declared_signature
 
 
 @vectorize
@@ -180,7 +181,7 @@ def of_declared(y, n):
     return squared(n) * y + whole(y) * y + times(whole, y)
 
 
-def test_declared_d1_d2_declared_signatures_convert_arguments_and_results():
+def test_declared_d1_declared_signatures_convert_arguments_and_results():
     n = 2**32  # whose square is 0 as an integer
     expected = of_declared(2.5, n), 2.0**64 + 4.0
     assert ar.value_and_grad(of_declared)(2.5, n) == expected
@@ -188,6 +189,16 @@ def test_declared_d1_d2_declared_signatures_convert_arguments_and_results():
     with pytest.raises(ar.NotAFloatReturn, match="whole returns int64"):
         ar.grad(whole)(2.5)
     assert ar.value_and_grad(of_square)(2.5, n) == (2.5 * 2.0**64, 2.0**64)
+
+
+def test_declared_d2_an_array_keeps_its_layout():
+    @njit("float64(float64[:], float64)")
+    def weighed(x, weight):
+        return x.sum() * weight
+
+    signature = declared_signature(weighed, (float64[::1], int64))
+    assert signature.args == (float64[::1], float64)
+    assert declared_signature(weighed, (float64[:, ::1], int64)) is None
 
 
 class RootByAddress(types.WrapperAddressProtocol):

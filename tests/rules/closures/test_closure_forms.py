@@ -250,5 +250,6 @@ def test_convert_v2_rrule_b3_arguments_are_on_the_tape_only_if_they_may_be_overw
     conversion = convert(one_capture, f)
     assert conversion.tape == ("scale", "x")
     assert "if config.overwritten[1]:\n        x_kept = copy_for_tape(x)" in conversion.source
+    assert convert(several_captures, f).tape == ("scale", "cube", "square")
     assert convert(late_binding, f).tape == ("scale", "x", "power")
     assert convert(nested_closures, f).tape == ("scale", "x")
