@@ -21,10 +21,12 @@ PACKAGE = TESTS.parent / "activerules"
 PROVED = """
 ir
 chainrules
-numba_ext/calls/lanes numba_ext/calls/memory
+numba_ext/calls/lanes numba_ext/calls/memory numba_ext/calls/rule_errors
+numba_ext/calls/triangular
 numba_ext/codegen
 numba_ext/replaced/replaced numba_ext/replaced/transfer
-numba_ext/rules/compile numba_ext/rules/debug numba_ext/rules/objects numba_ext/rules/parts
+numba_ext/rules/compile numba_ext/rules/debug numba_ext/rules/functions
+numba_ext/rules/objects numba_ext/rules/parts
 numba_ext/rules/results numba_ext/rules/stored numba_ext/rules/tapes numba_ext/rules/typing
 numba_ext/rules/wrap
 numba_ext/split

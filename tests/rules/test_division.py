@@ -65,7 +65,7 @@ def twice_by_chainrules(x):
 
 
 @pytest.mark.parametrize("function", [twice, twice_by_chainrules])
-def test_a_slope_without_bound_is_infinite_in_both_modes(function):
+def test_functions_e1_a_slope_without_bound_is_infinite_in_both_modes(function):
     assert ar.grad(function)(0.0) == math.inf
     assert ar.jvp(function, (0.0,), (1.0,)) == (0.0, math.inf)
     np.testing.assert_allclose(ar.grad(ar.grad(function))(4.0), -0.0625)
@@ -100,7 +100,7 @@ def of_numpy(x, n):
 
 
 @pytest.mark.parametrize(("x", "n"), [(0.0, 1), (2.0, 0)])
-def test_an_augmented_primal_divides_as_its_function_does(x, n):
+def test_functions_e1_an_augmented_primal_divides_as_its_function_does(x, n):
     """Two dispatchers of one function share the rule, which is compiled for each."""
     with pytest.raises(ZeroDivisionError):
         of_python(x, n)
@@ -136,7 +136,7 @@ def test_typing_t2_flags_of_the_caller_do_not_reach_the_rule():
         ar.value_and_grad(caller)(1.0, 0)
 
 
-def test_options_of_the_rule_itself_come_first():
+def test_functions_e1_options_of_the_rule_itself_come_first():
     @njit
     def strict(x):
         return math.sqrt(x)

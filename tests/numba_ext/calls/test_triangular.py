@@ -87,7 +87,7 @@ def test_cholesky_cotangent_is_that_of_the_formula(dtype):
 
 
 @pytest.mark.parametrize("layout", ["F", "A"])
-def test_matrices_of_any_layout_are_taken(layout):
+def test_b1_matrices_of_any_layout_are_taken(layout):
     random = np.random.default_rng(5)
     n = 20
     big_L, big_B = lower(random, 2 * n, np.float64), random.normal(size=(2 * n, 2 * n))

@@ -87,7 +87,7 @@ LINES = {line: SOURCE.index(f"    {line}") + 1 for line in (FIRST, SECOND)}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_any_exception_says_the_line_of_the_call(way, monkeypatch):
+def test_rule_errors_s2_any_exception_says_the_line_of_the_call(way, monkeypatch):
     """Class, arguments and the line of the rule stay what they are."""
     monkeypatch.chdir(Path(__file__).parent)
     WAYS[way](X)
@@ -101,7 +101,7 @@ def test_any_exception_says_the_line_of_the_call(way, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["reverse", "compiled", "split"])
-def test_errors_of_ours_have_the_line_among_their_locations(way, monkeypatch):
+def test_rule_errors_s2_errors_of_ours_have_the_line_among_their_locations(way, monkeypatch):
     monkeypatch.chdir(Path(__file__).parent)
     for x, line in ((ZERO, FIRST), (ZERO[::-1].copy(), SECOND)):
         with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal") as caught:
@@ -177,7 +177,7 @@ def caught_where_the_function_raises(x):
         return 3.0 * x[1]
 
 
-def test_rule_errors_can_be_caught_by_differentiated_code(unfreed):
+def test_rule_errors_s1_caught_exceptions_cost_one_allocation(unfreed):
     """What Numba loses where an exception is caught is lost, and the record of the call site."""
     lost = unfreed(lambda: caught_where_the_function_raises(NEGATIVE))
     assert unfreed(lambda: ar.grad(caught_within)(NEGATIVE)) <= lost + 1
