@@ -21,6 +21,7 @@ from scipy.sparse import diags_array
 
 import activerules as ar
 from activerules.testing import directional_derivative
+from benchmarks.run import environment
 from benchmarks.vector_functions import seconds
 
 SIZES = (64, 256, 1_024)
@@ -177,7 +178,11 @@ def main() -> None:
         )
     if options.results:
         results = json.loads(options.results.read_text())
-        results["higher_order"] = {"rounds": options.rounds, "rows": found}
+        results["higher_order"] = {
+            "environment": environment(),
+            "rounds": options.rounds,
+            "rows": found,
+        }
         options.results.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -21,6 +21,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.testing import directional_derivative
+from benchmarks.run import environment
 from benchmarks.vector_functions import seconds
 
 SIZE = 400
@@ -147,7 +148,7 @@ def main() -> None:
     if options.results:
         results = json.loads(options.results.read_text())
         found = {"size": SIZE, "rounds": options.rounds, "programs": rows}
-        results["linear_algebra"] = found
+        results["linear_algebra"] = {"environment": environment(), **found}
         options.results.write_text(json.dumps(results, indent=1) + "\n")
 
 

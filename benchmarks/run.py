@@ -181,11 +181,12 @@ def environment() -> dict:
 
 
 def processor() -> str:
-    """The model name of the processor, where Linux tells it."""
+    """The model name of the processor, where Linux tells it, and LLVM's name of its kind."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    name = names[0] if names else platform.machine()
+    return f"{name} ({llvmlite.binding.get_host_cpu_name()})"
 
 
 def show(row: dict) -> None:

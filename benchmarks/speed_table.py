@@ -103,7 +103,8 @@ def vector_functions(results: dict) -> str:
 
 def linear_algebra(results: dict) -> str:
     """What gradients of linear algebra and of array expressions cost, as a table."""
-    found, where = results["linear_algebra"], results["environment"]
+    found = results["linear_algebra"]
+    where = found["environment"]
     return "\n".join(
         [
             f"Matrices of {found['size']} x {found['size']}, random; one thread, medians of "
@@ -122,7 +123,8 @@ def linear_algebra(results: dict) -> str:
 
 def higher_order(results: dict) -> str:
     """What second derivatives, several tangents and sparse Jacobians cost, as a table."""
-    found, where = results["higher_order"], results["environment"]
+    found = results["higher_order"]
+    where = found["environment"]
     return "\n".join(
         [
             f"Called from Python, medians of {found['rounds']} rounds. {_where(where)}",
