@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import pndindex
 from numba.core import cgutils, types
 from numba.core.imputils import RefType, iternext_impl
 from numba.np import arrayobj
@@ -28,7 +29,6 @@ from activerules.numba_ext.codegen.numba_versions import SUMS_BY_NDITER
 from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
-_NUMBAS: Any = arrayobj
 _INTP = cgutils.intp_t
 _BEFORE, _ZERO, _ONE = (ir.Constant(_INTP, i) for i in (-1, 0, 1))
 
@@ -105,7 +105,7 @@ def _following(
     b.position_at_end(found)
     values = [b.load(place) for place in places]
     for value in values:
-        _NUMBAS.mark_positive(b, value)
+        arrayobj.mark_positive(b, value)
     result.yield_(item(values))
     result.set_valid(True)
     b.branch(end)
@@ -114,17 +114,17 @@ def _following(
 
 def _ndindex(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     ndim = sig.return_type.ndim
-    implementation = _NUMBAS.make_array_ndindex
+    implementation = arrayobj.make_array_ndindex
     given: Any = args
     kinds: Any = sig.args
     if kinds and isinstance(kinds[0], types.BaseTuple):
-        implementation = _NUMBAS.make_array_ndindex_tuple
+        implementation = arrayobj.make_array_ndindex_tuple
         given = cgutils.unpack_tuple(builder, args[0], ndim) if ndim else []
         kinds = [kinds[0].dtype] * ndim if ndim else []
     made = implementation(context, builder, sig, args)
     if not ndim:
         return made
-    iterator = _NUMBAS.make_ndindex_cls(sig.return_type)(context, builder, value=made)
+    iterator = arrayobj.make_ndindex_cls(sig.return_type)(context, builder, value=made)
     # Numba gives out the first index before it looks at lengths: a negative one is like one of 1
     shape = [
         _one_if_negative(builder, context.cast(builder, n, kind, types.intp))
@@ -147,7 +147,7 @@ def _next_of_ndindex(
     context: Any, builder: Any, sig: Any, args: Sequence[Value], result: Any
 ) -> None:
     [kind] = sig.args
-    iterator = _NUMBAS.make_ndindex_cls(kind)(context, builder, value=args[0])
+    iterator = arrayobj.make_ndindex_cls(kind)(context, builder, value=args[0])
     if not kind.ndim:
         iterator.iternext_specific(context, builder, result)
         return
@@ -160,10 +160,10 @@ def _next_of_ndindex(
 
 
 def _ndenumerate(context: Any, builder: Any, sig: Any, args: Sequence[Value]) -> Value:
-    made = _NUMBAS.make_array_ndenumerate(context, builder, sig, args)
+    made = arrayobj.make_array_ndenumerate(context, builder, sig, args)
     kind = sig.return_type
     if kind.array_type.ndim:
-        iterator = _NUMBAS.make_array_ndenumerate_cls(kind)(context, builder, value=made)
+        iterator = arrayobj.make_array_ndenumerate_cls(kind)(context, builder, value=made)
         array = context.make_array(kind.array_type)(context, builder, value=iterator.array)
         shape = cgutils.unpack_tuple(builder, array.shape, kind.array_type.ndim)
         _before_first(builder, shape, iterator.indices)
@@ -176,7 +176,7 @@ def _next_of_ndenumerate(
     context: Any, builder: Any, sig: Any, args: Sequence[Value], result: Any
 ) -> None:
     [kind] = sig.args
-    iterator = _NUMBAS.make_array_ndenumerate_cls(kind)(context, builder, value=args[0])
+    iterator = arrayobj.make_array_ndenumerate_cls(kind)(context, builder, value=args[0])
     array_type = kind.array_type
     array = context.make_array(array_type)(context, builder, value=iterator.array)
     if not array_type.ndim:
@@ -186,7 +186,7 @@ def _next_of_ndenumerate(
 
     def index_and_item(values: list[Value]) -> Value:
         at = cgutils.get_item_pointer(context, builder, array_type, array, values)
-        item = _NUMBAS.load_item(context, builder, array_type, at)
+        item = arrayobj.load_item(context, builder, array_type, at)
         index = cgutils.pack_array(builder, values, _INTP)
         return cgutils.make_anonymous_struct(builder, [index, item])
 
@@ -195,7 +195,7 @@ def _next_of_ndenumerate(
 
 LOWERING.lower(np.ndenumerate, types.Array)(_ndenumerate)
 for _kind in (types.VarArg(types.Integer), types.BaseTuple):
-    for _name in (np.ndindex, _NUMBAS.pndindex):
+    for _name in (np.ndindex, pndindex):
         LOWERING.lower(_name, _kind)(_ndindex)
 if SUMS_BY_NDITER:
     for _name in (np.sum, "array.sum"):
