@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import pndindex
 from numba.core import cgutils, types
 from numba.core.imputils import RefType, iternext_impl
+from numba.misc.special import pndindex
 from numba.np import arrayobj
 from numba.np.arraymath import array_sum
 
