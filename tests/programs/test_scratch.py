@@ -131,7 +131,9 @@ def test_the_scratch_is_released(unfreed):
 
 
 def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
-    """An array of integers can have no shadow. Which array the loop reads is known as it runs."""
+    """An array of integers can have no shadow. Which array the loop reads is known as it runs, if
+    LLVM makes one loop of the two; older releases keep them apart, and the gradient is right.
+    """
 
     @njit
     def scaled(a, x, k):
@@ -142,7 +144,10 @@ def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
         return total
 
     x, k = np.array([1.0, 2.0]), np.array([3, 4])
-    with pytest.raises(ar.MixedActivity) as caught:
-        ar.grad(scaled, 1)(1.5, x, k)
-    assert caught.value.instead == ["k.astype(np.float64)"]
+    advice = ["k.astype(np.float64)"]
+    try:
+        np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k), [1.5, 1.5])
+    except ar.MixedActivity as error:
+        advice = error.instead
+    assert advice == ["k.astype(np.float64)"]
     np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k.astype(np.float64)), [1.5, 1.5])
