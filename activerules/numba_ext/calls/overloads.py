@@ -25,10 +25,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes.inactive_values import IGNORE_FUNCTIONS
 from activerules.rules.protocol import (
     accumulate,
-    accumulate_adjoint_product,
     accumulate_outer,
-    accumulate_product,
-    accumulate_product_adjoint,
     accumulate_scaled,
     active,
 )
@@ -105,58 +102,6 @@ def _accumulate_outer(x, u, v):
     if x.kind is Const:
         return lambda x, u, v: None
     return _added(x, "x, u, v", "(u.size, v.size)", "u[i0] * v[i1]", u.dtype, v.dtype)
-
-
-# Number of multiplications from which BLAS, which needs an array for the product, beats loops.
-_SMALL_PRODUCT = 256
-
-
-@overload(accumulate_product)
-def _accumulate_product(x, a, b):
-    return _added_product(x, a, b, {})
-
-
-@overload(accumulate_adjoint_product)
-def _accumulate_adjoint_product(x, a, b):
-    return _added_product(x, a, b, {"a": a})
-
-
-@overload(accumulate_product_adjoint)
-def _accumulate_product_adjoint(x, a, b):
-    return _added_product(x, a, b, {"b": b})
-
-
-def _added_product(x: Any, a: Any, b: Any, adjoints: dict[str, Any]) -> Any:
-    """A function that adds the product of `a` and `b`, or their adjoints, to the shadow of `x`."""
-    if x.kind is Const:
-        return lambda x, a, b: None
-    is_real = _is_complex(a.dtype) and not _is_complex(x.dval.dtype)
-    is_matrix = b.ndim == 2
-    axes = {"a": (0, 1), "b": (0, 1), **{name: (1, 0) for name in adjoints}}
-    whole = {"a": "a", "b": "b"}
-    item = {"a": "a[i, k]", "b": "b[k, j]" if is_matrix else "b[k]"}
-    for name, factor in adjoints.items():
-        conjugate = "np.conj({})" if _is_complex(factor.dtype) else "{}"
-        whole[name] = conjugate.format(name) + ".T"
-        item[name] = conjugate.format({"a": "a[k, i]", "b": "b[j, k]"}[name])
-    columns = f"b.shape[{axes['b'][1]}]"
-    # written out, without functions and tuples, because rules of products are used the most
-    source = f"""def impl(x, a, b):
-    shadow = x.dval
-    rows, inner = a.shape[{axes["a"][0]}], a.shape[{axes["a"][1]}]
-    fits = inner == b.shape[{axes["b"][0]}] and rows == shadow.shape[0]
-    if fits{f" and {columns} == shadow.shape[1]" * is_matrix} and inner * shadow.size <= limit:
-        for i in range(rows):
-            {f"for j in range({columns}):" if is_matrix else "if True:"}
-                total = zero
-                for k in range(inner):
-                    total += {item["a"]} * {item["b"]}
-                shadow[{"i, j" if is_matrix else "i"}] += total{".real" * is_real}
-    else:
-        accumulate(x, np.dot({whole["a"]}, {whole["b"]}))
-"""
-    zero = as_dtype(a.dtype).type(0)
-    return _from_source(source, accumulate=accumulate, limit=_SMALL_PRODUCT, np=np, zero=zero)
 
 
 def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:

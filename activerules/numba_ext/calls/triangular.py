@@ -18,50 +18,21 @@ import numpy as np
 from numba.extending import overload, register_jitable
 from numba.np import linalg
 
+from activerules.numba_ext.calls.products import ADJOINT, PLAIN, add_product
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.library import triangular
 from activerules.rules.library.matrices import conj, hermitian_of_lower
 
 _BLOCK = 16
-_PLAIN, _ADJOINT = ord("n"), ord("c")
 
 
 # --- products of blocks ---
 
 
-@chosen_by_types
-def _subtract_product(C, adjoint, A, B):
-    """Subtract A B from C, or Aᴴ B if `adjoint`; all are blocks of C-order matrices."""
-    ty = C.dtype
-    kind = ord(linalg.get_blas_kind(ty, "product"))
-    size = ty.bitwidth // 8
-    gemm = linalg._BLAS().numba_xxgemm(ty)
-
-    def compiled(C, adjoint, A, B):
-        rows, columns = C.shape
-        inner = A.shape[1] if adjoint == _PLAIN else A.shape[0]
-        if rows > 0 and columns > 0 and inner > 0:
-            factors = np.empty(2, C.dtype)
-            factors[0], factors[1] = -1, 1
-            # BLAS is column-major, so that it computes Cᵀ - Bᵀ Aᵀ
-            gemm(
-                kind,
-                _PLAIN,
-                adjoint,
-                columns,
-                rows,
-                inner,
-                factors.ctypes,
-                B.ctypes,
-                B.strides[0] // size,
-                A.ctypes,
-                A.strides[0] // size,
-                factors[1:].ctypes,
-                C.ctypes,
-                C.strides[0] // size,
-            )
-
-    return compiled
+@register_jitable
+def _subtract_product(C, of_A, A, B):
+    """Subtract A B from C, or Aᴴ B if `of_A` says so; BLAS takes them all, by B1."""
+    add_product(C, -1, A, of_A, B, PLAIN)
 
 
 @register_jitable
@@ -118,7 +89,7 @@ def _substitute(lower, X):
     n = lower.shape[0]
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
-        _subtract_product(X[start:stop], _PLAIN, lower[start:stop, :start], X[:start])
+        _subtract_product(X[start:stop], PLAIN, lower[start:stop, :start], X[:start])
         for i in range(start, stop):
             for k in range(start, i):
                 _subtract_row(X[i], lower[i, k], X[k])
@@ -136,7 +107,7 @@ def _solve_adjoint_by_blocks(L, B):
     stop = lower.shape[0]
     while stop > 0:
         start = max(0, stop - _BLOCK)
-        _subtract_product(X[start:stop], _ADJOINT, lower[stop:, start:stop], X[stop:])
+        _subtract_product(X[start:stop], ADJOINT, lower[stop:, start:stop], X[stop:])
         for i in range(stop - 1, start - 1, -1):
             for k in range(i + 1, stop):
                 _subtract_row(X[i], conj(lower[k, i]), X[k])
@@ -162,7 +133,7 @@ def _times_half_lower_by_blocks(L, P):
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
         _subtract_product(
-            product[start:stop, :start], _PLAIN, lower[start:stop, :start], half[:start, :start]
+            product[start:stop, :start], PLAIN, lower[start:stop, :start], half[:start, :start]
         )
         for i in range(start, stop):
             for k in range(start, i + 1):
@@ -191,12 +162,12 @@ def _cholesky_cotangent_by_blocks(L, L_bar):
                 _subtract_row(A_bar[i, start:k], A_bar[i, k], lower[k, start:k])
         C_bar, B, R = A_bar[stop:, start:stop], lower[stop:, :start], lower[start:stop, :start]
         R_bar = A_bar[start:stop, :start]
-        _subtract_product(A_bar[stop:, :start], _PLAIN, C_bar, R)
-        _subtract_product(R_bar, _ADJOINT, C_bar, B)
+        _subtract_product(A_bar[stop:, :start], PLAIN, C_bar, R)
+        _subtract_product(R_bar, ADJOINT, C_bar, B)
         D_bar = A_bar[start:stop, start:stop]
-        _subtract_product(D_bar, _ADJOINT, C_bar, lower[stop:, start:stop])
+        _subtract_product(D_bar, ADJOINT, C_bar, lower[stop:, start:stop])
         _unblocked(lower[start:stop, start:stop], D_bar)
-        _subtract_product(R_bar, _PLAIN, _both_triangles(D_bar), R)
+        _subtract_product(R_bar, PLAIN, _both_triangles(D_bar), R)
         stop = start
     for i in range(lower.shape[0]):
         for j in range(i + 1, lower.shape[0]):
@@ -243,7 +214,7 @@ def _solve_factored_adjoint_by_blocks(factors, pivots, g):
     stop = n
     while stop > 0:
         start = max(0, stop - _BLOCK)
-        _subtract_product(X[start:stop], _PLAIN, lu[start:stop, stop:], X[stop:])
+        _subtract_product(X[start:stop], PLAIN, lu[start:stop, stop:], X[stop:])
         for i in range(stop - 1, start - 1, -1):
             for k in range(i + 1, stop):
                 _subtract_row(X[i], lu[i, k], X[k])

@@ -35,6 +35,7 @@ from activerules.ir.derivatives.rulecall import (
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.calls import (
     overloads,  # noqa: F401  (what rules call: accumulate, make_zero)
+    products,  # noqa: F401  (what the rules of products call)
     triangular,  # noqa: F401  (what the rules of linear algebra call)
 )
 from activerules.numba_ext.codegen.progress import PROGRESS

@@ -20,7 +20,6 @@ from activerules.rules.define import augmented_primal, inactive, reverse
 from activerules.rules.library.matrices import (
     adjoint,
     conj,
-    outer,
 )
 from activerules.rules.library.triangular import (
     cholesky_cotangent,
@@ -35,7 +34,6 @@ from activerules.rules.protocol import (
     accumulate_product,
     accumulate_product_adjoint,
     accumulate_scaled,
-    active,
 )
 
 # Of any layout.
@@ -149,16 +147,19 @@ def _vdot_reverse(config, dret: Active, tape, x: Vector, y: Vector):
 # --- linear systems ---
 
 
-def _times_adjoint(B, X):
-    """Return B Xᴴ, for two vectors their outer product."""
-    return np.outer(B, np.conj(X)) if B.ndim == 1 else B @ np.conj(X).T
-
-
-@overload(_times_adjoint)
-def _times_adjoint_compiled(B, X):
+def _add_times_adjoint(A, B, X):
+    """Add B Xᴴ to the shadow of A, for two vectors their outer product."""
     if B.ndim == 1:
-        return lambda B, X: outer(1.0, B, conj(X))
-    return lambda B, X: np.dot(B, conj(X).T)
+        accumulate_outer(A, B, conj(X))
+    else:
+        accumulate_product_adjoint(A, B, X)
+
+
+@overload(_add_times_adjoint)
+def _add_times_adjoint_compiled(A, B, X):
+    if B.ndim == 1:
+        return lambda A, B, X: accumulate_outer(A, B, conj(X))
+    return lambda A, B, X: accumulate_product_adjoint(A, B, X)
 
 
 @augmented_primal(np.linalg.solve, keeps_shadow=False)
@@ -175,8 +176,7 @@ def _solve_reverse(config, dret: VectorResult | MatrixResult, tape, A: Matrix, b
     factors, pivots, x = tape
     b_bar = solve_factored_adjoint(factors, pivots, dret.dval)
     accumulate(b, b_bar)
-    if active(A):
-        accumulate(A, -_times_adjoint(b_bar, x))
+    _add_times_adjoint(A, -b_bar, x)
 
 
 # --- functions of one matrix ---
