@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS = """
 errors
 annotations   fallbacks
-values.layout
+values.layout   values.overwriting
 rules
 rules.library
 ir.llvm

@@ -35,8 +35,17 @@ def _overwrite(target, source):
 
         return in_one_run
 
+    if target.ndim == source.ndim == 2:
+        return _by_rows
+
     def by_index(target, source):
         for index in np.ndindex(target.shape):
             target[index] = source[index]
 
     return by_index
+
+
+def _by_rows(target, source):
+    for i in range(target.shape[0]):
+        for j in range(target.shape[1]):
+            target[i, j] = source[i, j]

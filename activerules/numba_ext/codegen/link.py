@@ -96,8 +96,8 @@ def leave_to_caller(library: Any) -> None:
     Compiling it separately would do that work twice, and the process would then call the separate
     copy, which is not optimised with its caller.
     """
-    library._optimize_functions = _leave_as_is
-    library._optimize_final_module = _leave_as_is
+    library._optimize_functions = leave_as_is
+    library._optimize_final_module = leave_as_is
     library._finalize_final_module = lambda: _only_for_linking(library)
 
 
@@ -128,7 +128,7 @@ def with_callee(text: str, symbol: str, name: str) -> str:
     return text.replace(call, f"@{name}(")
 
 
-def _leave_as_is(*_: Any) -> None:
+def leave_as_is(*_: Any) -> None:
     """Do nothing: replaces one of Numba's optimisations."""
 
 

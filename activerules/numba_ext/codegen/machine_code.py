@@ -27,6 +27,7 @@ from activerules.numba_ext.codegen.link import (
     check_symbols,
     declared_in,
     environments_of,
+    leave_as_is,
     provide_environments,
     start_threads_for,
     undefined_symbols,
@@ -113,6 +114,7 @@ def compiled(
     provide_environments(codegen, name, environments)
     library = codegen.create_library(name)
     library.enable_object_caching()
+    library._optimize_functions = leave_as_is  # the module was optimised, but for vectors
     library.add_llvm_module(module)
     library.add_linking_library(rtsys.library)
     library.finalize()

@@ -7,7 +7,8 @@ Invariants  W2 and W3 of `wrap`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -82,6 +83,7 @@ class RuleCaller:
         self.pending: list[tuple[types.Type, Any]] = []
         self.retained: list[tuple[Any, list[Any]]] = []
         self._called: dict[Any, None] = {}
+        self._exit: tuple[Any, Any] | None = None
 
     def fields(self) -> list[list[Any]]:
         """The value of each argument, and its shadow if the rule takes one."""
@@ -205,13 +207,33 @@ class RuleCaller:
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
-            self.release_retained()
-            self._release(*self.scratch, *self.pending)
             address = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
             builder.store(status.excinfoptr, builder.bitcast(address, exception_type))
-            builder.ret(status.code)
+            if self._exit is None:
+                self._fail(status.code)
+            else:
+                block, code = self._exit
+                builder.store(status.code, code)
+                builder.branch(block)
         return result
+
+    def _fail(self, code: Value) -> None:
+        self.release_retained()
+        self._release(*self.scratch, *self.pending)
+        self.builder.ret(code)
+
+    @contextmanager
+    def one_exit(self) -> Generator[None, None, None]:
+        """Within it, calls that fail share the code that releases memory: nothing that has to be
+        released may be added. For many calls, such code is most of a function.
+        """
+        builder = self.builder
+        self._exit = builder.append_basic_block("exit"), cgutils.alloca_once(builder, I32)
+        yield
+        (block, code), self._exit = self._exit, None
+        with builder.goto_block(block):
+            self._fail(builder.load(code))
 
     def _declared(self, compiled: Any) -> Any:
         self._called[compiled.library] = None

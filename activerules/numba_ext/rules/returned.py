@@ -9,7 +9,7 @@ Invariants  W2 and W3 of `wrap`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from numba.core import cgutils, types
@@ -100,15 +100,16 @@ def check_apart(
     """
     if check is None or result[1] == types.none:
         return
+    parts = [leaf for value, ty in others for leaf in leaves_in(caller.builder, ty, value)]
+    parts = [leaf for leaf in parts if isinstance(leaf[0], types.Array) or is_object(leaf[0])]
     own = _arrays_of(caller, result)
-    for k, (ty, value) in enumerate(own):
-        behind = [(v, t) for t, v in own[k + 1 :]]
-        parts = [(v, t) for each in others for t, v in leaves_in(caller.builder, each[1], each[0])]
-        for other, other_type in (*behind, *parts):
-            if isinstance(other_type, types.Array) or is_object(other_type):
-                meet = may_meet(caller, (ty, value), (other_type, other))
-                with caller.builder.if_then(meet, likely=False):
-                    caller.call(caller.helper(check, ty, other_type), [value, other])
+    pairs = [(one, other) for k, one in enumerate(own) for other in (*own[k + 1 :], *parts)]
+    if not pairs:
+        return
+    meet = reduce(caller.builder.or_, [may_meet(caller, *pair) for pair in pairs])
+    with caller.builder.if_then(meet, likely=False), caller.one_exit():
+        for (ty, value), (other_type, other) in pairs:
+            caller.call(caller.helper(check, ty, other_type), [value, other])
 
 
 def may_meet(

@@ -57,6 +57,7 @@ from activerules.rules.library.repeated import (
 )
 from activerules.rules.library.triangular import solve_adjoint, solve_lower
 from activerules.rules.protocol import AugmentedReturn, accumulate
+from activerules.values.overwriting import overwrite
 
 RealVectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
 RealMatrix = (
@@ -201,7 +202,7 @@ def svd_parts(a, full):
     u, s, vt = np.linalg.svd(a, full)
     parts = np.empty(u.size + s.size + vt.size, a.dtype)
     start = put_matrix(parts, 0, u)
-    parts[start : start + s.size] = s
+    overwrite(parts[start : start + s.size], s)
     put_matrix(parts, start + s.size, vt)
     return parts
 
@@ -300,7 +301,7 @@ def _over_values(rest, s, V_bar):
     limit = rounding(s)
     for i in range(s.shape[0]):
         if s[i] > limit:
-            result[:, i] = rest[:, i] / s[i]
+            overwrite(result[:, i], rest[:, i] / s[i])
         else:
             size = size_of_used(V_bar, i)
             require_nothing(np.abs(rest[:, i]).max(), (size, size), s, i, -1)
@@ -345,7 +346,7 @@ def _svd_forward(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
     for i in range(k):
         parts_dot[m * columns_u + i] = X[i, i]
     Vt_dot = np.full((columns_v, n), np.nan, parts.dtype)
-    Vt_dot[:k] = V_dot.T
+    overwrite(Vt_dot[:k], V_dot.T)
     put_matrix(parts_dot, m * columns_u + k, Vt_dot)
     return parts, parts_dot
 
@@ -371,7 +372,7 @@ def _over_values_of_tangents(rest, s, whole):
     limit, zero = rounding(s), zero_beside(whole, s)
     for i in range(s.shape[0]):
         if s[i] > limit:
-            result[:, i] = rest[:, i] / s[i]
+            overwrite(result[:, i], rest[:, i] / s[i])
         elif np.abs(rest[:, i]).max() > zero:
             result[:, i] = np.nan
     return result
@@ -419,10 +420,10 @@ def _qr_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
     A_bar = np.empty((m, n), A.dtype)
     if n > m:
         Q_bar += times_transposed(A[:, k:], R_bar[:, k:])
-        A_bar[:, k:] = times(Q, R_bar[:, k:])
+        overwrite(A_bar[:, k:], times(Q, R_bar[:, k:]))
     inner = times_transposed(R[:, :k], R_bar[:, :k]) - transposed_times(Q_bar, Q)
     mirrored = hermitian_of_lower(inner)
-    A_bar[:, :k] = solve_adjoint(R[:, :k].T, (Q_bar + times(Q, mirrored)).T).T
+    overwrite(A_bar[:, :k], solve_adjoint(R[:, :k].T, (Q_bar + times(Q, mirrored)).T).T)
     accumulate(a, A_bar)
 
 
@@ -444,9 +445,10 @@ def _qr_forward(config, ret: RealVectorResult, a: RealMatrix):
             omega[j, i] = -X[i, j]
     Q_dot = times(Q, omega - X) + AR
     R_dot = np.empty((k, n), parts.dtype)
-    R_dot[:, :k] = times(X - omega, R[:, :k])
+    overwrite(R_dot[:, :k], times(X - omega, R[:, :k]))
     if n > m:
-        R_dot[:, k:] = transposed_times(Q_dot, a.val[:, k:]) + transposed_times(Q, a.dval[:, k:])
+        rest_dot = transposed_times(Q_dot, a.val[:, k:]) + transposed_times(Q, a.dval[:, k:])
+        overwrite(R_dot[:, k:], rest_dot)
     parts_dot = np.empty_like(parts)
     put_matrix(parts_dot, put_matrix(parts_dot, 0, Q_dot), R_dot)
     return parts, parts_dot

@@ -38,6 +38,7 @@ from activerules.rules.library.repeated import (
     vectors_of,
 )
 from activerules.rules.protocol import AugmentedReturn, accumulate
+from activerules.values.overwriting import overwrite
 
 
 @njit
@@ -137,7 +138,7 @@ def _right_and_left_vectors(a, w):
             if free[j] and (best < 0 or abs(values[j] - w[i]) < abs(values[best] - w[i])):
                 best = j
         free[best] = False
-        V[:, i] = vectors[:, best]
+        overwrite(V[:, i], vectors[:, best])
     return V, np.linalg.inv(np.ascontiguousarray(V.T))
 
 

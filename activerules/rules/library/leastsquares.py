@@ -20,6 +20,7 @@ from activerules.rules.define import augmented_primal, forward, inactive, revers
 from activerules.rules.library.decompositions import RealMatrix, RealVectorResult
 from activerules.rules.library.matrices import times, times_transposed, transposed_times
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
+from activerules.values.overwriting import overwrite
 
 RealMatrixResult = Duplicated[float64[:, :]] | Duplicated[float32[:, :]]
 RealArray = RealMatrix | RealVectorResult | Const[float64[:]] | Const[float32[:]]
@@ -68,7 +69,7 @@ def _pinv_forward(config, ret: RealMatrixResult, a: RealMatrix, rcond: Number):
     P_dot += second - times(P, times(a.val, second))
     P_dot -= times(P, times(a.dval, P))
     tangent = np.empty_like(P)
-    tangent[:] = P_dot
+    overwrite(tangent, P_dot)
     return P, tangent
 
 
@@ -82,9 +83,9 @@ def lstsq_parts(a, b, rcond):
     solution = _as_columns(x)
     parts = np.empty(solution.size + residuals.size + s.size + 1, a.dtype)
     start = solution.size
-    parts[:start] = solution.T.copy().ravel()
-    parts[start : start + residuals.size] = residuals
-    parts[start + residuals.size : -1] = s
+    overwrite(parts[:start], solution.T.copy().ravel())
+    overwrite(parts[start : start + residuals.size], residuals)
+    overwrite(parts[start + residuals.size : -1], s)
     parts[-1] = rank
     return parts
 
@@ -153,11 +154,11 @@ def _lstsq_forward(config, ret: RealVectorResult, a: RealMatrix, b: RealArray, r
         second = transposed_times(a.dval, transposed_times(P, X))
         X_dot += times(P, transposed_times(P, transposed_times(a.dval, R)))
         X_dot += second - times(P, times(a.val, second))
-        parts_dot[-1 - values : -1] = (U * times(a.dval, V)).sum(axis=0)
+        overwrite(parts_dot[-1 - values : -1], (U * times(a.dval, V)).sum(axis=0))
     X_dot += times(P, change)
-    parts_dot[: n * k] = X_dot.T.copy().ravel()
+    overwrite(parts_dot[: n * k], X_dot.T.copy().ravel())
     if parts.shape[0] == n * k + k + values + 1:
-        parts_dot[n * k : n * k + k] = 2 * (R * change).sum(axis=0)
+        overwrite(parts_dot[n * k : n * k + k], 2 * (R * change).sum(axis=0))
     return parts, parts_dot
 
 
@@ -219,9 +220,9 @@ def _matrix_norm_slope(a, order):
         sums = np.abs(a).sum(axis=0) if by_column else np.abs(a).sum(axis=1)
         k = np.argmax(sums) if order > 0 else np.argmin(sums)
         if by_column:
-            slope[:, k] = np.sign(a[:, k])
+            overwrite(slope[:, k], np.sign(a[:, k]))
         else:
-            slope[k] = np.sign(a[k])
+            overwrite(slope[k], np.sign(a[k]))
     return slope
 
 

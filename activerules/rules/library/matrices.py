@@ -10,6 +10,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
+from activerules.values.overwriting import overwrite
+
 
 def conj(x):
     """Return the conjugate of `x`; a real `x` itself, not a copy."""
@@ -115,6 +117,6 @@ def joined(values, V):
     """Return eigenvalues, then eigenvectors, in one vector, of the type of the vectors."""
     n = values.shape[0]
     parts = np.empty(n + n * n, V.dtype)
-    parts[:n] = values
+    overwrite(parts[:n], values)
     put_matrix(parts, n, V)
     return parts

@@ -33,6 +33,7 @@ from activerules.annotations.activity import Const, Duplicated
 from activerules.errors import NotYetSupported, RepeatedValues
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn, accumulate
+from activerules.values.overwriting import overwrite
 
 Vector = (
     Duplicated[float64[:]]
@@ -168,7 +169,7 @@ def _vectors_reverse(
 ):
     """-0.0 changes no shadow: an entry that was untouched stays untouched in `parts` too."""
     parts_bar = -np.zeros(tape, dret.dval.dtype)
-    parts_bar[start.val : stop.val] = dret.dval
+    overwrite(parts_bar[start.val : stop.val], dret.dval)
     accumulate(parts, parts_bar)
 
 

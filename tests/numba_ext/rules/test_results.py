@@ -341,13 +341,18 @@ def test_complex_arrays_and_numbers_beside_them():
     np.testing.assert_allclose(pullback(1.0 + 0j)[0], np.conj(derivative), rtol=1e-14)
 
 
-def test_r2_compile_r3_arrays_that_share_memory_are_refused(unfreed):
-    @njit
-    def with_a_view(x):
-        y = x * x
-        return y, y[1:]
+def _with_a_view(x):
+    y = x * x
+    return y, y[1:]
 
-    checkpointed = ar.checkpoint(with_a_view)
+
+def _with_its_argument(x):
+    return x * x, x[1:]
+
+
+@pytest.mark.parametrize("function", [_with_a_view, _with_its_argument])
+def test_r2_compile_r3_arrays_that_share_memory_are_refused(unfreed, function):
+    checkpointed = ar.checkpoint(njit(function))
 
     @njit
     def program(x):
