@@ -39,6 +39,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
+from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
@@ -278,7 +279,7 @@ def _adding(derivative: Any, argnum: int, count: int) -> Any:
         "Active": Active, "Duplicated": Duplicated, "Reverse": Reverse, "autodiff": autodiff,
         "derivative": derivative,
     }  # fmt: skip
-    return njit(function_from(source, "add", scope, module=__name__))
+    return njit(**NO_WRAPPERS)(function_from(source, "add", scope, module=__name__))
 
 
 @register_jitable

@@ -116,12 +116,13 @@ def product_of(typing_context, spec, function, *argtypes):
         "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
     }  # fmt: skip
 
-    def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
-        return compiled_lines(dispatcher, "product", names, lines, scope, "hvp", x, v, *rest)
+    def compiled(names: Sequence[str], lines: Sequence[str], linked: bool = True) -> Any:
+        key = "hvp", x, v, *rest
+        return compiled_lines(dispatcher, "product", names, lines, scope, *key, linked=linked)
 
     before = (spec, function)
     if compiles_for_derivative() or not allocated:
-        callee = compiled(parameters, [*allocations, f"return gradient({call}"])
+        callee = compiled(parameters, [*allocations, f"return gradient({call}"], linked=False)
         return calling(typing_context, callee, before, (x, v, *rest))
     unpack = f"{', '.join(allocated)}, = allocated"
     steps = Steps(

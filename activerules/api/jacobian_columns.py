@@ -230,15 +230,17 @@ def columns_form(
     names = [f"x{k}" for k, _ in enumerate(args)]
     scope = {**RUN_TIME, "passing": passing, "keep_apart": keep_apart, **scope}
 
-    def compiled(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
+    def compiled(
+        name: str, parameters: Sequence[str], lines: Sequence[str], linked: bool = True
+    ) -> Any:
         key = tuple(before), tuple(args)
         used = {**scope, **texts.classes}
-        return compiled_lines(dispatcher, name, parameters, lines, used, *key)
+        return compiled_lines(dispatcher, name, parameters, lines, used, *key, linked=linked)
 
     first, *others = columns
     ending = [*(line for each in others for line in each.lines()), f"return {result}"]
     if compiles_for_derivative() or not first.allocated:
-        callee = compiled("columns", names, [*first.lines(), *ending])
+        callee = compiled("columns", names, [*first.lines(), *ending], linked=False)
         return calling(typing_context, callee, before, args)
     allocated = f"{', '.join(first.allocated)}, = allocated"
     start = [allocated, *first.counts()]

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from numba import njit
 
+from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
@@ -103,6 +104,8 @@ COMPILED = MadeUnderRules()
 
 # Entries are never called from C; without this option a wrapper for C would be compiled, too.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
+# Nor are those from Python that only other compiled functions call.
+NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, **NO_C_WRAPPER}
 
 
 def compiled_lines(
@@ -112,13 +115,15 @@ def compiled_lines(
     lines: Sequence[str],
     scope: Mapping[str, Any],
     *key: Hashable,
+    linked: bool = False,
 ) -> Any:
     """The compiled function of some lines of text, with the globals `scope`, which the text and
-    `key` determine.
+    `key` determine; for compiled callers. If it is only `linked`, `compile_to_link` compiles it.
     """
+    compiled = to_link if linked else njit(**NO_WRAPPERS)
     source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
     return COMPILED.get(
         dispatcher,
-        (source, *key),
-        lambda: njit(**NO_C_WRAPPER)(function_from(source, name, scope, module=__name__)),
+        (source, linked, *key),
+        lambda: compiled(function_from(source, name, scope, module=__name__)),
     )

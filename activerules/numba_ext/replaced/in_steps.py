@@ -17,11 +17,12 @@ from numba.core.typing.templates import signature
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.unlinked import compile_to_link
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Compiled functions.
+    """Functions that are compiled to be linked.
 
     make     of the arguments: a tuple with the arrays to begin with
     run      of that tuple and the arguments: what may raise
@@ -38,9 +39,9 @@ def steps_form(
 ) -> Any:
     """A form that takes the steps for a call whose last parameter is a tuple of `args`."""
     args = tuple(map(types.unliteral, args))
-    make = _Step(typing_context, steps.make, args)
-    run = _Step(typing_context, steps.run, (make.result, *args))
-    finish = _Step(typing_context, steps.finish, (make.result, run.result, *args))
+    make = _Step.linked(steps.make, args)
+    run = _Step.linked(steps.run, (make.result, *args))
+    finish = _Step.linked(steps.finish, (make.result, run.result, *args))
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
         items = cgutils.unpack_tuple(builder, values[-1], len(args))
@@ -61,7 +62,9 @@ def passing(typing_context, function, *args):
     need not own references to `args`. Not for code that is differentiated.
     """
     args = tuple(map(types.unliteral, args))
-    step = _Step(typing_context, dispatcher_of_type(function), args)
+    dispatcher = dispatcher_of_type(function)
+    called = typing_context.resolve_value_type(dispatcher).get_call_type(typing_context, args, {})
+    step = _Step(dispatcher.overloads[called.args], args)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
         items = cgutils.unpack_tuple(builder, values[-1], len(args))
@@ -71,20 +74,25 @@ def passing(typing_context, function, *args):
 
 
 class _Step:
-    def __init__(self, typing_context: TypingContext, dispatcher: Any, args: Sequence[Any]) -> None:
-        callee_type = typing_context.resolve_value_type(dispatcher)
-        self._dispatcher, self._args = dispatcher, args
-        self._called = callee_type.get_call_type(typing_context, tuple(args), {})
-        self.result = self._called.return_type
+    """A call of a compiled function with arguments of the types `args`."""
+
+    def __init__(self, compiled: Any, args: Sequence[Any]) -> None:
+        self._compiled, self._args = compiled, args
+        self.result = compiled.signature.return_type
+
+    @staticmethod
+    def linked(function: Any, args: tuple[Any, ...]) -> _Step:
+        """A call of a function that is compiled for it alone."""
+        return _Step(compile_to_link(function, args), args)
 
     def call(self, context: Context, builder: Builder, values: Sequence[Value], owned: Any) -> Any:
         """Emit the call; if it raises, the arrays of the previous step are released."""
-        compiled = self._dispatcher.overloads[self._called.args]
+        compiled, called = self._compiled, self._compiled.signature
         context.add_linking_libs([compiled.library])
-        cast = zip(values, self._args, self._called.args, strict=True)
+        cast = zip(values, self._args, called.args, strict=True)
         passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
         status, result = context.call_internal_no_propagate(
-            builder, compiled.fndesc, self._called, passed
+            builder, compiled.fndesc, called, passed
         )
         with cgutils.if_unlikely(builder, status.is_error):
             for ty, value in owned:
