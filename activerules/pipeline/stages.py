@@ -23,6 +23,7 @@ from activerules.errors import (
 )
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
+from activerules.ir.generated.masks import compare_floats
 from activerules.ir.generated.relaxed import reassociate, vectorise
 from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
@@ -34,6 +35,7 @@ from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.rendering import render_plan
 from activerules.numba_ext.codegen.link import with_callee
+from activerules.numba_ext.codegen.processor import selects_floats_by_branches
 from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
@@ -164,6 +166,8 @@ def finish(
     """
     relax(functions, declarations, options)
     scale_subscripts(functions, declarations)
+    if selects_floats_by_branches():
+        compare_floats(functions)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     for symbol in captured.marked:
         if f"@{symbol}(" in text:

@@ -24,6 +24,9 @@ from activerules.ir.plan.layout import ALIGNMENT, Layout, TapeSlot, stack_size
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.request import Request
 
+KEPT_CONDITION = "kept condition"
+"""Marks an instruction that truncates a byte of the tape, which is 0 or 1, to a condition."""
+
 Lanes = tuple[Value, ...]
 """A value per lane: with width N, the sweeps carry N cotangents at once."""
 
@@ -265,5 +268,8 @@ class Slots:
         address, slot = self.address(b, node)
         assert slot.type is not None
         value = b.load(slot.type, address, metadata=self.scopes.tape_access)
-        narrow = isinstance(node, Primal) and node.value.type == I1
-        return b.cast("trunc", value, I1) if narrow else value
+        if not (isinstance(node, Primal) and node.value.type == I1):
+            return value
+        condition = b.cast("trunc", value, I1)
+        condition.attributes[KEPT_CONDITION] = True
+        return condition

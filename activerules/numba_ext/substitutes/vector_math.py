@@ -18,6 +18,7 @@ from activerules.errors import UnknownCall
 from activerules.ir.llvm.names import SCALAR
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.on_disk import pass_on
+from activerules.numba_ext.codegen.processor import has_feature
 
 _NAMES = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2"),
@@ -67,10 +68,9 @@ def vector_forms() -> dict[str, list[tuple[int, str]]]:
     svml = getattr(config, "USING_SVML", False)
     if svml or not RELOADS or (library := _library()) is None:
         return {}
-    features = binding.get_host_cpu_features()
     forms: dict[str, list[tuple[int, str]]] = {}
     for letter, feature, doubles in _REGISTERS:
-        for name in _NAMES if features.get(feature) else ():
+        for name in _NAMES if has_feature(feature) else ():
             for suffix, lanes in (("", doubles), ("f", 2 * doubles)):
                 parameters = "vv" if name in _OF_TWO else "v"
                 symbol = f"_ZGV{letter}N{lanes}{parameters}_{name}{suffix}"
