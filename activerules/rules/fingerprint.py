@@ -11,10 +11,10 @@ import dis
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, ModuleType
 from typing import Any
@@ -168,7 +168,8 @@ def _name_of(value: Any) -> str:
     return f"{id(value)} {_PROCESS}"
 
 
-def _read_in(code: CodeType) -> dict[str, _Reads]:
+@lru_cache(maxsize=4096)
+def _read_in(code: CodeType) -> Mapping[str, _Reads]:
     """The names that a function, and functions inside it, read from outside, each with the
     attributes read at once: for `np.linalg.norm`, `linalg` and then `norm` of `np`.
 
