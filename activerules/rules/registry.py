@@ -46,7 +46,7 @@ from activerules.rules.rule import (
     is_of_library,
     parameters_of,
 )
-from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
+from activerules.rules.ties import key_of, redefined_by, refuse_foreign, refuse_ties
 from activerules.rules.treatment import (
     Treatment,
     chooses_body,
@@ -163,7 +163,8 @@ class Registry:
     def add(self, function: Any, which: Half, rule: Rule, half: RuleHalf, replace: bool) -> None:
         """Add one half of a rule; `rule` holds its name and patterns.
 
-        A half of the same signature is replaced if it is from the same module or `replace` is set.
+        A half of the same signature is replaced if it is from the same module or `replace` is set,
+        and so is a rule for all activities by another one for the same types.
         `AmbiguousRule` (and no change) if it ties with another rule.
         """
         with self._lock:
@@ -171,13 +172,16 @@ class Registry:
             group = entry.group_of(which)
             equals = [r for r in group if r.of_library == is_of_library(half.module)]
             same = next((r for r in equals if key_of(r) == key_of(rule)), None)
+            redefined = redefined_by(rule, which, equals) if same is None else []
+            for old in (h for r in redefined for h in r.halves.values()):
+                refuse_foreign(old, half, rule, replace)
             if same is None:
-                refuse_ties(rule, half, equals)
+                refuse_ties(rule, half, [r for r in equals if r not in redefined])
             elif which in same.halves:
                 refuse_foreign(same.halves[which], half, rule, replace)
             _refuse_misfit(entry, same or rule, which, half, replace)
             if same is None:
-                group.append(rule)
+                group[:] = [*(r for r in group if r not in redefined), rule]
                 same = rule
             same.halves[which] = half
             entry.inactive = None  # the later declaration wins

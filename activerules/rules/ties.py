@@ -1,4 +1,4 @@
-"""Conflicts between rules of a function: equal signatures, and ties.
+"""Conflicts between rules of a function: equal signatures, redefinitions, and ties.
 
 Two rules tie if some call fits both and neither is more specific, unless a third rule is preferred
 for every such call.
@@ -7,16 +7,40 @@ for every such call.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern
-from activerules.rules.rule import Rule, RuleHalf
+from activerules.rules.rule import Half, Rule, RuleHalf
 
 
 def key_of(rule: Rule) -> tuple[object, ...]:
     """The signature as a key: rules with equal keys are one rule."""
     return tuple(map(patterns.pattern_key, rule.signature))
+
+
+def redefined_by(rule: Rule, which: Half, existing: Sequence[Rule]) -> list[Rule]:
+    """The rules that a new one takes the place of: both are for all activities and the same types.
+
+    They are not equal if one is an `rrule` or `frule` and the other is not: a converted rule admits
+    no batches, and would seem more specific for that, whichever is defined later.
+    """
+    if not _is_for_all_activities(rule, which):
+        return []
+    types = _types_of(rule)
+    return [r for r in existing if _is_for_all_activities(r, which) and _types_of(r) == types]
+
+
+def _is_for_all_activities(rule: Rule, which: Half) -> bool:
+    active = {Duplicated} if which == "forward" else {Active, Duplicated}
+    *arguments, result = ({alternative.kind for alternative in p} for p in rule.signature)
+    return active <= result and all(active | {Const} <= kinds for kinds in arguments)
+
+
+def _types_of(rule: Rule) -> list[set[Any]]:
+    return [{alternative.type for alternative in pattern} for pattern in rule.signature]
 
 
 def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:

@@ -4,9 +4,10 @@ import math
 
 import numba
 import numpy as np
+import pytest
 
 import activerules as ar
-from activerules.chainrules import NoTangent, non_differentiable, rrule
+from activerules.chainrules import NoTangent, frule, non_differentiable, rrule
 
 
 def test_t1_a_rule_is_one_of_the_engine_too_unless_it_says_no():
@@ -56,3 +57,76 @@ def test_t2_the_most_specific_rule_then_a_pair_then_a_declaration_then_the_table
     assert slope() == 5.0
     assert rrule(level, np.float32(2.5))[1](1.0)[1] == 3.0
     assert rrule(math.sin, 0.0)[1](1.0)[1] == 1.0
+
+
+def _define(function, style, slope):
+    """A rule of `function` for all activities, in one of the styles; its derivative is `slope`."""
+    if style == "pair":
+
+        @ar.augmented_primal(function)
+        def _(config, ret, x):
+            return ar.AugmentedReturn(function(x.val), None, None)
+
+        @ar.reverse(function)
+        def _(config, dret, tape, x):
+            return (slope * dret.val,)
+
+    elif style == "rrule":
+
+        @rrule.register(function)
+        def _(f, x):
+            return function(x), lambda dy: (NoTangent(), slope * dy)
+
+    elif style == "forward":
+
+        @ar.forward(function)
+        def _(config, ret, x):
+            return function(x.val), slope * x.dval
+
+    else:
+
+        @frule.register(function)
+        def _(deltas, f, x):
+            return function(x), slope * deltas[1]
+
+
+@pytest.mark.parametrize("styles", [("pair", "rrule"), ("forward", "frule")], ids=str)
+def test_the_later_of_two_rules_for_all_activities_serves(styles):
+    @numba.njit
+    def square(x):
+        return x * x
+
+    @numba.njit
+    def use(x):
+        return 2.0 * square(x)
+
+    slope = 3.0
+    for style in (*styles, *styles):
+        slope += 1.0
+        _define(square, style, slope)
+        if "rrule" in styles:
+            assert ar.grad(use)(0.5) == 2.0 * slope
+            assert rrule(square, 0.5)[1](1.0)[1] == slope
+        else:
+            assert ar.jvp(use, (0.5,), (1.0,))[1] == 2.0 * slope
+            assert frule((NoTangent(), 1.0), square, 0.5)[1] == slope
+    _define(square, "pair", 11.0)
+    assert ar.grad(use)(0.5) == 22.0
+
+
+def test_a_rule_for_all_activities_replaces_that_of_another_module_if_it_says_so():
+    @numba.njit
+    def square(x):
+        return x * x
+
+    _define(square, "pair", 3.0)
+
+    def rule(f, x):
+        return square(x), lambda dy: (NoTangent(), 5.0 * dy)
+
+    rule.__module__ = "another.package"
+    with pytest.raises(ar.errors.AmbiguousRule, match="another module"):
+        rrule.register(square)(rule)
+    assert ar.grad(square)(0.5) == 3.0
+    rrule.register(square, replace=True)(rule)
+    assert ar.grad(square)(0.5) == 5.0
