@@ -21,21 +21,21 @@ PACKAGE = TESTS.parent / "activerules"
 PROVED = """
 ir
 chainrules
-numba_ext/calls/lanes numba_ext/calls/memory numba_ext/calls/rule_errors
-numba_ext/calls/triangular
+numba_ext/calls
 numba_ext/codegen
 numba_ext/replaced/replaced numba_ext/replaced/transfer
-numba_ext/rules/compile numba_ext/rules/debug numba_ext/rules/functions
-numba_ext/rules/objects numba_ext/rules/parts
+numba_ext/rules/compile numba_ext/rules/debug numba_ext/rules/forward_of_pair
+numba_ext/rules/functions numba_ext/rules/objects numba_ext/rules/parts
 numba_ext/rules/results numba_ext/rules/stored numba_ext/rules/tapes numba_ext/rules/typing
 numba_ext/rules/wrap
 numba_ext/split
 numba_ext/substitutes/array_literals numba_ext/substitutes/array_loops
+numba_ext/substitutes/complex_math numba_ext/substitutes/float_parts
 numba_ext/substitutes/integer_powers numba_ext/substitutes/printing
 numba_ext/substitutes/single_points numba_ext/substitutes/slice_errors
 numba_ext/tangents
-numba_ext/target/capture numba_ext/target/declared numba_ext/target/effects
-numba_ext/target/marked_calls numba_ext/target/readonly numba_ext/target/target
+numba_ext/target/capture numba_ext/target/counted_memory numba_ext/target/declared
+numba_ext/target/effects numba_ext/target/marked_calls numba_ext/target/readonly numba_ext/target/target
 pipeline
 rules
 testing

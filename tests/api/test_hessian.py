@@ -456,7 +456,7 @@ def test_a_pair_of_tuples_and_one_that_writes_are_differentiated():
     assert found == pytest.approx(2.0 * 5.5 * 4.5 * 1.3**3.5, rel=1e-7)
 
 
-def test_a_pair_that_cannot_be_differentiated_says_so():
+def test_forward_of_pair_p2_a_pair_of_lists_is_refused():
     @njit
     def first(items):
         return items[0] * items[0]

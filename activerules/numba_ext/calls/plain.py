@@ -13,7 +13,8 @@ Gives       `plain_form`: the same of their fields; `spread`: a call's annotatio
 Invariants  P1  the fields are borrowed, as annotations are: no reference is taken or given back
             P2  an entry point is compiled without optimisation, except that Numba's pruning of
                 reference counts keeps its error paths from leaking
-            P3  the code it links is optimised: the derivative is a function of its own
+
+The code it links is optimised: the derivative is a function of its own.
 """
 
 from __future__ import annotations

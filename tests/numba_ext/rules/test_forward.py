@@ -237,7 +237,7 @@ def _(config, dret: ar.Const, tape, p: ar.MixedDuplicated):
     return ((None, np.sum(tape)),)
 
 
-def test_a_pair_makes_a_rule_for_a_tuple_whose_array_is_written():
+def test_forward_of_pair_p1_p3_a_tuple_whose_array_is_written():
     """Its tangents are those of a' x² + 2 a x x', for the array and its primal as they were."""
     pair_type = types.Tuple((float64[::1], float64))
     call = capture(lambda p: squared_in_place(p), (pair_type,), rules=RULES)
