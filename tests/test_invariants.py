@@ -35,7 +35,8 @@ numba_ext/substitutes/integer_powers numba_ext/substitutes/printing
 numba_ext/substitutes/single_points numba_ext/substitutes/slice_errors
 numba_ext/tangents
 numba_ext/target/capture numba_ext/target/counted_memory numba_ext/target/declared
-numba_ext/target/effects numba_ext/target/marked_calls numba_ext/target/readonly numba_ext/target/target
+numba_ext/target/effects numba_ext/target/marked_calls numba_ext/target/readonly
+numba_ext/target/target
 pipeline
 rules
 testing
