@@ -22,6 +22,9 @@ from activerules.testing.numeric import rand_tangent
 from fuzz.generator import programs
 from fuzz.nests import nests
 
+# Numba says of some programs how they would be faster.
+pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
+
 EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "30"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SHARDS = 3 if FIXED else 10
@@ -96,7 +99,7 @@ def run_in_its_own_process(name: str, shard: int) -> None:
 def run_shard(shard: int) -> None:
     @settings(
         max_examples=max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), print_blob=True,
+        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
     )  # fmt: skip
     @given(programs(LARGEST), ACTIVITIES, st.integers(0, 999))
     def run(text: str, activities: tuple, at: int) -> None:
@@ -110,7 +113,7 @@ def run_shard(shard: int) -> None:
 def run_nests(shard: int) -> None:
     @settings(
         max_examples=3 if FIXED else max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), print_blob=True,
+        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
     )  # fmt: skip
     @given(nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, st.integers(0, 999))
     def run(text: str, activities: tuple, shape: tuple[int, int], at: int) -> None:

@@ -7,12 +7,14 @@ import inspect
 import math
 import operator
 import re
+import warnings
 
 import numpy as np
 import pytest
 from llvmlite import ir
 from numba import cfunc, config, float64, guvectorize, int64, njit, types, vectorize
 from numba.core import cgutils
+from numba.core.errors import NumbaPerformanceWarning
 from numba.extending import intrinsic, overload
 
 import activerules as ar
@@ -323,3 +325,21 @@ def test_a_generalised_ufunc_is_a_function_of_what_it_reads_and_writes():
     np.testing.assert_allclose(factor_bar, (expected_bar * values).sum(axis=1))
     with pytest.raises(ar.ArityError, match="'scaled'"):
         ar.vjp(scaled_and_summed, values, factor)
+
+
+def test_what_numba_warns_of_a_function_is_not_said_again_of_its_derivative():
+    @njit
+    def strided(x, a):
+        return (a[:, ::2] @ x[::2]).sum() + x[::-1] @ x
+
+    rng = np.random.default_rng(0)
+    x, a = rng.normal(size=4), rng.normal(size=(4, 4))
+    with pytest.warns(NumbaPerformanceWarning):
+        strided(x, a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        slopes = ar.grad(strided)(x, a)
+        ar.jvp(strided, (x, a), (x.copy(), a.copy()))
+    expected = 2.0 * x[::-1]
+    expected[::2] += a[:, ::2].sum(axis=0)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-12)
