@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from numba.core.errors import NumbaPerformanceWarning
-
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.unlinked import without_performance_warnings
 from activerules.numba_ext.target.capture import as_dispatcher
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.pipeline.forward import derive_forward
@@ -34,7 +32,7 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
     for known in (replace(spec, deferred=False), spec):
         if derivative := COMPILED.find(dispatcher, known):
             return derivative
-    with _few_collections(), _without_warnings_of_slow_calls():
+    with _few_collections(), without_performance_warnings():
         forward = spec.mode == "forward"
         derivative = _forward(dispatcher, spec) if forward else _reverse(dispatcher, spec)
     for served in _served(spec, derivative):
@@ -54,17 +52,6 @@ def _few_collections() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-@contextmanager
-def _without_warnings_of_slow_calls() -> Generator[None]:
-    """Leave it to the compile of a function itself to say that its products would be faster with
-    contiguous arrays: its derivative and the rules of these products would say so again, of lines
-    of our own.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumbaPerformanceWarning)
-        yield
 
 
 _NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700

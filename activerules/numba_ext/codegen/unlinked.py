@@ -5,7 +5,7 @@ Gives       `to_link`: a dispatcher for it, which is never called; `compile_to_l
             result; `single_call`: such a dispatcher of one call of a function; `in_order`: the
             arguments a call names in the order of a function's parameters; `cpu_context`;
             `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another;
-            `refresh`
+            `without_performance_warnings`: around the compile of a derivative; `refresh`
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled by Numba as usual: an `objmode` block
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType
@@ -28,6 +29,7 @@ from typing import Any
 import numba
 from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaPerformanceWarning
 from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
@@ -47,6 +49,17 @@ def cpu_context() -> Any:
 def compiling_for_cpu() -> Generator[None, None, None]:
     """Within it, a compile is for the CPU, as if it were asked for from Python."""
     with target_override("cpu"), uninherited_flags():
+        yield
+
+
+@contextmanager
+def without_performance_warnings() -> Generator[None, None, None]:
+    """Within it, Numba does not say that products would be faster with contiguous arrays. The
+    compile of a function says so; its derivative, and the rules of these products, would say so
+    again, of lines of our own.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)
         yield
 
 
