@@ -29,7 +29,6 @@ from activerules.numba_ext.target.derivative import ArgumentActivity
 from activerules.pipeline.stages import STEM
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import (
-    float_elements,
     is_collection,
     is_instance,
     is_number_array,
@@ -305,7 +304,7 @@ def _is_array(captured: Captured, number: int) -> bool:
 
 
 def _holds_floats(captured: Captured, number: int) -> bool:
-    return float_elements(captured.arguments[number].numba_type) is not None
+    return layout_of(captured.arguments[number].numba_type).activity != "const"
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:

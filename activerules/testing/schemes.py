@@ -84,6 +84,7 @@ class _Samples:
         self.size_of_x = max(1.0, abs(x))
         self._f, self._given, self._of_type = f, eps, 0.0
         self._known: dict[float, Any] = {}
+        self.raised: Exception | None = None
         self._is_single, self._varies, self.in_stairs = True, False, False
 
     @property
@@ -96,7 +97,7 @@ class _Samples:
     def at(self, distance: float) -> Any:
         """The value at this distance from x, in double precision."""
         if distance not in self._known:
-            value = np.asarray(self._f(self.x + distance))
+            value = np.asarray(self._value(distance))
             if not np.issubdtype(value.dtype, np.inexact):
                 value = value.astype(np.float64)
             self._of_type = float(np.finfo(value.dtype).eps)
@@ -106,6 +107,16 @@ class _Samples:
             self._is_single = self._is_single and _is_single(value)
             self._known[distance] = value
         return self._known[distance]
+
+    def _value(self, distance: float) -> Any:
+        """The value, not a number where the function raises since it has none there."""
+        try:
+            return self._f(self.x + distance)
+        except (ArithmeticError, ValueError) as error:
+            if distance == 0.0:
+                raise
+            self.raised = error
+            return np.full_like(self.at(0.0), math.nan)
 
     def jumps_within(self, distance: float) -> bool:
         """Whether the function has a jump within this distance from x.
@@ -167,9 +178,14 @@ class FiniteDifference:
         Returns
             (value, error): for an array the largest error. It is infinite if no step gave finite
             values, and as large as the derivative if no two steps agree.
+
+        Raises
+            what `f` raises at the point, or beside it if no step gave finite values.
         """
         samples = _Samples(f, x, eps)
         estimate = self._estimate(samples, step)
+        if samples.raised is not None and not math.isfinite(estimate[1]):
+            raise samples.raised
         if samples.eps >= _SINGLE or estimate[1] <= _CERTAIN * _size(estimate[0]):
             return estimate
         samples.in_stairs = True

@@ -6,7 +6,7 @@ from numba import float64, literal_unroll, njit
 from numba.experimental import jitclass
 
 import activerules as ar
-from activerules.testing import check_gradient
+from activerules.testing import check_gradient, directional_derivative
 
 RNG = np.random.default_rng(11)
 
@@ -73,7 +73,25 @@ def in_an_object(x, shifts):
     return composed(Lines(x, shifts), x[0], 2)
 
 
+PARTICLES = np.array(
+    [(1.0, 2.0, 3), (2.0, 0.5, 1), (0.5, 1.5, 2)],
+    dtype=[("position", "f8"), ("velocity", "f8"), ("kind", "i8")],
+)
+
+
+@njit
+def drifted(x, particles):
+    """Records, with a field that has no derivative, whose other fields become active."""
+    total = 0.0
+    for i in range(len(particles)):
+        particles[i].position *= x[i]
+        total += particles[i].position * particles[i].velocity ** particles[i].kind
+    particles.velocity[0] = x[2]
+    return total + np.sum(particles.velocity * particles.position)
+
+
 CASES = [
+    (drifted, (RNG.normal(size=3), PARTICLES), (ar.Duplicated, ar.Const)),
     (in_an_object, (RNG.normal(size=3), RNG.normal(size=3)), (ar.Duplicated, ar.Const)),
     (
         carried,
@@ -114,6 +132,15 @@ CASES = [
 @pytest.mark.parametrize(("function", "args", "activities"), CASES)
 def test_derivative_by_the_active_argument(function, args, activities):
     check_gradient(function, args, activities)
+
+
+def test_forward_mode_by_the_active_argument():
+    """Forward mode stores the tangents of constant records in a scratch shadow, too."""
+    x, v = RNG.normal(size=(2, 3))
+    activities = (ar.Duplicated(x, v), ar.Const(PARTICLES.copy()))
+    found = ar.autodiff(ar.Forward, drifted, ar.Duplicated, *activities)
+    expected, error = directional_derivative(drifted, (x, PARTICLES), (v, None))
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=error)
 
 
 def test_the_scratch_is_released(unfreed):

@@ -201,6 +201,19 @@ def test_a_kink_at_the_point_is_not_mistaken_for_a_derivative_of_one():
     assert value == 0.0
 
 
+@pytest.mark.parametrize("f", [lambda x: math.log(x), lambda x: 1.0 / math.sqrt(x - 1e-4)])
+def test_steps_that_leave_the_domain_are_made_shorter(f):
+    """Where a function raises it has no value; at the point itself its error comes out."""
+    x = 3e-4
+    value, error = central_fdm(3).estimate(f, x)
+    exact = 1.0 / x if f(math.e) == 1.0 else -0.5 * (x - 1e-4) ** -1.5
+    assert abs(value - exact) <= error <= 1e-6 * abs(exact)
+    with pytest.raises((ValueError, ZeroDivisionError)):
+        central_fdm(3).estimate(f, -1.0)
+    with pytest.raises(ZeroDivisionError):
+        central_fdm(3).estimate(lambda x: math.sin(x) / x, 0.0)
+
+
 def test_noise_shows_in_the_error():
     noise = np.random.default_rng(0)
     value, error = central_fdm(3).estimate(lambda x: x + 1e-6 * noise.normal(), 1.0)
