@@ -29,6 +29,7 @@ from activerules.annotations.activity import (
     Annotation,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
+    Duplicated,
     is_annotation_class,
 )
 from activerules.errors import RuleDefinitionError
@@ -429,12 +430,15 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                 why="several cotangents are several calls of `reverse`: no call has a batch",
                 instead=["Duplicated"],
             )
+        shadowed = {alternative.type for alternative in pattern if alternative.kind is Duplicated}
         for alternative in pattern:
-            if alternative.kind is Active and hasattr(alternative.type, "layout"):
+            ty = alternative.type
+            if alternative.kind is Active and hasattr(ty, "layout") and ty not in shadowed:
+                name = patterns.type_name(ty)
                 raise RuleDefinitionError(
-                    f"an array is never Active: {alternative}",
+                    f"an array is never Active: Active[{name}]",
                     where=where,
-                    instead=[f"Duplicated[{patterns.type_name(alternative.type)}]"],
+                    instead=[f"Duplicated[{name}]"],
                 )
     refuse_keyword_only(function, where)
     refuse_other_count(function, len(rule.arguments), where)

@@ -200,7 +200,7 @@ _PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
 def type_name(ty: Any) -> str:
     """A type as it is written in a signature: `float64[:, ::1]`, `(float64, None)`, `str`."""
     if isinstance(ty, type):  # a class of types
-        return ty.__name__
+        return "np.ndarray" if ty.__name__ == "Array" else ty.__name__
     if _is_array(ty):
         axes = [":"] * ty.ndim
         if ty.layout in ("C", "F") and axes:

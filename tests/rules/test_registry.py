@@ -184,8 +184,14 @@ class TestSpecificity:
         assert found(f, kinds, types_=(spring, int64)).reverse is of_springs
         assert found(f, kinds, types_=(float64[:, :], int64)).reverse is of_arrays
         written = list(map(str, RULES.rules_for(f)))
-        assert written[0] == "spline(x: Duplicated[Array], n: Const) -> Active"
+        assert written[0] == "spline(x: Duplicated[np.ndarray], n: Const) -> Active"
         assert written[1] == "spline(x: Duplicated[Spring], n: Const) -> Active"
+
+    def test_annotation_of_arrays_is_what_arrays_are_passed_as(self):
+        f = fresh()
+        rev = define_pair(f, Active, Annotation[np.ndarray])[1]
+        for kind in ("duplicated", "const"):
+            assert found(f, (kind, "const"), types_=(float64[::1], int64)).reverse is rev
 
     def test_a_class_of_numba_types_is_wider_than_a_type(self):
         f = fresh()
