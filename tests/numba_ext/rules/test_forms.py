@@ -252,6 +252,7 @@ SAMPLE = np.dtype([("first", np.float64), ("second", np.float64)])
 ar.inactive_type(from_dtype(SAMPLE))
 ROW = types.UniTuple(types.float32, 3)
 ar.inactive_type(types.ListType(ROW))
+ar.inactive_type(types.Tuple((float64, types.float32, float64)))
 
 
 @overload_method(GaugeType, "shifted")
@@ -261,6 +262,16 @@ def _(self, x):
         return self.offset * x
 
     return impl
+
+
+@intrinsic
+def first_of(typing_context, reading):
+    """Reads by code of its own."""
+
+    def codegen(context, builder, signature, args):
+        return builder.extract_value(args[0], 0)
+
+    return reading[0](reading), codegen
 
 
 @njit
@@ -280,6 +291,7 @@ def inactive_inside(x):
     total += samples[0].first + samples[1].second + samples["first"][2]
     kept = typed.List.empty_list(ROW)
     x32 = np.float32(x)
+    total += first_of((x, x32, x))
     kept.append((x32, x32, x32))
     for row in kept:
         total += row[2]
@@ -299,10 +311,13 @@ def held_constant_array(x):
     return x * Gauge(1.0, ar.ignore_derivatives(table)).table[0]
 
 
-def test_what_is_read_from_values_of_inactive_types_is_constant():
+def test_inactive_values_v1_what_is_read_from_values_of_inactive_types_is_constant():
     slope = inactive_inside(1.5) / 1.5  # all that x is multiplied with
     assert ar.grad(inactive_inside)(1.5) == slope
     assert ar.autodiff(ar.Forward, inactive_inside, ar.Duplicated(1.5, 1.0)) == slope
+
+
+def test_inactive_values_v2_memory_that_is_active_is_refused():
     with pytest.raises(ar.ActiveMemoryInConst, match="declared inactive") as refused:
         ar.grad(held_array)(1.5)
     assert "ignore_derivatives" in str(refused.value)

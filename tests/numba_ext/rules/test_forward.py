@@ -66,6 +66,35 @@ def test_forward_rules_f2_lanes_of_a_function_that_writes_into_its_argument():
     np.testing.assert_allclose(lanes, np.diag([2.0, -4.0, 6.0]))
 
 
+@numba.njit
+def cubes(a):
+    return a * a * a
+
+
+@ar.forward(cubes)
+def cubes_forward(config, ret: ar.Duplicated, a: ar.Duplicated):
+    if a.dval[0] < 0.0:
+        raise ValueError("this direction has no derivative")
+    return cubes(a.val), 3.0 * a.val**2 * a.dval
+
+
+@numba.njit
+def sum_of_cubes(a):
+    return cubes(a).sum()
+
+
+def test_forward_rules_f3_what_earlier_lanes_returned_is_released(unfreed):
+    """Of three lanes the last one raises: nothing more is lost than if the first one does."""
+
+    def fails(*lanes):
+        with pytest.raises(ValueError, match="no derivative"):
+            ar.autodiff(ar.Forward, sum_of_cubes, ar.BatchDuplicated(a, lanes))
+
+    a, good, bad = np.array([[1.0, 2.0], [0.5, -1.0], [-1.0, 0.5]])
+    lost = unfreed(lambda: fails(bad, good, good.copy()))
+    assert unfreed(lambda: fails(good, good.copy(), bad)) == lost
+
+
 def test_a_batch_rule_is_preferred_for_a_batch():
     @numba.njit
     def f(x):
