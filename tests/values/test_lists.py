@@ -222,7 +222,7 @@ def replaced(rows, x):
     return first if x < 0.0 else rows[1]  # Const: what is in the list is all that counts
 
 
-def test_what_a_list_holds_in_the_end(unfreed):
+def test_replaced_lists_r1_r3_local_lists_l2_what_a_list_holds_in_the_end(unfreed):
     def rows(*items):
         return List([np.array(item) for item in items])
 
@@ -235,30 +235,44 @@ def test_what_a_list_holds_in_the_end(unfreed):
         ar.Reverse, replaced, ar.Const, ar.Duplicated(values, shadow), ar.Active(0.5)
     )
     assert gradient_of[-1] == 7.0
+    assert [one.tolist() for one in values] == [[1.5, 2.0], [3.0, 4.0], [0.5, 1.0]]
     assert [one.tolist() for one in shadow] == [[0.0, 0.0], [0.5, 0.5]]
 
-    def refused(error, text, values, shadow, x):
-        def run():
-            with pytest.raises(error, match=text):
-                ar.autodiff(
-                    ar.Reverse, replaced, ar.Const, ar.Duplicated(values, shadow), ar.Active(x)
-                )
+    def refused(error, text, items, shadows, x):
+        """What is in the list after the call that fails, in which nothing is lost."""
 
-        return run
+        def run():
+            values = List(items)
+            given = ar.Duplicated(values, List(shadows))
+            with pytest.raises(error, match=text):
+                ar.autodiff(ar.Reverse, replaced, ar.Const, given, ar.Active(x))
+            return [one.tolist() for one in values]
+
+        assert unfreed(run) == 0
+        return run()
 
     one, zero = np.ones((2, 2))
     for items, shadows in (((one, one), (zero, zero)), ((one[:1], one), (zero[:1], zero))):
-        run = refused(ar.NotYetSupported, "by another path", List(items), List(shadows), 0.5)
-        run()
-    a = rows([1.0], [2.0])
-    refused(ValueError, "above", a, ar.make_zero(a), 1.5)()
-    assert [one.tolist() for one in a] == [[3.0], [2.0], [1.5]]
+        refused(ar.NotYetSupported, "by another path", items, shadows, 0.5)
+    a = np.array([1.0]), np.array([2.0])
+    assert refused(ValueError, "above", a, np.zeros((2, 1)), 1.5) == [[3.0], [2.0], [1.5]]
 
-    def raising():
-        a = rows([1.0], [2.0])
-        refused(ValueError, "above", a, ar.make_zero(a), 1.5)()
 
-    assert unfreed(raising) == 0
+@njit
+def lengthened(values, x):
+    values[0] *= x
+    values.append(values[0] * x)
+    return values[1] * values[2]
+
+
+def test_local_lists_l1_floats_of_a_list_that_grows():
+    """The derivatives of b a x² + a x, the value and what is first in the list at the end."""
+    (a, b), x = (2.0, 3.0), 0.5
+    values, shadow = typed([a, b]), typed([1.0, 0.0])
+    _, x_bar = gradient(lengthened, ar.Duplicated(values, shadow), ar.Active(x))
+    assert list(values) == [a * x, b, a * x * x]
+    assert list(shadow) == [b * x * x + x, a * x * x]
+    assert x_bar == 2.0 * b * a * x + a
 
 
 def test_what_lists_may_hold():

@@ -77,7 +77,7 @@ def numbers():
     return np.random.default_rng(5).uniform(0.4, 1.2, size=(2, 11))
 
 
-def test_r1_arrays_of_an_object_are_replaced(numbers):
+def test_r1_local_objects_c2_object_runtime_o1_arrays_of_an_object_are_replaced(numbers):
     n = 3
     point, seed = numbers
     s, shadow = new(point), new(seed)
