@@ -19,7 +19,10 @@ def read_and_changed(x, d):
     d[1] = d[1] * 2.0
     for key in range(60, 90):
         d[key] = 1.0
-    return s * d.get(3, 0.5) + d[1] * x * len(d)
+    for key in range(85, 80, -1):
+        del d[key]
+    last, value = d.popitem()
+    return s * d.get(3, 0.5) + d[1] * x * len(d) + d.pop(2) * x * value * last
 
 
 @njit
@@ -129,7 +132,7 @@ def typed():
     return d
 
 
-def test_a_const_dictionary_is_read_and_written():
+def test_typed_dicts_d1_a_const_dictionary_is_read_and_written():
     d, changed = typed(), typed()
     (x_bar, _) = ar.autodiff(ar.Reverse, read_and_changed, ar.Active, ar.Active(0.6), ar.Const(d))
     expected = central_fdm(5, 1)(lambda x: read_and_changed(x, typed()), 0.6)
@@ -139,6 +142,30 @@ def test_a_const_dictionary_is_read_and_written():
     del d[70]
     d[70] = 2.0
     assert list(d)[-1] == 70
+
+
+@njit
+def rows_removed(x, rows):
+    rows[1] = rows[0] + 1.0
+    del rows[0]
+    gone = rows.pop(2)
+    _, last = rows.popitem()
+    return (x * gone * last * rows[1]).sum()
+
+
+def test_typed_dicts_d1_rows_that_are_replaced_and_removed(unfreed):
+    """Of a caller's dictionary: references to the rows that go are dropped."""
+
+    def gradient():
+        rows = Dict()
+        for key in range(4):
+            rows[key] = np.full(2, key + 1.0)
+        found = ar.grad(rows_removed)(np.ones(2), rows)
+        assert [*rows] == [1]
+        return found
+
+    np.testing.assert_array_equal(gradient(), [24.0, 24.0])
+    assert unfreed(gradient) == 0
 
 
 def test_a_result_is_a_dictionary_of_numba():
@@ -165,7 +192,7 @@ def test_a_set_of_constants():
 
 
 @pytest.mark.parametrize("function", [keys, items])
-def test_floats_that_are_hashed_are_refused(function):
+def test_typed_dicts_d2_floats_that_are_hashed_are_refused(function):
     with pytest.raises(ar.UnknownCall, match=r"items of a set, or keys[\s\S]*typed\.List"):
         ar.grad(function)(2.0)
 
