@@ -1,4 +1,4 @@
-"""Each invariant that a module of `PROVED` states has a test that is named after it.
+"""Each invariant that a module states has a test that is named after it.
 
 The docstring of a module lists them under `Invariants`, by a letter and a digit. The invariant `A1`
 of `ir/analysis/activity.py` is proved in `tests/ir/analysis/test_activity.py`, by tests whose names
@@ -17,45 +17,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "activerules"
-# Folders, and modules, all of whose invariants have tests.
-PROVED = """
-ir
-chainrules
-numba_ext/calls
-numba_ext/codegen
-numba_ext/replaced/replaced numba_ext/replaced/transfer
-numba_ext/rules/compile numba_ext/rules/debug numba_ext/rules/forward_of_pair
-numba_ext/rules/functions numba_ext/rules/objects numba_ext/rules/parts
-numba_ext/rules/results numba_ext/rules/stored numba_ext/rules/tapes numba_ext/rules/typing
-numba_ext/rules/wrap
-numba_ext/split
-numba_ext/substitutes/array_literals numba_ext/substitutes/array_loops
-numba_ext/substitutes/complex_math numba_ext/substitutes/float_parts
-numba_ext/substitutes/integer_powers numba_ext/substitutes/printing
-numba_ext/substitutes/single_points numba_ext/substitutes/slice_errors
-numba_ext/tangents
-numba_ext/target/capture numba_ext/target/counted_memory numba_ext/target/declared
-numba_ext/target/effects numba_ext/target/marked_calls numba_ext/target/readonly
-numba_ext/target/target
-pipeline
-rules
-testing
-values
-"""
-
-
-def modules() -> list[Path]:
-    """The modules in `PROVED`, relative to the package."""
-    paths = [
-        path
-        for entry in PROVED.split()
-        for path in [(PACKAGE / entry).with_suffix(".py"), *(PACKAGE / entry).rglob("*.py")]
-        if path.exists()
-    ]
-    return sorted(path.relative_to(PACKAGE) for path in paths)
-
-
-MODULES = modules()
+MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 
 def stated(module: Path) -> set[str]:

@@ -202,7 +202,7 @@ def catches_what_it_tells(x, name):
     return s
 
 
-def test_exception_arguments_are_those_of_the_primal(unfreed):
+def test_dynamic_raises_d1_d2_exception_arguments_are_those_of_the_primal(unfreed):
     x, y = np.array([1.5, -0.5]), np.array([2.5, -0.5])
 
     def tells(f, *args):

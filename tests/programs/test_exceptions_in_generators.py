@@ -121,7 +121,9 @@ def test_generators_in_a_second_derivative_lose_no_more_than_in_the_primal(unfre
 
 
 @pytest.mark.parametrize("function", [iterates, shares])
-def test_generators_lose_nothing_unless_something_raises(function, unfreed):
+def test_generators_g1_counted_generators_h1_h3_lose_nothing_unless_something_raises(
+    function, unfreed
+):
     """Numba's own function loses what generators hold wherever it ends; a derivative does, and no
     more, where something raises.
     """

@@ -60,7 +60,7 @@ def through_kernels(x):
     return out.sum() + ends.sum() + of_doubles(x).sum() + neighbours(x[0]).sum()
 
 
-def test_rules_fire_in_kernels():
+def test_ufuncs_u1_rules_fire_in_kernels():
     x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     in_the_stencil = np.array([[100.0, 101.0, 1.0], [0.0, 0.0, 0.0]])
     wanted = 100.0 + np.array([100.0, 1.0, 0.0]) + 100.0 + in_the_stencil
@@ -72,7 +72,7 @@ def in_single_precision(x):
     return of_doubles(x).sum()
 
 
-def test_a_kernel_keeps_its_declared_types():
+def test_ufuncs_u1_a_kernel_keeps_its_declared_types():
     x = np.array([0.1, 0.3], np.float32)
     value, gradient = ar.value_and_grad(in_single_precision)(x)
     assert value == in_single_precision(x)  # summed in double precision
