@@ -161,7 +161,7 @@ def register_rrule(
         plain = plain_function(rule, "rrule")
         types = parameter_types(plain, leading=1)
         where = [("the rule", "@rrule.register", location(plain))]
-        refuse_other_count(function, len(types), where)
+        refuse_other_count(function, len(types), where, leading="the function itself")
         if compiled:
             refuse_keyword_only(function, where)
             conversion = convert(plain, function)
@@ -193,7 +193,7 @@ def register_frule(
         plain = plain_function(rule, "frule")
         types = parameter_types(plain, leading=2)
         where = [("the rule", "@frule.register", location(plain))]
-        refuse_other_count(function, len(types), where)
+        refuse_other_count(function, len(types), where, leading="the tangents and the function")
         if compiled:
             refuse_keyword_only(function, where)
             names = tuple(inspect.signature(plain).parameters)[2:]

@@ -462,16 +462,23 @@ def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> Non
 
 
 def refuse_other_count(
-    function: Any, count: int, where: Sequence[tuple[str, str, str]], what: str = "its rule"
+    function: Any,
+    count: int,
+    where: Sequence[tuple[str, str, str]],
+    what: str = "its rule",
+    leading: str = "",
 ) -> None:
-    """Refuse a rule, or a declaration, for another number of arguments than the function takes."""
+    """Refuse a rule, or a declaration, for another number of arguments than the function takes.
+    `leading` are the parameters of a rule in front of them.
+    """
     taken = _parameter_count(function)
     if taken is not None and taken != count:
         raise RuleDefinitionError(
             f"{display_name(function)} takes {taken} argument{'s' * (taken != 1)}, "
             f"and {what} {count}",
             where=where,
-            why="there is one for each argument, those with defaults too",
+            why=f"there is one{leading and f' after {leading}'} for each argument, "
+            "those with defaults too",
         )
 
 

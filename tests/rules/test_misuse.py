@@ -201,8 +201,11 @@ DEFINITIONS = [
     (position_that_is_saved, "name its arguments: 0 is no name"),
     (activity_that_does_not_exist, "has_rule takes activities, not 'activ'"),
     (inactive_number, "inactive_type takes a type: 3 is no type of Numba"),
-    (pullback_of_another_function, "f takes 1 argument, and its rule 2"),
-    (pushforward_of_another_function, "f takes 1 argument, and its rule 2"),
+    (
+        pullback_of_another_function,
+        "(?s)f takes 1 argument, and its rule 2.*after the function itself",
+    ),
+    (pushforward_of_another_function, "(?s)and its rule 2.*after the tangents and the function"),
 ]
 
 
