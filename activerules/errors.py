@@ -170,7 +170,9 @@ class MixedActivity(ActiverulesError):
 
 
 class NotYetSupported(ActiverulesError, NotImplementedError):
-    """A part of the documented interface that this version does not have yet."""
+    """Something that activerules does not support, alone or in this combination; the text says why,
+    and what to write instead.
+    """
 
 
 class UnknownOption(ActiverulesError, AttributeError):
@@ -278,8 +280,8 @@ class IncompleteRule(RuleError):
 class NoRuleForActivity(RuleError):
     """A function has rules, but none for the activities its arguments have at this call.
 
-    The body of a function with rules is never differentiated instead: that would silently ignore
-    its rules. Add a rule for these activities (the text holds a skeleton), or widen one that exists
+    The body of the function is not differentiated instead: that would silently ignore its rules.
+    Add a rule for these activities (the text holds a skeleton), or widen one that exists
     (`x: Const | Duplicated`).
     """
 

@@ -1,6 +1,6 @@
 """Fallbacks: other attempts when a derivative is refused.
 
-    with_fallbacks(attempt, first, on=refusals, other=what to try after a refusal)
+    with_fallbacks(attempt, first, on=refusals, fallback=what to try after a refusal)
 
     what is refused                             what is tried            where
     pointers replaced in memory of arguments    copies of the objects    numba_ext.replaced
@@ -51,23 +51,23 @@ def with_fallbacks(
     first: S,
     *,
     on: tuple[type[ActiverulesError], ...],
-    other: Callable[[S, ActiverulesError], tuple[S, str] | None],
+    fallback: Callable[[S, ActiverulesError], tuple[S, str] | None],
 ) -> T:
     """The result of `attempt(first)`, or of the first fallback that is not refused.
 
-    on      the exceptions that are refusals; others pass
-    other   from what was tried and its refusal: what to try next, and its name in `explain`; None
-            if there is nothing, and the refusal is raised
+    on         the exceptions that are refusals; others pass
+    fallback   from what was tried and its refusal: what to try next, and its name in `explain`;
+               None if there is nothing, and the refusal is raised
     """
     tried = first
     while True:
         try:
             return attempt(tried)
         except on as error:
-            following = other(tried, error)
-            if following is None:
+            found = fallback(tried, error)
+            if found is None:
                 raise
-            tried, name = following
+            tried, name = found
             records = _records.get()
             if records is not None:
                 records.append(Fallback(name, error.what))

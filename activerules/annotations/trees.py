@@ -57,8 +57,8 @@ def _is_flat(x: object) -> bool:
 
 @cache
 def _is_flat_class(kind: Any) -> bool:
-    others = issubclass(kind, _NEVER_FLAT)
-    return not (others or is_dataclass(kind) or hasattr(kind, _ORIGIN))
+    is_never_flat = issubclass(kind, _NEVER_FLAT)
+    return not (is_never_flat or is_dataclass(kind) or hasattr(kind, _ORIGIN))
 
 
 _NEVER_FLAT: Any = (dict, np.ma.MaskedArray)

@@ -69,7 +69,7 @@ def hvp(
         memory that the function writes into; and what `grad` and `jvp` raise.
 
     Cost      one to four gradients, whatever the size of `x`; the tape of the derivative along
-              `v`. It is reverse over forward: docs/maths.md says why, and what was measured.
+              `v`. It is reverse over forward; docs/maths.md says why.
 
     >>> hvp(lambda x: x * x * x, 2.0, 10.0)
     120.0

@@ -116,7 +116,7 @@ def jvp(
     laid = laid_like(tangents, primals, copies)
     arrays = [*_arrays_in(primals), *_arrays_in(tangents)]
     for _, tangent in copies:
-        if sum(np.shares_memory(tangent, other) for other in arrays) > 1:  # itself is one
+        if sum(np.shares_memory(tangent, array) for array in arrays) > 1:  # itself is one
             laid, copies = tangents, []  # refused, as every shadow that overlaps another array
             break
     result = run_compiled(entry, *primals, *laid)

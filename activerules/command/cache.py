@@ -35,16 +35,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def described(more: Sequence[Path] = ()) -> Iterator[str]:
+def described(further: Sequence[Path] = ()) -> Iterator[str]:
     """A line for each folder with compiled rules and derivatives."""
-    for folder in [*folders(), *more]:
+    for folder in [*folders(), *further]:
         files = stored_in(folder)
         size = sum(file.stat().st_size for file in files)
         yield f"{folder}: {len(files)} compiled rules and derivatives, {size / 2**20:.1f} MiB"
 
 
-def _cleared(more: Sequence[Path]) -> str:
-    files = [file for folder in [*folders(), *more] for file in stored_in(folder)]
+def _cleared(further: Sequence[Path]) -> str:
+    files = [file for folder in [*folders(), *further] for file in stored_in(folder)]
     for file in files:
         try:
             file.unlink(missing_ok=True)

@@ -112,11 +112,11 @@ def read_argument(written: str) -> Any:
         ) from error
 
 
-def _evaluated(written: str, more: dict[str, Any]) -> Any:
+def _evaluated(written: str, modules: dict[str, Any]) -> Any:
     names: dict[str, Any] = {name: getattr(types, name) for name in types.__all__}
     names |= {kind.__name__: kind for kind in (*KINDS, Annotation, types.Tuple, types.UniTuple)}
     # the command line is that of the user who runs the command: there is no one to guard against
-    return eval(written, {"__builtins__": {}}, names | more)
+    return eval(written, {"__builtins__": {}}, names | modules)
 
 
 def write_file(path: Path, text: str) -> None:

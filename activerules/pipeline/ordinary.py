@@ -5,8 +5,8 @@ Gives       `generate_ordinary`
 Invariants  O1  ordinary code has no tape, and calls nothing but mathematical functions and LLVM's
                 intrinsics: it allocates nothing and calls no rules
             O2  no value in it depends on whether a cotangent is zero, unless the term with that
-                cotangent is NaN: the derivative of a constant 0, in the place of a product with a
-                zero, would not be that of the product
+                cotangent is NaN: a constant 0 in place of a product with a zero would not have the
+                derivative of the product
             O3  it writes no memory but shadows, so that it is right for arguments that overlap
 """
 

@@ -295,7 +295,7 @@ def with_scratch(
         return scratch | more, f"a scratch shadow for {names}"
 
     return with_fallbacks(
-        attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), other=with_more
+        attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), fallback=with_more
     )
 
 

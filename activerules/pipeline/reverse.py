@@ -156,12 +156,12 @@ def _generated(
     functions, declarations, layout = stage("derive", generate, plan)
     memory = memory_size(layout, uses_tape(functions))
     if conservative is not None:
-        more, added, other = stage("derive", generate, conservative)
-        for one in more:
-            if "alwaysinline" not in one.suffix:
-                one.suffix += " cold minsize optsize"
-        memory = max(memory, memory_size(other, uses_tape(more)))
-        functions, declarations = functions + more, declarations | added
+        of_overlap, added, its_layout = stage("derive", generate, conservative)
+        for function in of_overlap:
+            if "alwaysinline" not in function.suffix:
+                function.suffix += " cold minsize optsize"
+        memory = max(memory, memory_size(its_layout, uses_tape(of_overlap)))
+        functions, declarations = functions + of_overlap, declarations | added
     return functions, declarations, layout, memory
 
 

@@ -136,9 +136,9 @@ def _serving(rules: Sequence[Rule], *calls: RuleQuery) -> tuple[Sequence[Rule], 
     """
     users = [rule for rule in rules if not rule.of_library]
     library = [rule for rule in rules if rule.of_library]
-    for chosen, others in ((users, library), (library, [])):
+    for chosen, passed_over in ((users, library), (library, [])):
         if any(_candidates(chosen, call) for call in calls):
-            return chosen, others
+            return chosen, passed_over
     return rules, []
 
 

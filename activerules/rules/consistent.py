@@ -32,13 +32,13 @@ def may_replace(new: str, old: str) -> bool:
 
 def refuse_other_package(rule: Rule, which: Half, half: RuleHalf) -> None:
     """Raise `AmbiguousRule` if another half is from another package (F1)."""
-    for other_which, other in rule.halves.items():
-        if other_which != which and package_of(other.module) != package_of(half.module):
+    for old_which, old in rule.halves.items():
+        if old_which != which and package_of(old.module) != package_of(half.module):
             raise AmbiguousRule(
                 f"the two halves of {rule} are from different packages",
                 where=[
                     (f"the new {which}", f"in module {half.module}", half.location),
-                    (f"the {other_which} that exists", f"in module {other.module}", other.location),
+                    (f"the {old_which} that exists", f"in module {old.module}", old.location),
                 ],
                 why="each half is written for the tape of its own other half",
                 instead=["replace=True, and both halves, to take the place of the rule"],
@@ -47,23 +47,23 @@ def refuse_other_package(rule: Rule, which: Half, half: RuleHalf) -> None:
 
 def refuse_other_parameters(rule: Rule, which: Half, half: RuleHalf) -> None:
     """Raise `RuleDefinitionError` if another half has the same parameters in another order (F2)."""
-    for other_which, other in rule.halves.items():
-        name = misplaced(half.argument_names, other.argument_names)
-        if other_which == which or name is None:
+    for old_which, old in rule.halves.items():
+        name = misplaced(half.argument_names, old.argument_names)
+        if old_which == which or name is None:
             continue
         raise RuleDefinitionError(
-            f"`{name}` is another argument of {rule.name} in {which} than in {other_which}",
+            f"`{name}` is another argument of {rule.name} in {which} than in {old_which}",
             where=[
                 (f"the new {which}", f"({', '.join(half.argument_names)})", half.location),
                 (
-                    f"the {other_which} that exists",
-                    f"({', '.join(other.argument_names)})",
-                    other.location,
+                    f"the {old_which} that exists",
+                    f"({', '.join(old.argument_names)})",
+                    old.location,
                 ),
             ],
             why="both are passed the arguments in the order of the function",
             instead=[
-                f"def _(…, {', '.join(other.argument_names)})",
+                f"def _(…, {', '.join(old.argument_names)})",
                 "replace=True, to define both halves anew",
             ],
         )

@@ -27,10 +27,10 @@ class debug_mode:
     Differentiated functions and rules check their indices, too, as under `boundscheck=True`: a
     derivative writes where the function reads past the end of an array.
 
-    `primal=False` does not run the function as well, for one that draws random numbers or prints
-    (functions of np.random are recognised); `derivatives=False` leaves out finite differences, for
-    a rule that differs from them on purpose. A call that passes one array twice is not compared:
-    its shadow gets the derivatives with respect to both arguments.
+    With `primal=False` the function is not run beside its rule, as it should not be if it prints or
+    draws random numbers (functions of np.random are recognised); `derivatives=False` leaves out
+    finite differences, for a rule that differs from them on purpose. A call that passes one array
+    twice is not compared: its shadow gets the derivatives with respect to both arguments.
 
     The mode applies to the process: code compiled in it has the checks, `@njit` functions compiled
     before do not. Each call costs several runs of the function.

@@ -1,4 +1,4 @@
-"""Digests of everything compiled code depends on, equal in every process in which that is equal.
+"""Digests of everything compiled code depends on: the same in every process until that changes.
 
 They are the keys of the disk cache. The digest of a function or rule covers its code, the values it
 reads from enclosing functions and from modules, and the functions it calls, none of which Numba's

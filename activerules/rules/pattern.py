@@ -118,8 +118,8 @@ def type_order(first: Any, second: Any) -> Order:
 
 def activity_order(first: Pattern, second: Pattern) -> Order:
     """The order of two patterns by the activities they admit."""
-    kinds, other = ({a.kind for a in pattern} for pattern in (first, second))
-    return Order.of_inclusions(kinds <= other, kinds >= other)
+    first_kinds, second_kinds = ({a.kind for a in pattern} for pattern in (first, second))
+    return Order.of_inclusions(first_kinds <= second_kinds, first_kinds >= second_kinds)
 
 
 def matching(pattern: Pattern, kind: type[Annotation], ty: Any) -> Narrowed | None:

@@ -113,8 +113,8 @@ class SecondView(ForwardView):
 
 class ReverseView(View):
     """The registry in reverse mode: calls of users' functions with only a forward rule are noted,
-    and their bodies differentiated. There is a warning unless the body was declared right; it is
-    noted then as well, as differentiating the gradient again must go by the forward rule.
+    and their bodies differentiated, with a warning unless the body was declared right. They are
+    noted in that case, too, since a second derivative uses the forward rule.
     """
 
     def carries_rule(self, function: object) -> bool:
@@ -142,18 +142,18 @@ class ReverseView(View):
 
 
 class ReportView(View):
-    """A view for a report: functions with rules for the `other` mode only are noted, too, whether
-    they are users' or not, and their bodies are differentiated, for the reason `why`.
+    """A view for a report. It also notes functions that have only a `half` for the other mode,
+    users' or not, and whose bodies are therefore differentiated: for the reason `why`.
     """
 
-    def __init__(self, view: View, other: Half, why: str) -> None:
+    def __init__(self, view: View, half: Half, why: str) -> None:
         super().__init__(view._registry)
         self._view, self._why = view, why
-        self._other: Half = other
+        self._half: Half = half
 
     def carries_rule(self, function: object) -> bool:
         """Whether a report mentions calls of `function`."""
-        noted = self._registry.carries_rule(function, self._other)
+        noted = self._registry.carries_rule(function, self._half)
         return noted or self._view.carries_rule(function)
 
     def treatment(

@@ -286,11 +286,11 @@ def numbers_of(x: Any) -> Any:
     return None if isinstance(x, np.ndarray) else x
 
 
-def completed(x: Any, other: Any) -> Any:
-    """`x` with None replaced by the parts of `other`."""
-    if isinstance(x, tuple) and isinstance(other, tuple):
-        return like_tuple(type(x), [completed(a, b) for a, b in zip(x, other, strict=True)])
-    return other if x is None else x
+def completed(x: Any, defaults: Any) -> Any:
+    """`x` with None replaced by the parts of `defaults`."""
+    if isinstance(x, tuple) and isinstance(defaults, tuple):
+        return like_tuple(type(x), [completed(a, b) for a, b in zip(x, defaults, strict=True)])
+    return defaults if x is None else x
 
 
 def _dtypes(x: Any) -> set[type]:

@@ -127,9 +127,9 @@ def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], augment
     returned = [*arrays_in(augmented.primal)]
     if pair.result in SHADOWED:
         returned += arrays_in(augmented.shadow)
-    others = [array for x in annotated for array in arrays_in(x.fields)]
+    passed = [array for x in annotated for array in arrays_in(x.fields)]
     for i, array in enumerate(returned):
-        if any(share(array, other) for other in (*returned[:i], *others)):
+        if any(share(array, other) for other in (*returned[:i], *passed)):
             raise RuleCheckError(
                 f"{pair.name}: what the rule returns shares memory with an argument, with another "
                 "array that it returns, or with a shadow; return a copy"

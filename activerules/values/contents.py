@@ -90,8 +90,8 @@ def entries_of(context: Context, builder: Builder, ty: Any, values: Sequence[Any
         arrays = tuple(_items_of_list(builder, array, one) for one in data)
         return Entries(array_type, arrays, cgutils.true_bit)
     call = partial(dict_runtime.call, context, builder)
-    primal, *others = data
-    matches = [call("match", cgutils.bool_t, primal, other) for other in others]
+    primal, *shadows = data
+    matches = [call("match", cgutils.bool_t, primal, shadow) for shadow in shadows]
     length = call("entries", cgutils.intp_t, primal)
     lengths = [length, *(builder.select(one, length, length.type(0)) for one in matches)]
     arrays = tuple(

@@ -6,7 +6,6 @@ Gives       `ExtentTable`: extents collected by code that iterates over a list o
 Invariants  S1  a row is {data, low, high}; a table is {ptr to its rows, number of rows}, and the
                 k-th row of the table of a shadow belongs to the k-th row of that of its primal
             S2  rows that one table holds are compared with one another, but no row with itself
-
             S3  many rows that do not overlap are not compared in pairs (a thousand rows make a
                 million): they are sorted, and each is compared with the next
 """

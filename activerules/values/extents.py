@@ -235,10 +235,11 @@ class Tests:
             return meet, ()
         if test.how == SHADOWS_ALIKE:
             meet = cgutils.false_bit
-        other, another = self._extent(test.first + 1), self._extent(test.second + 1)
-        shadows_meet = other.meets(another, builder)
+        first_shadow, second_shadow = self._extent(test.first + 1), self._extent(test.second + 1)
+        shadows_meet = first_shadow.meets(second_shadow, builder)
         displaced = builder.sub(second.data, first.data)
-        different = builder.icmp_unsigned("!=", displaced, builder.sub(another.data, other.data))
+        shadow_displaced = builder.sub(second_shadow.data, first_shadow.data)
+        different = builder.icmp_unsigned("!=", displaced, shadow_displaced)
         refused = tuple(builder.and_(c, different) for c in (meet, shadows_meet))
         return builder.or_(meet, shadows_meet), refused
 

@@ -70,14 +70,14 @@ def _rows(
 ) -> Iterator[list[list[Instruction]]]:
     """Loads of one array, in lists of equal distance, where the distances have no gap."""
     lines: list[_Line] = []
-    others: list[Instruction] = []
+    scattered: list[Instruction] = []
     for load in loads:
         if not any(line.adds(load, integers) for line in lines):
             new = _Line.through(load, loop, integers)
             lines += new
-            others += [] if new else [load]
-    after = but_the_first(integers, loop) if others and lines else integers
-    before = but_the_last(integers, loop) if others and lines else integers
+            scattered += [] if new else [load]
+    after = but_the_first(integers, loop) if scattered and lines else integers
+    before = but_the_last(integers, loop) if scattered and lines else integers
     for line in lines:
         arms = [[load for _, load in arm] for _, arm in groupby(line.ordered(), lambda x: x[0])]
         distances = sorted({d for d, _ in line.loads})
@@ -86,9 +86,9 @@ def _rows(
             gap = k == len(distances) or distances[k] > distances[k - 1] + 1
             if gap or k - start == _MOST_ARMS:
                 row = arms[start:k]
-                if others and len(row) < _MOST_ARMS - 1:
-                    first = _taken(others, line, distances[start] - 1, after)
-                    last = _taken(others, line, distances[k - 1] + 1, before)
+                if scattered and len(row) < _MOST_ARMS - 1:
+                    first = _taken(scattered, line, distances[start] - 1, after)
+                    last = _taken(scattered, line, distances[k - 1] + 1, before)
                     row = [arm for arm in (first, *row, last) if arm]
                 if len(row) > 1:
                     yield row

@@ -188,10 +188,10 @@ def read(source: str, function: str) -> tuple[Module, str]:
     text = refuse_scalable(declared_if_never_returning(unaliased(source), function), function)
     text = by_malloc(copies_at_entry(exposed(text), function))
     text = lane_by_lane(with_one_result(by_parts(text)))
-    for left in reversed(range(_ROUNDS)):
+    for rounds_left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)
         symbol = function if function in module.functions else f'"{function}"'
-        if not call_by_name(module, symbol) or not left:
+        if not call_by_name(module, symbol) or not rounds_left:
             return module, symbol
         text = print_module(module)
     raise AssertionError

@@ -58,7 +58,7 @@ def _tables(module: Module) -> Tables:
     """Per constant of the module, what pointers in it point to."""
     return {
         MemoryObject("global", name): frozenset(
-            MemoryObject("global", other) for other in names_in(value_of_global(line))
+            MemoryObject("global", mentioned) for mentioned in names_in(value_of_global(line))
         )
         for name, line in module.globals.items()
         if is_constant(line)

@@ -140,8 +140,8 @@ class Adjoints:
         derivative (C3 of `copies`).
         """
         if undone.cut is not None:
-            for shadow, other in zip(shadows, reversed(shadows), strict=True):
-                self.b.call(cut_name(undone.cut), VOID, [shadow, other, size])
+            for shadow, counterpart in zip(shadows, reversed(shadows), strict=True):
+                self.b.call(cut_name(undone.cut), VOID, [shadow, counterpart, size])
 
     def _add_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)

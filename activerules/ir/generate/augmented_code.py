@@ -106,8 +106,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _mirror_store(self, i: Instruction) -> None:
         value, pointer = i.operands
         for k in range(self.width):
-            what = self._shadow(value, k) if value.type.is_pointer else self._value(value)
-            self.b.store(what, self._shadow(pointer, k))
+            stored = self._shadow(value, k) if value.type.is_pointer else self._value(value)
+            self.b.store(stored, self._shadow(pointer, k))
 
     # --- calls ---
 
@@ -208,11 +208,13 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         clear_allocated(self.b, i, shadow, operands)
         return shadow
 
-    def _own(self, function: GlobalRef, thing: Value) -> None:
+    def _own(self, function: GlobalRef, address: Value) -> None:
         """Add an object to the tape's list of owned objects, which `function` releases."""
         self.b.declarations.setdefault(function.name, f"declare void @{function.name}(ptr)")
-        fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
-        self._fail_unless(fine)
+        recorded = self.b.call(
+            "activerules.tape.own", I1, [self.parameters.tape, function, address]
+        )
+        self._fail_unless(recorded)
 
     def _retain(self, header: Value) -> None:
         """Take a reference to counted memory, and let the tape own it."""

@@ -378,8 +378,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 clear(self.b, self._shadow(target, k), wide)
             if cut is not None:
                 target_shadow = self._shadow(target, k)
-                other = self._shadow(second, k) if copies else target_shadow
-                self.b.call(cut_name(cut), VOID, [target_shadow, other, wide])
+                second_shadow = self._shadow(second, k) if copies else target_shadow
+                self.b.call(cut_name(cut), VOID, [target_shadow, second_shadow, wide])
 
     def _rule(self, use: ForwardRuleCall) -> None:
         """Call the forward rule instead of the function."""

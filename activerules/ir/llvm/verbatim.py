@@ -48,8 +48,8 @@ def type_of_numbers(line: str) -> str | None:
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
     """The text of a constant expression with its globals renamed."""
-    for name, other in names.items():
-        text = re.sub(rf"@{re.escape(name)}(?![-\w.$\"])", lambda _, o=other: f"@{o}", text)
+    for old, new in names.items():
+        text = re.sub(rf"@{re.escape(old)}(?![-\w.$\"])", lambda _, o=new: f"@{o}", text)
     return text
 
 

@@ -259,14 +259,14 @@ class _Restorer:
 
     def _rebuilt(self, block: Block) -> list[Instruction]:
         phis: list[Instruction] = []
-        others: list[Instruction] = []
+        body: list[Instruction] = []
         for i in block.instructions:
-            to = phis if i.opcode == "phi" else others
+            to = phis if i.opcode == "phi" else body
             if i not in self.values:
                 to += self.replaced.get(i, [i])
             for instruction in self.after.get(i, ()):
-                (phis if instruction.opcode == "phi" else others).append(instruction)
-        return [*phis, *others]
+                (phis if instruction.opcode == "phi" else body).append(instruction)
+        return [*phis, *body]
 
     def _final(self, value: Value) -> Value:
         while value in self.values:

@@ -105,12 +105,12 @@ def _tests_of(loop: Loop, flow: ControlFlow) -> _Tests | None:
             is_whole = body is target and set(flow.predecessors[target]) == set(blocks)
             return _Tests(loop, blocks, target, leave) if is_whole else None
         following = [s for s in inside if flow.predecessors[s] == [blocks[-1]]]
-        others = [s for s in inside if s not in following]
-        if len(following) != 1 or (body is not None and others != [body]):
+        bodies = [s for s in inside if s not in following]
+        if len(following) != 1 or (body is not None and bodies != [body]):
             return None
         if any(following[0].phis):
             return None
-        body = others[0]
+        body = bodies[0]
         blocks.append(following[0])
     return None
 
@@ -181,7 +181,7 @@ def _phis_for_values_of_header(
     """Phis of the body, still without operands, for the values of the header that are used after
     the tests; there they are used instead.
     """
-    made: dict[Value, Instruction] = {}
+    phis: dict[Value, Instruction] = {}
     values = {i for i in tests.header.instructions if i.name}
     for i in function.instructions():
         within = i.parent in tests.blocks
@@ -189,12 +189,12 @@ def _phis_for_values_of_header(
             on_edge = i.opcode == "phi" and i.blocks[k] in tests.blocks
             if o not in values or on_edge or (within and i not in tests.header.phis):
                 continue
-            if o not in made:
-                made[o] = Instruction("phi", o.type, [], namer("kept"), parent=tests.body)
+            if o not in phis:
+                phis[o] = Instruction("phi", o.type, [], namer("kept"), parent=tests.body)
             if not within:
-                i.operands[k] = made[o]
-    tests.body.instructions[:0] = made.values()
-    return made
+                i.operands[k] = phis[o]
+    tests.body.instructions[:0] = phis.values()
+    return phis
 
 
 def _copied(

@@ -64,12 +64,16 @@ def _cycles(within: list[Block]) -> list[list[Block]]:
                 sources[target].append(block)
     order = _postorder_of_all(within, lambda b: (t for t in b.successors if t in part))
     components: list[list[Block]] = []
-    left = part
+    remaining = part
     for block in reversed(order):
-        if block in left:
-            one = set(postorder(block, lambda b, left=left: (s for s in sources[b] if s in left)))
-            left = left - one
-            components.append([b for b in within if b in one])
+        if block in remaining:
+            component = set(
+                postorder(
+                    block, lambda b, remaining=remaining: (s for s in sources[b] if s in remaining)
+                )
+            )
+            remaining = remaining - component
+            components.append([b for b in within if b in component])
     return [component for component in components if len(component) > 1]
 
 
@@ -105,14 +109,14 @@ def _send(function: Function, blocks: list[Block], entries: list[Block]) -> None
     added = [sender, *(detour for detour, _, _ in detours)]
     for k, entry in enumerate(entries[:-1]):
         last = k == len(entries) - 2
-        other = entries[-1] if last else Block(namer("enter"), parent=function)
-        b.cond_br(b.icmp("eq", number, constant(I32, k)), entry, other)
-        for to in [entry, other] if last else [entry]:
+        otherwise = entries[-1] if last else Block(namer("enter"), parent=function)
+        b.cond_br(b.icmp("eq", number, constant(I32, k)), entry, otherwise)
+        for to in [entry, otherwise] if last else [entry]:
             for phi in to.phis:
                 phi.operands, phi.blocks = [moved[phi]], [_block_of(b)]
         if not last:
-            added.append(other)
-            b = Builder(other, namer)
+            added.append(otherwise)
+            b = Builder(otherwise, namer)
     function.blocks += added
 
 

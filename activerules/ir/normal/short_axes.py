@@ -112,11 +112,11 @@ def _lengths(loop: Loop, count: Instruction, last: Value) -> tuple[Value, Value]
 def _compared(loop: Loop, length: Value, bound: Value, namer: Namer) -> Instruction:
     """Whether `length` is at least `bound`, computed in front of the loop."""
     assert loop.preheader is not None
-    made: list[Instruction] = []
-    b = Builder(made, namer)
+    instructions: list[Instruction] = []
+    b = Builder(instructions, namer)
     compared = b.icmp("uge", length, bound)
     compared.parent = loop.preheader
-    loop.preheader.instructions[-1:-1] = made
+    loop.preheader.instructions[-1:-1] = instructions
     return compared
 
 

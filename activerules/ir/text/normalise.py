@@ -204,9 +204,9 @@ def _asking_to_inline(text: str, function: str) -> str:
     otherwise = set(_NOT_INLINED.findall(text))
 
     def mark(header: re.Match[str]) -> str:
-        rest = text[header.end() : text.index("{", header.end())]
+        attributes = text[header.end() : text.index("{", header.end())]
         exempt = header["name"].strip('"') in untouched or header["group"] in otherwise
-        exempt = exempt or "noinline" in rest or "optnone" in rest
+        exempt = exempt or "noinline" in attributes or "optnone" in attributes
         return header[0] if exempt else f"{header['start']} alwaysinline{header['group'] or ''}"
 
     return _HEADER.sub(mark, text)

@@ -272,24 +272,24 @@ def _require_mixed(name: str, ty: Any) -> None:
 
 
 def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
-    for path, node, other in pairs(layout_of(primal), layout_of(shadow)):
-        _require_shadow_of_part(name + show(path), node, other)
+    for path, node, shadow_node in pairs(layout_of(primal), layout_of(shadow)):
+        _require_shadow_of_part(name + show(path), node, shadow_node)
 
 
-def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
-    primal, shadow = node.numba_type, other.numba_type
+def _require_shadow_of_part(name: str, node: Node, shadow_node: Node) -> None:
+    primal, shadow = node.numba_type, shadow_node.numba_type
     problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
     if is_number_array(primal) or is_record_array(primal):
         if is_array_alike(primal, shadow):
             if shadow.mutable:
                 return
             problem = "is read-only, and the derivative is added to it"
-    elif has_items_of(node, other):
+    elif has_items_of(node, shadow_node):
         return
     elif shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
         # An instance or a record, whose contents are checked at run time; or an item of a tuple
         # that is not used but must have the same form.
-        if not _is_read_only(other):
+        if not _is_read_only(shadow_node):
             return
         raise ShadowMismatch(
             f"the shadow of `{name}` holds arrays that are read-only",

@@ -138,13 +138,13 @@ def _is_constant(item: Any) -> bool:
 
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:
     """Raise `ShadowMismatch` unless `tangent` is the type of a tangent of `primal`."""
-    for path, node, other in pairs(layout_of(primal), layout_of(tangent)):
+    for path, node, tangent_node in pairs(layout_of(primal), layout_of(tangent)):
         if not (path and _is_constant(node.numba_type)):
-            _require_tangent_of_part(name + show(path), node, other)
+            _require_tangent_of_part(name + show(path), node, tangent_node)
 
 
-def _require_tangent_of_part(name: str, node: Node, other: Node) -> None:
-    primal, tangent = node.numba_type, other.numba_type
+def _require_tangent_of_part(name: str, node: Node, tangent_node: Node) -> None:
+    primal, tangent = node.numba_type, tangent_node.numba_type
     if isinstance(primal, types.Float):
         fits = isinstance(tangent, types.Float | types.Integer)
     elif isinstance(primal, types.Complex):
@@ -152,7 +152,7 @@ def _require_tangent_of_part(name: str, node: Node, other: Node) -> None:
     elif isinstance(primal, types.Array):
         fits = is_array_alike(primal, tangent) and (tangent.mutable or not primal.mutable)
     elif node.is_tuple:
-        fits = has_items_of(node, other)
+        fits = has_items_of(node, tangent_node)
     else:
         fits = tangent == primal or not node.has_shadow
     if isinstance(tangent, types.Array) and not tangent.mutable and not fits:

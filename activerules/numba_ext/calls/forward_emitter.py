@@ -155,9 +155,9 @@ class ForwardEmitter(Emitter):
 
 def _cast(em: Emit, leaves: tuple[Node, Node], primal: Value, tangent: Any) -> Any:
     """The tangent of a leaf, converted to the primal's type; if there is none, the primal."""
-    leaf, other = leaves
+    leaf, tangent_leaf = leaves
     if isinstance(leaf, Number):
-        return em.context.cast(em.builder, tangent, other.numba_type, leaf.numba_type)
+        return em.context.cast(em.builder, tangent, tangent_leaf.numba_type, leaf.numba_type)
     return tangent if leaf.has_shadow else primal
 
 

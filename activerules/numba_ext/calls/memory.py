@@ -81,16 +81,16 @@ def check_memory(
             for first in memories[:i]:
                 checker.compare(first, second)
     for k, memories in enumerate(lanes):
-        for other in lanes[:k]:
-            checker.keep_lanes_apart(memories, other, written_only=False)
+        for earlier in lanes[:k]:
+            checker.keep_lanes_apart(memories, earlier, written_only=False)
     overlap = checker.tests.emit()
     if gradient.conservative_symbol == gradient.symbol:
         return cgutils.false_bit
     if gradient.conservative_symbol is None:
-        other = Tests(context, builder, checker.tests.where, release)
+        tests = Tests(context, builder, checker.tests.where, release)
         what = "one array is the shadow of two arguments"
-        other.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))
-        other.emit()
+        tests.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))
+        tests.emit()
         return cgutils.false_bit
     return overlap
 
@@ -121,8 +121,8 @@ def check_lanes(
                 if first in touched:
                     checker.compare(first, second)
     for k, memories in enumerate(lanes):
-        for other in lanes[:k]:
-            checker.keep_lanes_apart(memories, other, written_only=True)
+        for earlier in lanes[:k]:
+            checker.keep_lanes_apart(memories, earlier, written_only=True)
     checker.tests.emit()
 
 
@@ -231,9 +231,9 @@ class _Checker:
     def _push(
         self, argument: ArgumentSpec, values: Sequence[Value], own: ExtentTable, behind: ExtentTable
     ) -> None:
-        extent, other = self._extents(argument, *values)
+        extent, shadow_extent = self._extents(argument, *values)
         own.push(extent.data, extent.low, extent.high)
-        behind.push(other.data, other.low, other.high)
+        behind.push(shadow_extent.data, shadow_extent.low, shadow_extent.high)
 
     def _refuse_if(self, condition: Value, refusal: Refusal) -> None:
         """Refuse if a condition holds; in a loop, if it holds in any iteration."""
@@ -330,11 +330,11 @@ class _Checker:
         )
 
     def keep_lanes_apart(
-        self, memories: Sequence[_Memory], others: Sequence[_Memory], *, written_only: bool
+        self, lane: Sequence[_Memory], other_lane: Sequence[_Memory], *, written_only: bool
     ) -> None:
         """Check K5 for two lanes, or only for the shadows of written memory."""
-        for one in memories:
-            for other in others:
+        for one in lane:
+            for other in other_lane:
                 if one.shadow is None or other.shadow is None:
                     continue
                 if one.written or other.written or not written_only:
@@ -353,12 +353,12 @@ class _Checker:
             self._items_apart(argument, primal)
         other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
         has_items = builder.icmp_signed("!=", primal.nitems, primal.nitems.type(0))
-        for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
+        for (length, other_length), (stride, other_stride) in zip(shapes, strides, strict=True):
             differs = builder.icmp_unsigned("!=", length, other_length)
             other_shape = builder.or_(other_shape, differs)
             # If an axis has length one, or the array is empty, its stride is unused and arbitrary.
             used = builder.and_(has_items, builder.icmp_signed(">", length, length.type(1)))
-            differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
+            differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other_stride))
             other_strides = builder.or_(other_strides, differs)
         for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):
             what = f"the shadow of `{name}` has {what}"
@@ -369,8 +369,8 @@ class _Checker:
         """Check that strides are multiples of the record size, as the engine assumes."""
         builder, count = self.builder, argument.numba_type.ndim
         for stride in cgutils.unpack_tuple(builder, array.strides, count):
-            rest = builder.srem(stride, stride.type(argument.numba_type.dtype.size))
-            differs = builder.icmp_signed("!=", rest, rest.type(0))
+            remainder = builder.srem(stride, stride.type(argument.numba_type.dtype.size))
+            differs = builder.icmp_signed("!=", remainder, remainder.type(0))
             what = f"the strides of `{argument.name}` are not those of whole records"
             refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
             self._refuse_if(differs, refusal)
@@ -386,14 +386,15 @@ class _Checker:
         for length, stride, several in used:
             step = builder.select(cgutils.is_null(builder, stride), stride.type(1), stride)
             shared = builder.or_(shared, builder.and_(several, cgutils.is_null(builder, stride)))
-            for _, other, others in used:
-                if other is stride:
+            for _, other_stride, other_several in used:
+                if other_stride is stride:
                     continue
                 # `times` steps along this axis equal one step along the other
-                times, rest = builder.sdiv(other, step), builder.srem(other, step)
+                times = builder.sdiv(other_stride, step)
+                is_whole = cgutils.is_null(builder, builder.srem(other_stride, step))
                 back = builder.icmp_signed("<", times, times.type(0))
                 times = builder.select(back, builder.neg(times), times)
-                same = builder.and_(several, builder.and_(others, cgutils.is_null(builder, rest)))
+                same = builder.and_(several, builder.and_(other_several, is_whole))
                 same = builder.and_(same, builder.icmp_signed("<", times, length))
                 shared = builder.or_(shared, same)
         what = f"items of `{argument.name}` share memory"
@@ -498,9 +499,9 @@ def _constant_where_same(em: Emit, leaf: Node, primal: Value, shadow: Value) -> 
     context, builder, ty = em.context, em.builder, leaf.numba_type
     if not leaf.has_shadow or isinstance(ty, types.Record):
         return shadow
-    own, other = (data_of_region(em, ty, value) for value in (primal, shadow))
+    own, its = (data_of_region(em, ty, value) for value in (primal, shadow))
     result = cgutils.alloca_once_value(builder, shadow)
-    with builder.if_else(builder.icmp_unsigned("==", own, other), likely=False) as (same, apart):
+    with builder.if_else(builder.icmp_unsigned("==", own, its), likely=False) as (same, apart):
         with same:
             builder.store(zero_shadow(context, builder, ty, primal), result)
         with apart:

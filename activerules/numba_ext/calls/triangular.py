@@ -220,10 +220,10 @@ def _solve_factored_adjoint_by_blocks(factors, pivots, g):
                 _subtract_row(X[i], lu[i, k], X[k])
         stop = start
     for i in range(n - 1, -1, -1):
-        other = pivots[i] - 1
-        if other != i:
+        pivot = pivots[i] - 1
+        if pivot != i:
             for j in range(X.shape[1]):
-                X[i, j], X[other, j] = X[other, j], X[i, j]
+                X[i, j], X[pivot, j] = X[pivot, j], X[i, j]
     return X.reshape(g.shape)
 
 

@@ -69,8 +69,8 @@ def make_library(
     library = codegen.create_library(name)
     leave_to_caller(library)
     library.add_llvm_module(module)
-    for other in linked:
-        library.add_linking_library(other)
+    for dependency in linked:
+        library.add_linking_library(dependency)
     if called:
         library._reload_init.update(called)
     library.finalize()

@@ -105,7 +105,7 @@ def compiled(
     if name in _loaded:  # by code on disk
         return _loaded[name][0]
     called = [part for part in needs if isinstance(part, MachineCode)]
-    known = {symbol for other in called for symbol in other.symbols}
+    known = {symbol for part in called for symbol in part.symbols}
     if not RELOADS or not known.issuperset(undefined_symbols(module, [rtsys.library])):
         return None
     external = [each for each in declared_in(module, [rtsys.library]) if each not in known]

@@ -112,7 +112,7 @@ def _lengthen(context: Context, builder: Builder, ty: Any, original: Any, copy: 
 
 
 def finish_all(
-    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, rest: Any
+    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
 ) -> None:
     """Give the lists in a tuple the contents of their copies, where the function raised."""
     unpacked = (cgutils.unpack_tuple(builder, one, len(numba_type)) for one in (originals, copies))
@@ -124,8 +124,10 @@ def finish_all(
 # --- what is reached twice ---
 
 
-def _note(builder: Builder, notes: Any, what: Any, apart: Any, low: Value, high: Value) -> None:
-    object_runtime.call(builder, "note", notes, what, apart, low, high)
+def _note(
+    builder: Builder, notes: Any, groups: Any, away_from: Any, low: Value, high: Value
+) -> None:
+    object_runtime.call(builder, "note", notes, groups, away_from, low, high)
 
 
 @intrinsic
@@ -139,7 +141,7 @@ def new_notes(typing_context):
 
 
 @intrinsic
-def note_array(typing_context, notes, what, apart, array):
+def note_array(typing_context, notes, groups, away_from, array):
     """Record the extent of an array for the comparison at the end of the call."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
@@ -152,7 +154,7 @@ def note_array(typing_context, notes, what, apart, array):
 
 
 @intrinsic
-def note_arrays(typing_context, notes, what, x):
+def note_arrays(typing_context, notes, groups, x):
     """Record the extents of all arrays in a value, also in objects, and of the lists in tuples."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
@@ -165,7 +167,7 @@ def note_arrays(typing_context, notes, what, x):
 
 
 @intrinsic
-def note_list(typing_context, notes, what, apart, x):
+def note_list(typing_context, notes, groups, away_from, x):
     """Record the extent of a list."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:

@@ -211,16 +211,16 @@ def require_apart(typing_context, x, others):
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         own = [*_objects_set_or_not(context, builder, x, args[0])]
-        others_in = [*_objects_set_or_not(context, builder, others, args[1])]
+        elsewhere = [*_objects_set_or_not(context, builder, others, args[1])]
         shared: Any = cgutils.false_bit
         unset: Any = cgutils.false_bit
         for k, (ty, value) in enumerate(own):
             address = memory_of(context, builder, ty, value)
             unset = builder.or_(unset, cgutils.is_null(builder, address))
-            for other, another in own[k + 1 :] + others_in:
-                if other == ty:
+            for other_type, other in own[k + 1 :] + elsewhere:
+                if other_type == ty:
                     same = builder.icmp_unsigned(
-                        "==", address, memory_of(context, builder, other, another)
+                        "==", address, memory_of(context, builder, ty, other)
                     )
                     shared = builder.or_(shared, same)
         _raise_if(context, builder, shared, ShadowMismatch, _SHARED)
@@ -313,7 +313,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
     """
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        first, last, rest = (
+        first, last, reached = (
             [
                 ArrayMemory(context, builder, *one)
                 for one in arrays_in_value(context, builder, ty, value)
@@ -323,7 +323,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
         meet: Any = cgutils.false_bit
         for k, (one, now) in enumerate(zip(first, last, strict=True)):
             near: Any = cgutils.false_bit
-            for other in first[:k] + first[k + 1 :] + rest:
+            for other in first[:k] + first[k + 1 :] + reached:
                 near = builder.or_(near, one.extent.meets(other.extent, builder))
             meet = builder.or_(meet, builder.and_(near, one.differs(now)))
         for condition, refusal in ((args[0], _REPLACED), (meet, _OTHER_WAY)):

@@ -90,7 +90,7 @@ def derive_or_copy(
         listed = ", ".join(f"`{names[k]}`" for k in sorted(changing_arguments(copied)))
         return copied, f"the function on copies of what is in {listed}"
 
-    return with_fallbacks(derive, dispatcher, on=(NotYetSupported,), other=on_copies)
+    return with_fallbacks(derive, dispatcher, on=(NotYetSupported,), fallback=on_copies)
 
 
 def _on_copies(

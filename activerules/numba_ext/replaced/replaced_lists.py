@@ -75,14 +75,14 @@ _NOTES = """
     for _k in range(_length{j}):
         _old, _new = _kept{j}[_k]{path}, _copy{j}[_k]{path}
         if _is_another(_old, _new):
-            _note_array(_notes, {what}, -1, _old)
-            _note_array(_notes, 0, {apart}, _new)
+            _note_array(_notes, {group}, -1, _old)
+            _note_array(_notes, 0, {away_from}, _new)
         else:
-            _note_array(_notes, {what}, 0, _old)
+            _note_array(_notes, {group}, 0, _old)
 """
 _REMOVED = """
     for _k in range(_length{j}, len(_kept{j})):
-        _note_array(_notes, {what}, 0, _kept{j}[_k]{path})
+        _note_array(_notes, {group}, 0, _kept{j}[_k]{path})
 """
 _ITEMS = """
     for _k in range(len({x})):
@@ -146,7 +146,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
     every = sum(1 << g for g, _ in enumerate(groups))
 
     firsts, lasts, notes, transfers, functions = [], [], [], [], []
-    made: list[str] = []
+    temporaries: list[str] = []
     for g, ty in enumerate(groups):
         sources = []
         for j, x, path in (
@@ -159,9 +159,11 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
             of = {"j": j, "x": x, "g": g, "path": path, "n": n}
             firsts.append((_FIRST if path else _KEEP_ALIVE).format(**of))
             lasts.append(_LAST.format(**of) if path else "")
-            made += [f"_first{n}"] if path else []
+            temporaries += [f"_first{n}"] if path else []
             sources.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
-            notes.append((_NOTES + _REMOVED).format(what=1 << g, apart=every & ~(1 << g), **of))
+            notes.append(
+                (_NOTES + _REMOVED).format(group=1 << g, away_from=every & ~(1 << g), **of)
+            )
         transfers.append(f"    _transfer{g}({', '.join(sources)})\n")
         functions.append(transferring_lists(ty.ndim, len(sources)))
     source = _SOURCE.format(
@@ -177,7 +179,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         given=tuple_of([copies.get(x, x) for x in parameters]),
         own=tuple_of([x for _, x, _ in lists]),
         copied=tuple_of([*copies.values()]),
-        kept=tuple_of([f"_kept{j}" for j, *_ in lists] + made),
+        kept=tuple_of([f"_kept{j}" for j, *_ in lists] + temporaries),
         ends="".join(
             _ENDS.format(j=j, x=x, store=f"_store({x}, _copy{j}, _k)" if _floats(ty) else "pass")
             for j, x, ty in lists

@@ -149,8 +149,8 @@ def overlap(x, y):
     def of_contiguous(x, y):
         if x.size == 0 or y.size == 0:
             return False
-        start, other = np.intp(x.ctypes.data), np.intp(y.ctypes.data)
-        return start < other + y.nbytes and other < start + x.nbytes
+        x_start, y_start = np.intp(x.ctypes.data), np.intp(y.ctypes.data)
+        return x_start < y_start + y.nbytes and y_start < x_start + x.nbytes
 
     return of_contiguous
 

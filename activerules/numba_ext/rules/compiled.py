@@ -181,8 +181,8 @@ class CompiledRule:
         result = self.result.fields if self.carries_result else ()
         saved = [argument.copy_type for argument in self.saved]
         values = (self.marked.result_type,) * self.keeps_value
-        more = (*result, *saved, *(types.intp for _ in self.objects), *values)
-        return types.Tuple((tape, *more)) if more else tape
+        stored = (*result, *saved, *(types.intp for _ in self.objects), *values)
+        return types.Tuple((tape, *stored)) if stored else tape
 
     @property
     def returned(self) -> tuple[RuleParameter, ...]:

@@ -25,7 +25,7 @@ from activerules.rules.rule import RulePair, is_of_library, location_of
 from activerules.values.kinds import is_object, leaves_of
 from activerules.values.layout import Node, layout_of, map_type
 
-Others = Mapping[int, types.Type]
+Changing = Mapping[int, types.Type]
 
 
 def of_result(k: int) -> int:
@@ -62,21 +62,21 @@ def is_trusted(pair: RulePair) -> bool:
     return is_of_library(getattr(pair.reverse, "py_func", pair.reverse).__module__)
 
 
-def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
+def detachers_of(tape: types.Type, changing: Changing, pair: RulePair) -> list[Any]:
     """`(leaf, position, function)`: functions that copy a leaf of a tape if it may change.
 
-    `others` has the types of arguments that may be overwritten, by position, and of leaves of the
+    `changing` has the types of arguments that may be overwritten, by position, and of leaves of the
     result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
     records and arrays in them, which have no owner.
     """
     parts: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
-        for position, other in others.items():
-            function = _detacher(leaf, other)
+        for position, ty in changing.items():
+            function = _detacher(leaf, ty)
             if function is not None:
                 parts.append((leaf, position, function))
         if isinstance(leaf, types.Record | types.NestedArray) or (
-            _is_opaque(leaf) and _may_change(others)
+            _is_opaque(leaf) and _may_change(changing)
         ):
             raise _unkept(leaf, pair)
     return parts
@@ -98,13 +98,13 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
     )
 
 
-def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:
+def _detacher(leaf: Any, ty: types.Type) -> Callable[..., Any] | None:
     if isinstance(leaf, types.Array):
-        return detached if _is_memory(other) else None
+        return detached if _is_memory(ty) else None
     if isinstance(leaf, types.List | types.ListType):
         if isinstance(leaf.dtype, types.Array):
-            return detached_items if _is_memory(other) else None
-        return copy_of_list if leaf == other and not layout_of(leaf.dtype).is_container else None
+            return detached_items if _is_memory(ty) else None
+        return copy_of_list if leaf == ty and not layout_of(leaf.dtype).is_container else None
     return None
 
 
@@ -119,8 +119,8 @@ def _is_opaque(leaf: Any) -> bool:
     return layout_of(leaf).is_container
 
 
-def _may_change(others: Others) -> bool:
-    return any(_is_memory(other) or layout_of(other).is_container for other in others.values())
+def _may_change(changing: Changing) -> bool:
+    return any(_is_memory(ty) or layout_of(ty).is_container for ty in changing.values())
 
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:

@@ -114,8 +114,8 @@ def compile_rule(
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         unsaved = _read_unsaved(reverse, arguments, parameters, request, read, pair)
-        others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
-        others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
+        changing = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
+        changing |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
         return CompiledRule(
             marked=marked,
             config=config,
@@ -129,7 +129,7 @@ def compile_rule(
             saved=_saved(arguments, read, unsaved, request, written, pair),
             apart=None if noalias else alias_check(marked),
             alike=alike_check(marked, pair.result),
-            detachers=tuple(detachers_of(tape, others, pair)),
+            detachers=tuple(detachers_of(tape, changing, pair)),
             copied=copied,
             shared=shared_checks(marked, arguments, written),
             new_shadow=_new_shadow(marked, pair, request),
@@ -484,8 +484,8 @@ def rounds(ty: types.Type, expected: types.Type) -> bool:
     its precision. In compiled code `2 * x` has double precision if `x` has single.
     """
     if isinstance(ty, types.BaseAnonymousTuple) and isinstance(expected, types.BaseAnonymousTuple):
-        items, others = items_of(ty), items_of(expected)
-        return len(items) == len(others) and all(map(rounds, items, others))
+        items, wanted = items_of(ty), items_of(expected)
+        return len(items) == len(wanted) and all(map(rounds, items, wanted))
     if isinstance(expected, types.Float | types.Complex):
         real = types.Float | types.Integer
         return isinstance(ty, real) or (

@@ -106,8 +106,8 @@ class _PrimalOnly(RuleCaller):
     def build(self, apart: Any) -> None:
         result = self.call(self.marked, self.primals)
         self.pending.append((self.return_type, result))
-        others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
-        check_apart(self, apart, (result, self.return_type), others)
+        passed = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
+        check_apart(self, apart, (result, self.return_type), passed)
         self.store_result("ret", result, self.return_type)
         self.finish()
 
@@ -244,12 +244,12 @@ class _Augmented(_Half):
         """The tape, with a copy of each array in it that the program may write to."""
         if not self.rule.detachers:
             return tape
-        types_of_others = [argument.value_type for argument in self.arguments]
-        others = dict(enumerate(zip(types_of_others, values, strict=True)))
+        argument_types = [argument.value_type for argument in self.arguments]
+        changing = dict(enumerate(zip(argument_types, values, strict=True)))
         for k, leaf in enumerate(leaves_in(self.builder, self.return_type, primal)):
-            others[of_result(k)] = leaf
+            changing[of_result(k)] = leaf
         tested = [
-            may_meet(self, (ty, value), others[position])
+            may_meet(self, (ty, value), changing[position])
             for ty, value in leaves_in(self.builder, tape_type, tape)
             for array, position, _ in self.rule.detachers
             if array == ty
@@ -261,9 +261,9 @@ class _Augmented(_Half):
             ty = leaf.numba_type
             for array, position, function in self.rule.detachers:
                 if array == ty:
-                    other_type, other = others[position]
-                    detacher = self.helper(function, ty, other_type)
-                    new = self.call(detacher, [value, other])
+                    changing_type, changing_value = changing[position]
+                    detacher = self.helper(function, ty, changing_type)
+                    new = self.call(detacher, [value, changing_value])
                     new = em.context.cast(em.builder, new, detacher.signature.return_type, ty)
                     self.pending.append((ty, new))
                     replaced.append((ty, value))

@@ -38,32 +38,32 @@ _COUNTS = types.Integer | types.Boolean
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
     """Raise `ActivityError` unless the type of a cotangent fits the result."""
-    for _, node, other in pairs(layout_of(shadow), layout_of(cotangent)):
-        if not _is_one(node, other):
-            what = f"{type_name(node.numba_type)} is {type_name(other.numba_type)}"
+    for _, node, given in pairs(layout_of(shadow), layout_of(cotangent)):
+        if not _is_one(node, given):
+            what = f"{type_name(node.numba_type)} is {type_name(given.numba_type)}"
             raise ActivityError(
                 f"the cotangent of a result of type {what}",
                 why="it has the type and the shape of the result",
             )
 
 
-def _is_one(node: Node, other: Node) -> bool:
+def _is_one(node: Node, given: Node) -> bool:
     if isinstance(node, Optional):
         return True
     if node.is_tuple:
-        return has_items_of(node, other)
+        return has_items_of(node, given)
     if isinstance(node, Array):
-        if other.numba_type == types.none:
+        if given.numba_type == types.none:
             return isinstance(node.element.numba_type, _COUNTS)
-        same_axes = isinstance(other, Array) and other.numba_type.ndim == node.numba_type.ndim
-        return same_axes and _holds(node.element, other.children[0][1])
-    return not isinstance(node, Number) or _holds(node, other)
+        same_axes = isinstance(given, Array) and given.numba_type.ndim == node.numba_type.ndim
+        return same_axes and _holds(node.element, given.children[0][1])
+    return not isinstance(node, Number) or _holds(node, given)
 
 
-def _holds(node: Node, other: Node) -> bool:
-    if isinstance(other.numba_type, types.Complex):
+def _holds(node: Node, given: Node) -> bool:
+    if isinstance(given.numba_type, types.Complex):
         return isinstance(node.numba_type, types.Complex)
-    return isinstance(other.numba_type, types.Float | types.Integer | types.Boolean)
+    return isinstance(given.numba_type, types.Float | types.Integer | types.Boolean)
 
 
 def fits(

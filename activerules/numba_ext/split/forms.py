@@ -405,8 +405,8 @@ class SplitEmitter(Emitter):
         size = cgutils.intp_t(block.size)
         destructor = self._drop(self.gradient.symbol)
         if overlap is not cgutils.false_bit:
-            other = self._drop(self.gradient.conservative_symbol)
-            destructor = builder.select(overlap, other, destructor)
+            conservative = self._drop(self.gradient.conservative_symbol)
+            destructor = builder.select(overlap, conservative, destructor)
         meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, destructor)
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, meminfo)):
             release()
@@ -430,8 +430,8 @@ class SplitEmitter(Emitter):
         """Empty the tape, after its reverse has run or failed."""
         drop = self._drop(self.gradient.symbol)
         if variant is not cgutils.false_bit:
-            other = self._drop(self.gradient.conservative_symbol)
-            drop = self.builder.select(variant, other, drop)
+            conservative = self._drop(self.gradient.conservative_symbol)
+            drop = self.builder.select(variant, conservative, drop)
         null = cgutils.get_null_value(cgutils.voidptr_t)
         self.builder.call(drop, [block.memory, cgutils.intp_t(0), null])
         block.set_state(USED)
@@ -455,8 +455,8 @@ class SplitEmitter(Emitter):
         builder = self.builder
         differs: dict[str, Any] = {}
         for number, (name, word) in enumerate(words):
-            other = builder.icmp_unsigned("!=", builder.load(block.word(number)), word)
-            differs[name] = builder.or_(differs[name], other) if name in differs else other
+            changed = builder.icmp_unsigned("!=", builder.load(block.word(number)), word)
+            differs[name] = builder.or_(differs[name], changed) if name in differs else changed
         for name, condition in differs.items():
             message = f"the tape was made from another `{name}` or another shadow of it"
             self._refuse_if(condition, message)

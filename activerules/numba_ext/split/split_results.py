@@ -137,17 +137,17 @@ def require_cotangent(typing_context: TypingContext, activity: Any, result: Any,
     if activity not in (Active, MixedDuplicated):
         return
     matched = pairs(layout_of(result), layout_of(dret))
-    if not all(_fits(typing_context, node, other) for _, node, other in matched):
+    if not all(_fits(typing_context, node, given) for _, node, given in matched):
         raise ActivityError(
             f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
             why="it has the type of the result",
         )
 
 
-def _fits(typing_context: TypingContext, node: Node, other: Node) -> bool:
-    result, dret = node.numba_type, other.numba_type
+def _fits(typing_context: TypingContext, node: Node, given: Node) -> bool:
+    result, dret = node.numba_type, given.numba_type
     if node.is_tuple:
-        return has_items_of(node, other)
+        return has_items_of(node, given)
     if isinstance(node, Number):
         return typing_context.can_convert(dret, result) is not None
     if isinstance(node, Array):

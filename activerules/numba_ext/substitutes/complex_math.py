@@ -47,12 +47,12 @@ def _power(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) 
     number = sig.args[0]
     base, exponent = (context.make_complex(builder, number, value=value) for value in args)
     result = context.make_complex(builder, number)
-    with builder.if_else(_is_constant_two(builder, number, exponent)) as (square, other):
+    with builder.if_else(_is_constant_two(builder, number, exponent)) as (square, general):
         with square:
             a, b = base.real, base.imag
             result.real = builder.fsub(builder.fmul(a, a), builder.fmul(b, b))
             result.imag = builder.fadd(builder.fmul(a, b), builder.fmul(b, a))
-        with other:
+        with general:
             operands = [base.real, base.imag, exponent.real, exponent.imag]
             result.real = _part(builder, "re", number, operands)
             result.imag = _part(builder, "im", number, operands)

@@ -35,8 +35,8 @@ def _frexp(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) 
         builder.module, ir.FunctionType(int32, [x.type]), name=name
     )
     usual = cgutils.true_bit
-    for other in (0.0, math.inf, -math.inf):
-        usual = builder.and_(usual, builder.fcmp_ordered("!=", x, x.type(other)))
+    for special in (0.0, math.inf, -math.inf):
+        usual = builder.and_(usual, builder.fcmp_ordered("!=", x, x.type(special)))
     exponent = builder.select(usual, builder.add(builder.call(ilogb, [x]), int32(1)), int32(0))
     ldexp = context.get_function(math.ldexp, signature(number, number, types.intc))
     mantissa = ldexp(builder, [x, builder.neg(exponent)])

@@ -59,10 +59,10 @@ def _whole_power(typing_context, x, n):
         base = values[0]
         exponent = context.cast(builder, values[1], n, types.int64)
         result = cgutils.alloca_once(builder, base.type)
-        with builder.if_else(_is_constant(builder, exponent, 2)) as (square, other):
+        with builder.if_else(_is_constant(builder, exponent, 2)) as (square, higher):
             with square:
                 builder.store(builder.fmul(base, base), result)
-            with other, builder.if_else(_is_constant(builder, exponent, 3)) as (cube, further):
+            with higher, builder.if_else(_is_constant(builder, exponent, 3)) as (cube, further):
                 with cube:
                     builder.store(builder.fmul(base, builder.fmul(base, base)), result)
                 with further:

@@ -100,7 +100,7 @@ define internal ptr @{PREFIX}item(ptr %l, i64 %k) {{
   ret ptr %item
 }}
 
-; notes: {{count, capacity, rows}}, rows of {{what, apart, low, high}}
+; notes: {{count, capacity, rows}}, rows of {{groups, away from, low, high}}
 define i64 @{PREFIX}notes() noinline {{
   %notes = call ptr @malloc(i64 24)
   %rows = call ptr @malloc(i64 256)
@@ -113,7 +113,7 @@ define i64 @{PREFIX}notes() noinline {{
   ret i64 %number
 }}
 
-define void @{PREFIX}note(i64 %number, i64 %what, i64 %apart, i64 %low, i64 %high) noinline {{
+define void @{PREFIX}note(i64 %number, i64 %groups, i64 %away.from, i64 %low, i64 %high) noinline {{
   %notes = inttoptr i64 %number to ptr
   %count = load i64, ptr %notes
   %capacity.address = getelementptr i64, ptr %notes, i64 1
@@ -132,11 +132,11 @@ enlarge:
 put:
   %to = phi ptr [ %rows, %0 ], [ %larger, %enlarge ]
   %row = getelementptr [4 x i64], ptr %to, i64 %count
-  %apart.address = getelementptr i64, ptr %row, i64 1
+  %away.from.address = getelementptr i64, ptr %row, i64 1
   %low.address = getelementptr i64, ptr %row, i64 2
   %high.address = getelementptr i64, ptr %row, i64 3
-  store i64 %what, ptr %row
-  store i64 %apart, ptr %apart.address
+  store i64 %groups, ptr %row
+  store i64 %away.from, ptr %away.from.address
   store i64 %low, ptr %low.address
   store i64 %high, ptr %high.address
   %more = add i64 %count, 1
@@ -158,13 +158,13 @@ first:
   br i1 %i.more, label %look, label %done
 look:
   %row = getelementptr [4 x i64], ptr %rows, i64 %i
-  %apart.address = getelementptr i64, ptr %row, i64 1
+  %away.from.address = getelementptr i64, ptr %row, i64 1
   %low.address = getelementptr i64, ptr %row, i64 2
   %high.address = getelementptr i64, ptr %row, i64 3
-  %apart = load i64, ptr %apart.address
+  %away.from = load i64, ptr %away.from.address
   %low = load i64, ptr %low.address
   %high = load i64, ptr %high.address
-  %any = icmp ne i64 %apart, 0
+  %any = icmp ne i64 %away.from, 0
   br i1 %any, label %second, label %first.next
 second:
   %j = phi i64 [ 0, %look ], [ %j.after, %second.next ]
@@ -175,10 +175,10 @@ second.next:
   %other = getelementptr [4 x i64], ptr %rows, i64 %j
   %other.low.address = getelementptr i64, ptr %other, i64 2
   %other.high.address = getelementptr i64, ptr %other, i64 3
-  %what = load i64, ptr %other
+  %groups = load i64, ptr %other
   %other.low = load i64, ptr %other.low.address
   %other.high = load i64, ptr %other.high.address
-  %common = and i64 %what, %apart
+  %common = and i64 %groups, %away.from
   %concerned = icmp ne i64 %common, 0
   %begins = icmp ult i64 %low, %other.high
   %ends = icmp ult i64 %other.low, %high

@@ -80,10 +80,10 @@ def _none_fact(state: Any, value: Any) -> bool | None:
 
     Numba knows that of arguments that are passed as they are, not in annotations.
     """
-    read, other = (guard(get_definition, state.func_ir, side) for side in (value.lhs, value.rhs))
+    read, constant = (guard(get_definition, state.func_ir, side) for side in (value.lhs, value.rhs))
     if not isinstance(read, ir.Expr) or read.op != "getattr" or read.attr != "val":
         return None
-    if not isinstance(other, ir.Const) or other.value is not None:
+    if not isinstance(constant, ir.Const) or constant.value is not None:
         return None
     argument = _argument_type(state, read.value)
     if not isinstance(argument, AnnotationType) or isinstance(argument.val, types.Optional):

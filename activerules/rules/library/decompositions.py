@@ -258,8 +258,8 @@ def _svd_reverse(config, dret: RealVectorResult, tape, a: RealMatrix, full: Flag
 
 @register_jitable
 def _omega_of_cotangents(UU, VV, s, U_bar, V_bar):
-    """Return Ω. What both factors turn by is refused where singular values are equal, what they
-    turn against each other where both are zero.
+    """Return Ω. A rotation of both factors together is refused where singular values are equal, one
+    of the factors against each other where both values are zero.
     """
     k = s.shape[0]
     omega = np.zeros((k, k), UU.dtype)
@@ -293,24 +293,24 @@ def _sizes(U_bar, V_bar, i, j):
 
 
 @register_jitable
-def _over_values(rest, s, V_bar):
-    """Return `rest / s`, which turns the columns of V out of their space: where a singular value is
-    zero, what is outside is as good as they.
+def _over_values(residual, s, V_bar):
+    """Return `residual / s`, which turns the columns of V out of their space: where a singular
+    value is zero, they might as well lie outside it, and nothing may depend on them.
     """
-    result = np.zeros_like(rest)
+    result = np.zeros_like(residual)
     limit = rounding(s)
     for i in range(s.shape[0]):
         if s[i] > limit:
-            overwrite(result[:, i], rest[:, i] / s[i])
+            overwrite(result[:, i], residual[:, i] / s[i])
         else:
             size = size_of_used(V_bar, i)
-            require_nothing(np.abs(rest[:, i]).max(), (size, size), s, i, -1)
+            require_nothing(np.abs(residual[:, i]).max(), (size, size), s, i, -1)
     return result
 
 
 @register_jitable
 def _refuse_unused_columns(parts_bar, a, full):
-    """The columns that `full` adds are any orthonormal ones: they have no derivative."""
+    """Refuse the columns that `full` adds, which are arbitrary and so have no derivative."""
     m, n = a.shape
     k, columns_u, columns_v = svd_shapes(a, full)
     for i in range(m * k, m * columns_u):
@@ -366,14 +366,14 @@ def _over_sums(X, s):
 
 
 @register_jitable
-def _over_values_of_tangents(rest, s, whole):
-    """Return `rest / s`; where a singular value is zero, NaN or, if the column of `rest` is, 0."""
-    result = np.zeros_like(rest)
+def _over_values_of_tangents(residual, s, whole):
+    """Return `residual / s`; where a singular value is zero, NaN or, if the column is zero, 0."""
+    result = np.zeros_like(residual)
     limit, zero = rounding(s), zero_beside(whole, s)
     for i in range(s.shape[0]):
         if s[i] > limit:
-            overwrite(result[:, i], rest[:, i] / s[i])
-        elif np.abs(rest[:, i]).max() > zero:
+            overwrite(result[:, i], residual[:, i] / s[i])
+        elif np.abs(residual[:, i]).max() > zero:
             result[:, i] = np.nan
     return result
 

@@ -1,7 +1,7 @@
 """Rules of the eigenvalues and eigenvectors of a general matrix, real or complex.
 
-The result is complex, but for real matrices under NumPy before 2.5: there Numba's is real, and
-eigenvalues that are not are its error. Both have the same formulas.
+The result is complex, except for real matrices under NumPy before 2.5: there Numba's is real, and
+Numba raises if an eigenvalue is not. Both have the same formulas.
 
 As in `decompositions`, `eig_parts` is `np.linalg.eig` in one vector; for equal eigenvalues see
 `repeated`. LAPACK gives vectors of length 1 whose largest entry is real, and the derivative is that

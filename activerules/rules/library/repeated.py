@@ -1,20 +1,21 @@
 """Equal eigenvalues, and equal singular values: which derivatives there are all the same.
 
 The vectors of equal values are any basis of the space they span, so they have no derivative. The
-values do, and so do vectors of others. What a function of all of them, as V f(Λ) Vᵀ, has there is
-f'(λ), which is in no cotangent: a quotient of differences by a gap of zero stands for it. So
+values do, and so do the vectors of other values. A function of all of them, such as V f(Λ) Vᵀ, may
+have one, which contains f'(λ). But no cotangent tells f'(λ): in the formula a difference quotient
+stands for it, whose denominator is zero here. So
 
-reverse     a pair of equal values whose vectors were used is refused, but for cotangents that
-            turn none of the two into the other. "Used" is more than a cotangent that is not zero:
-            those of V log(Λ) Vᵀ are 0 where λ = 1, and its derivative is not. Shadows begin as
-            -0.0 here: whatever is added to one, if only 0.0, is seen by its sign.
-forward     tangents of vectors that a pair of equal values has no share in are right, the others
-            are NaN, and `vectors_of`, through which a program gets its vectors, refuses those. The
-            values alone do not come through it.
+reverse     a pair of equal values whose vectors were used is refused, unless the cotangents rotate
+            neither vector into the other. "Used" does not mean that a cotangent is nonzero: those
+            of V log(Λ) Vᵀ are 0 where λ = 1, and its derivative is not. Therefore shadows begin as
+            -0.0 here: whatever is added, even 0.0, changes the sign.
+forward     tangents of vectors are right if no pair of equal values has a share in them, and NaN
+            otherwise; `vectors_of`, through which a program gets its vectors, refuses the latter.
+            The values do not pass through it.
 
-That cotangents of U and V cancel in a pair, as those of U Vᵀ do, is not enough to take their smooth
-part: U f(S) Vᵀ has the same ones for any f that is 1 there, and f' is missing; U.sum() + V.sum()
-has such at the identity, and no derivative (docs/maths.md, with the rule that U Vᵀ can be given).
+That cotangents of U and V cancel in a pair, as those of U Vᵀ do, does not determine a derivative:
+U f(S) Vᵀ has the same ones for any f that is 1 there, and f' is missing; U.sum() + V.sum() has such
+cotangents at the identity, and no derivative (docs/maths.md, with a rule for U Vᵀ).
 
 Values are equal if their distance is within the rounding of LAPACK.
 """
@@ -52,7 +53,7 @@ def untouched(like):
 
 @register_jitable
 def precision(values):
-    """Return what counts as zero beside 1, for as many values of this type."""
+    """Return the relative error of that many values: beside 1 it counts as zero."""
     return 4.0 * values.shape[0] * np.finfo(values.dtype).eps
 
 
@@ -86,8 +87,8 @@ def require_nothing(share, sizes, values, i, j):
     """Refuse the pair (i, j) of equal values if its vectors were used and have a share in a
     cotangent of these sizes; `j` is -1 where value `i` is alone, and zero.
 
-    A share that is not a number is refused, too: second derivatives of values alone meet the
-    tangents of vectors that there are none of.
+    A share that is not a number is refused, too: second derivatives of the values alone involve
+    tangents of vectors, which do not exist here.
     """
     used = max(sizes[0], sizes[1]) >= 0
     size = max(sizes[0], 0.0) + max(sizes[1], 0.0)

@@ -21,10 +21,10 @@ def solve_lower(L, B):
     X = np.empty((n, m), B.dtype)
     for i in range(n):
         for j in range(m):
-            rest = B[i, j]
+            residual = B[i, j]
             for k in range(i):
-                rest -= L[i, k] * X[k, j]
-            X[i, j] = rest / L[i, i]
+                residual -= L[i, k] * X[k, j]
+            X[i, j] = residual / L[i, i]
     return X
 
 
@@ -34,10 +34,10 @@ def solve_adjoint(L, B):
     X = np.empty((n, m), B.dtype)
     for i in range(n - 1, -1, -1):
         for j in range(m):
-            rest = B[i, j]
+            residual = B[i, j]
             for k in range(i + 1, n):
-                rest -= conj(L[k, i]) * X[k, j]
-            X[i, j] = rest / conj(L[i, i])
+                residual -= conj(L[k, i]) * X[k, j]
+            X[i, j] = residual / conj(L[i, i])
     return X
 
 

@@ -224,14 +224,14 @@ class _System:
     def _remove(self, k: int) -> None:
         up: list[tuple[dict[int, int], int]] = []
         down: list[tuple[dict[int, int], int]] = []
-        others: dict[_Row, int] = {}
+        remaining: dict[_Row, int] = {}
         for row, constant in self.rows.items():
             c = dict(row).get(k)
             if c is None:
-                others[row] = constant
+                remaining[row] = constant
             else:
                 (up if c > 0 else down).append((dict(row), constant))
-        self.rows = others
+        self.rows = remaining
         for low, low_constant in up:
             for high, high_constant in down:
                 a, b = low[k], -high[k]

@@ -86,10 +86,10 @@ class Dependence:
     may_assume: bool = False
     assumptions: list[Assumption] = field(default_factory=list[Assumption])
 
-    def met_later(self, first: Instruction, others: Iterable[Instruction]) -> Instruction | None:
-        """One of `others` that may access memory of `first` after it; None if there is none."""
+    def met_later(self, first: Instruction, accesses: Iterable[Instruction]) -> Instruction | None:
+        """One of `accesses` that may access memory of `first` after it; None if there is none."""
         new: list[Assumption] = []
-        for second in others:
+        for second in accesses:
             orders = self._orders(first, second)
             if orders is None or not self._apart(*orders, new):
                 return second
@@ -258,8 +258,8 @@ class Dependence:
             return True
         if not self.may_assume:
             return False
-        left = project([*known, wanted * -1 - 1], lambda m: not self._at_entry(m))
-        for row in sorted(left or (), key=lambda p: len(p.terms)):
+        implied = project([*known, wanted * -1 - 1], lambda m: not self._at_entry(m))
+        for row in sorted(implied or (), key=lambda p: len(p.terms)):
             # the negation of `wanted` implies the row: assume the opposite of the row
             opposite = row * -1 - 1
             if any(len(m) > 1 for m in opposite.terms) or not (opposite.atoms & wanted.atoms):

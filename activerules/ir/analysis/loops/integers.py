@@ -310,7 +310,7 @@ class Integers:
         before = list(self._facts[header])
         counter = Poly.atom(loop)
         memos: tuple[dict[Any, Any], ...] = (self._facts, self._exact)
-        others = [set(memo) for memo in memos]
+        known_before = [set(memo) for memo in memos]
         self._facts[header] = [*before, counter]
         for test in self._going_on(loop, before):
             first = test.substitute(loop, Poly.number(-1))
@@ -319,7 +319,7 @@ class Integers:
                 bound = test.substitute(loop, counter - 1)
                 self._facts[header] += [bound, *choices]
         # what was derived without the bounds is derived again, with them
-        for memo, kept in zip(memos, others, strict=True):
+        for memo, kept in zip(memos, known_before, strict=True):
             stale: list[Any] = [k for k in memo if k not in kept and k is not header]
             for key in stale:
                 del memo[key]

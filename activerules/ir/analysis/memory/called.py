@@ -92,11 +92,11 @@ def called_memory(
     everything = closure([*addresses, *(o for group in direct.values() for o in group)], pointees)
     apart = not any(
         overlap(a, b, disjoint)
-        for g, own in direct.items()
-        for h, others in direct.items()
+        for g, first in direct.items()
+        for h, second in direct.items()
         if g < h
-        for a in own
-        for b in others
+        for a in first
+        for b in second
     )
     summary = summaries.summary(call, numbers, apart)
     return CalledMemory(call, numbers, apart, summary, direct, deep, frozenset(everything))

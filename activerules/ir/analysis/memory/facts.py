@@ -353,10 +353,10 @@ class MemoryFacts:
             return {None}
         written = self.written_by(write)
         return {
-            self._site_of_newest(write, o) if o == other else None
+            self._site_of_newest(write, o) if o == target else None
             for o in self.objects(pointer)
-            for other in written
-            if self.may_overlap(o, other)
+            for target in written
+            if self.may_overlap(o, target)
         }
 
     def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:

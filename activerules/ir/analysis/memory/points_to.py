@@ -237,8 +237,8 @@ class Solver:
 
     def _choose(self, i: Instruction, operands: Sequence[Value]) -> None:
         """A pointer merged from declared pointers to one memory, or null, is one itself."""
-        rest = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
-        starts = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
+        pointers = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
+        starts = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in pointers}
         target = starts.pop() if len(starts) == 1 else None
         self.changed |= target is not self.starts_of.get(i)
         if target is None:

@@ -206,8 +206,8 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
     beyond = any(not a.type.is_int for o in objects - direct for a in types.accesses.get(o, ()))
     local = all(o.is_local for o in objects) and not beyond
     floats = tuple(p for p in scalars if p.type in {DOUBLE, FLOAT})
-    others = any(not p.type.is_int for p in scalars if p not in floats)
-    if others or (not period and (len(direct) < 2 or not local)):
+    has_others = any(not p.type.is_int for p in scalars if p not in floats)
+    if has_others or (not period and (len(direct) < 2 or not local)):
         raise MixedCopy
     _check(scalars, period, memory, local)
     return PeriodicCopy(period, floats)

@@ -76,11 +76,11 @@ class ValueTypes:
         return address.stride == 0 and all(
             self.memory.starts(address, o)
             and any(
-                other.instruction.opcode == "load"
-                and other.type == store.operands[0].type
-                and other.address is not None
-                and (other.address.offset, other.address.stride) == (address.offset, 0)
-                for other in self.accesses.get(o, ())
+                access.instruction.opcode == "load"
+                and access.type == store.operands[0].type
+                and access.address is not None
+                and (access.address.offset, access.address.stride) == (address.offset, 0)
+                for access in self.accesses.get(o, ())
             )
             for o in objects
         )
@@ -149,12 +149,12 @@ class ValueTypes:
         t = access.operands[0].type if access.opcode == "store" else access.type
         address, named = self.memory.address(pointer), self.memory.named_types
         return any(
-            other.type.is_float
-            and other.address is not None
-            and address.cuts(size_of(t, named), other.address, size_of(other.type, named))
+            known.type.is_float
+            and known.address is not None
+            and address.cuts(size_of(t, named), known.address, size_of(known.type, named))
             for memory in self.memory.objects(pointer)
             if self.memory.starts(address, memory)
-            for other in self.accesses.get(memory, ())
+            for known in self.accesses.get(memory, ())
         )
 
     def _touches(
@@ -183,9 +183,9 @@ class ValueTypes:
     def _meets_others(self, memory: MemoryObject, mine: TypedAccess, kind: Kind) -> bool:
         named, header = self.memory.named_types, has_header(memory)
         return any(
-            (other.type.is_float if kind == "float" else other.type.is_pointer)
-            and other.overlaps(mine, named, header=header)
-            for other in self.accesses.get(memory, ())
+            (access.type.is_float if kind == "float" else access.type.is_pointer)
+            and access.overlaps(mine, named, header=header)
+            for access in self.accesses.get(memory, ())
         )
 
     def may_be_copied(self, access: TypedAccess, o: MemoryObject, pointer: Value) -> bool:
