@@ -123,17 +123,17 @@ class _Gradient:
         return frame, tape
 
     def _report(self, stats: Value, tape: Value, blocks: list[Block]) -> None:
-        wanted, after = Block(self.namer("stats")), Block(self.namer("finish"))
-        self.b.cond_br(self.b.icmp("eq", stats, null()), after, wanted)
-        self.b.target = wanted
+        report, finish = Block(self.namer("stats")), Block(self.namer("finish"))
+        self.b.cond_br(self.b.icmp("eq", stats, null()), finish, report)
+        self.b.target = report
         frame = self.b.const(I64, self.layout.frame_size)
         used: Value = frame
         if self.uses_tape:
             used = self.b.binary("add", self.b.call("activerules.tape.used", I64, [tape]), frame)
         self.b.store(used, stats)
-        self.b.br(after)
-        self.b.target = after
-        blocks += [wanted, after]
+        self.b.br(finish)
+        self.b.target = finish
+        blocks += [report, finish]
 
     def _return_derivatives(
         self, outcome: Value, derivatives: Value, fields: StructType, blocks: list[Block]

@@ -157,7 +157,7 @@ def _copy_to_entries(function: Function, tests: _Tests) -> None:
         for phi in header.phis:
             value = dict(zip(phi.blocks, phi.operands, strict=True))[source]
             start[phi] = in_body.get(value, value)
-        copies.append(_copied(function, tests, start, namer, known=source is loop.preheader))
+        copies.append(_copied(function, tests, start, namer, resolved=source is loop.preheader))
         ends = source.terminator
         ends.blocks = [copies[-1].blocks[0] if b is header else b for b in ends.blocks]
     for target in (tests.body, tests.leave):
@@ -198,9 +198,9 @@ def _phis_for_values_of_header(
 
 
 def _copied(
-    function: Function, tests: _Tests, start: dict[Value, Value], namer: Namer, *, known: bool
+    function: Function, tests: _Tests, start: dict[Value, Value], namer: Namer, *, resolved: bool
 ) -> _Copy:
-    """A copy of the tests for given values of the header's phis; with `known`, branches whose
+    """A copy of the tests for given values of the header's phis; with `resolved`, branches whose
     outcome follows from them are taken.
     """
     twins = {block: Block(namer("test"), parent=function) for block in tests.blocks}
@@ -211,9 +211,9 @@ def _copied(
         copy.blocks.append(twin)
         *rest, last = (i for i in block.instructions if i.opcode != "phi")
         for i in rest:
-            copy.values[i] = _append_copy(b, i, copy.values, known=known)
+            copy.values[i] = _append_copy(b, i, copy.values, resolved=resolved)
         condition = copy.values.get(last.operands[0], last.operands[0])
-        outcome = _outcome(condition) if known else None
+        outcome = _outcome(condition) if resolved else None
         targets = last.blocks if outcome is None else [last.blocks[0 if outcome else 1]]
         copy.edges.extend((twin, target, block) for target in targets if target not in twins)
         after = [twins.get(t, t) for t in targets]
@@ -227,12 +227,14 @@ def _copied(
     return copy
 
 
-def _append_copy(b: Builder, i: Instruction, values: dict[Value, Value], *, known: bool) -> Value:
+def _append_copy(
+    b: Builder, i: Instruction, values: dict[Value, Value], *, resolved: bool
+) -> Value:
     operands = [values.get(o, o) for o in i.operands]
     attributes = dict(i.attributes)
     twin = Instruction(i.opcode, i.type, operands, b.namer("next"), i.flags, attributes=attributes)
     base, number = _sum_with_number(twin)
-    return constant(i.type, number) if known and base is None else b.append(twin)
+    return constant(i.type, number) if resolved and base is None else b.append(twin)
 
 
 def _enter_from(phi: Instruction, target: Block, tests: _Tests, copies: list[_Copy]) -> None:

@@ -65,29 +65,34 @@ class Facts:
         return any(not o.is_local and o not in known for o in self.memory.objects(pointer))
 
 
-def analyse(known: Analyses) -> Facts:
+def analyse(analyses: Analyses) -> Facts:
     """Complete the analyses of a function that has been rewritten (`prepare`).
 
     Raises what they raise: programs that the engine does not differentiate are refused here.
     """
-    known.drop_changed_pointees()
-    request, returns, memory, types = known.request, known.returns, known.memory, known.types
+    analyses.drop_changed_pointees()
+    request, returns, memory, types = (
+        analyses.request,
+        analyses.returns,
+        analyses.memory,
+        analyses.types,
+    )
     seeds = _seeds(request, returns, memory)
-    activity = analyse_activity(memory, types, returns, known.calls, seeds)
+    activity = analyse_activity(memory, types, returns, analyses.calls, seeds)
     try:
-        refuse_unsound(activity, types, returns, known.calls, seeds)
+        refuse_unsound(activity, types, returns, analyses.calls, seeds)
     except MixedActivity as error:
         raise explained(error, memory, request.module) from None
     return Facts(
         request=request,
-        flow=known.flow,
+        flow=analyses.flow,
         returns=returns,
         memory=memory,
         types=types,
         activity=activity,
-        calls=known.calls,
-        callees=known.callees,
-        integers=known.integers,
+        calls=analyses.calls,
+        callees=analyses.callees,
+        integers=analyses.integers,
     )
 
 

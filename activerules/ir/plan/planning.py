@@ -65,10 +65,10 @@ def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
     family = Family(request)
     summaries = summaries_of(request)
     if rewritten is None:
-        known = prepared(request, summaries)
+        analyses = prepared(request, summaries)
     else:
-        known = Analyses(request, summaries, rewritten.flow, rewritten.returns)
-    with_pairs = _Planner(analyse(known), family).decide()
+        analyses = Analyses(request, summaries, rewritten.flow, rewritten.returns)
+    with_pairs = _Planner(analyse(analyses), family).decide()
 
     def plan_callee(one: Request) -> Plan:
         return _Planner(analyse(prepared(one, summaries)), family).decide()(pairs=())

@@ -81,17 +81,17 @@ def prepare(
     flow = control_flow(function)
     returns = analyse_returns(function, flow, status=status)
     normal_form.check(function, flow, returns.live)
-    known = analyses_of(flow, returns)
-    if decide(function, known.integers):
-        known.renew("integers")
-    known.drop_changed_pointees()
-    if known.memory.integer_sources and retype_pointer_copies(
-        function, analyse_value_types(function, known.memory, {}, known.shapes)
+    analyses = analyses_of(flow, returns)
+    if decide(function, analyses.integers):
+        analyses.renew("integers")
+    analyses.drop_changed_pointees()
+    if analyses.memory.integer_sources and retype_pointer_copies(
+        function, analyse_value_types(function, analyses.memory, {}, analyses.shapes)
     ):
-        known.renew("memory")
-    anywhere = replace(known.memory, disjoint=False)
-    if forward_loads(function, flow, anywhere, Dependence(known.integers), returns.live):
-        known.renew("integers")
-    if retype_float_copies(function, known.types):
-        known.renew("types")
-    return known
+        analyses.renew("memory")
+    anywhere = replace(analyses.memory, disjoint=False)
+    if forward_loads(function, flow, anywhere, Dependence(analyses.integers), returns.live):
+        analyses.renew("integers")
+    if retype_float_copies(function, analyses.types):
+        analyses.renew("types")
+    return analyses

@@ -48,13 +48,13 @@ from activerules.values.memory_layout import fields_of
 
 _SOURCE = """
 def {name}({parameters}):
-    _require_apart({own}, {others})
-    _before = _numbers_in({own})
-    _keep_alive(_before, _others_in({own}))
-    _copies = _copy_objects({own})
+    _require_apart({changing}, {others})
+    _before = _numbers_in({changing})
+    _keep_alive(_before, _others_in({changing}))
+    _copies = _copy_objects({changing})
     _objects = _objects_in(_copies)
-    _result = _run({given}, {own}, _copies, _objects, (_before, {parameters},))
-    _lost = _finish({own}, _copies, _objects)
+    _result = _run({given}, {changing}, _copies, _objects, (_before, {parameters},))
+    _lost = _finish({changing}, _copies, _objects)
     _after = _numbers_in(_copies)
     _require_transferable(
         _lost, _before, _after, _arrays_in({reached}), (_copies, _objects), _result
@@ -97,10 +97,10 @@ def _on_copies(
     dispatcher: Any, argtypes: Sequence[Any], error: ActiverulesError, view: RuleView
 ) -> Any:
     """The function to differentiate instead of one that raises `error`, if copies help."""
-    original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
-    more = own | {k for k in map(_argument_of, error.groups) if isinstance(k, int)}
+    original, changing = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
+    more = changing | {k for k in map(_argument_of, error.groups) if isinstance(k, int)}
     served = replaced_lists.serves(argtypes, more) or _can_have_copies(argtypes, more)
-    if more == own or view.carries_rule(original) or not served:
+    if more == changing or view.carries_rule(original) or not served:
         return None
     return with_copies(original, argtypes, more)
 
@@ -111,8 +111,8 @@ def _argument_of(group: object) -> object:
     return group
 
 
-def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
-    """Whether the arguments `own` are objects with arrays, and no list contains objects."""
+def _can_have_copies(argtypes: Sequence[Any], changing: frozenset[int]) -> bool:
+    """Whether the arguments `changing` are objects with arrays, and no list contains objects."""
     everything = [leaf for ty in argtypes for leaf in _all_leaves(ty)]
     if any(map(_may_hide_objects, everything)):
         return False
@@ -121,7 +121,7 @@ def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
         and all(
             is_instance(leaf) or not layout_of(leaf).is_container for leaf in leaves_of(argtypes[k])
         )
-        for k in own
+        for k in changing
     )
 
 
@@ -140,30 +140,31 @@ def _may_hide_objects(leaf: Any) -> bool:
     return any(layout_of(item).is_container for item in items if isinstance(item, types.Type))
 
 
-def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
-    """The function on copies of the objects in the arguments `own`; made once per signature."""
+def with_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[int]) -> Any:
+    """The function on copies of what is in the arguments `changing`; made once per signature."""
     known = _made.setdefault(dispatcher, {})
-    key = (tuple(argtypes), own)
+    key = (tuple(argtypes), changing)
     if key not in known:
-        of_lists = replaced_lists.serves(argtypes, own)
+        of_lists = replaced_lists.serves(argtypes, changing)
         write = replaced_lists.function_on_copies if of_lists else _function_on_copies
-        known[key] = numba.njit(write(dispatcher, argtypes, own))
-        _changing[known[key]] = dispatcher, own
+        known[key] = numba.njit(write(dispatcher, argtypes, changing))
+        _changing[known[key]] = dispatcher, changing
     return known[key]
 
 
-def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[int]) -> Any:
     plain = dispatcher.py_func
     parameters = first_names(dispatcher, len(argtypes))
-    numbers = sorted(own)
+    numbers = sorted(changing)
     arguments = [
-        f"_copies[{numbers.index(k)}]" if k in own else name for k, name in enumerate(parameters)
+        f"_copies[{numbers.index(k)}]" if k in changing else name
+        for k, name in enumerate(parameters)
     ]
-    others = [name for k, name in enumerate(parameters) if k not in own]
+    others = [name for k, name in enumerate(parameters) if k not in changing]
     source = _SOURCE.format(
         name=plain.__name__,
         parameters=", ".join(parameters),
-        own=tuple_of([parameters[k] for k in numbers]),
+        changing=tuple_of([parameters[k] for k in numbers]),
         others=tuple_of(others),
         given=tuple_of(arguments),
         reached=tuple_of([*others, "_result"]),

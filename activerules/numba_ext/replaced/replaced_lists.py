@@ -35,7 +35,7 @@ def {name}({parameters}):
     _refuse_shared(_is_reached_twice(_lists), ({owned},))
 {copies}
 {firsts}
-    _result = _run({given}, {own}, {copied}, (), ({kept}, {copied}, {owned},))
+    _result = _run({given}, {changing}, {copied}, (), ({kept}, {copied}, {owned},))
 {ends}
 {lasts}
     _notes = _new_notes()
@@ -107,12 +107,12 @@ _NAMES = {
 }
 
 
-def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
-    """Whether the arguments `own` are lists of numbers, arrays and tuples of these, and no array
-    hides in the others.
+def serves(argtypes: Sequence[Any], changing: frozenset[int]) -> bool:
+    """Whether the arguments `changing` are lists of numbers, arrays and tuples of these, and no
+    array hides in the others.
     """
     return all(
-        _is_plain_list(argtypes[k]) if k in own else all(map(_is_seen, leaves_of(ty)))
+        _is_plain_list(argtypes[k]) if k in changing else all(map(_is_seen, leaves_of(ty)))
         for k, ty in enumerate(argtypes)
     )
 
@@ -136,11 +136,11 @@ def _is_seen(leaf: Any) -> bool:
     )
 
 
-def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
-    """The function on copies of the lists `own`."""
+def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[int]) -> Any:
+    """The function on copies of the lists `changing`."""
     plain = dispatcher.py_func
     parameters = first_names(dispatcher, len(argtypes))
-    lists = [(j, parameters[k], argtypes[k]) for j, k in enumerate(sorted(own))]
+    lists = [(j, parameters[k], argtypes[k]) for j, k in enumerate(sorted(changing))]
     copies = {x: f"_copy{j}" for j, x, _ in lists}
     groups = list(dict.fromkeys(ty for *_, numba_type in lists for ty, _ in _arrays(numba_type)))
     every = sum(1 << g for g, _ in enumerate(groups))
@@ -171,13 +171,13 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         parameters=", ".join(parameters),
         owned=", ".join(parameters),
         list_notes="".join(
-            f"    _note_list(_lists, 1, {int(k in own)}, {x})\n"
+            f"    _note_list(_lists, 1, {int(k in changing)}, {x})\n"
             for k, x in enumerate(parameters)
             if isinstance(argtypes[k], types.ListType)
         ),
         copies="".join(_COPIES.format(j=j, x=x) for j, x, _ in lists),
         given=tuple_of([copies.get(x, x) for x in parameters]),
-        own=tuple_of([x for _, x, _ in lists]),
+        changing=tuple_of([x for _, x, _ in lists]),
         copied=tuple_of([*copies.values()]),
         kept=tuple_of([f"_kept{j}" for j, *_ in lists] + temporaries),
         ends="".join(
@@ -190,7 +190,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
         others="".join(
             line
             for k, x in enumerate(parameters)
-            if k not in own
+            if k not in changing
             for line in _noted(x, argtypes[k])
         ),
         transfers="".join(transfers),

@@ -42,10 +42,10 @@ from activerules.values.layout import layout_of
 
 
 def checked_pair(
-    marked: MarkedCall, pair: RulePair, wanted: Any, compiled: CompiledRule
+    marked: MarkedCall, pair: RulePair, checks: Any, compiled: CompiledRule
 ) -> RulePair:
-    """The rule with checks around it, selected by `wanted`, a `rules.debug.Checks`."""
-    source = _Source(marked, pair, wanted)
+    """The rule with checks around it, selected by `checks`, a `rules.debug.Checks`."""
+    source = _Source(marked, pair, checks)
     returned = compiled.reverse.signature.return_type
     whole, config = not returns_entries(returned, compiled.parameters), compiled.config
     assert isinstance(config, ConfigType)
@@ -54,30 +54,30 @@ def checked_pair(
 
 
 def checked_forward(
-    marked: MarkedCall, chosen: ForwardRule, wanted: Any, compiled: CompiledForwardRule
+    marked: MarkedCall, chosen: ForwardRule, checks: Any, compiled: CompiledForwardRule
 ) -> ForwardRule:
     """Like `checked_pair`, for a forward rule; every lane of a batch is checked."""
-    return replace(chosen, function=_Source(marked, chosen, wanted).forward(compiled))
+    return replace(chosen, function=_Source(marked, chosen, checks).forward(compiled))
 
 
 class _Source:
     """Writes the checked functions as source text, in which parameters are spelled out."""
 
-    def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, wanted: Any) -> None:
+    def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, checks: Any) -> None:
         if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
             # A second run would draw another number, and change those that follow.
-            wanted = replace(wanted, primal=False, derivatives=False)
+            checks = replace(checks, primal=False, derivatives=False)
         argtypes = [plain_type(each) for each in marked.signature.args]
         if not marked.only_reads and any(map(is_object, argtypes)):
             # It would write into an object twice, as objects are not copied here.
-            wanted = replace(wanted, primal=False, derivatives=False)
-        self.marked, self.rule, self.wanted = marked, rule, wanted
+            checks = replace(checks, primal=False, derivatives=False)
+        self.marked, self.rule, self.checks = marked, rule, checks
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
         self.objects = {i for i, each in enumerate(argtypes) if is_object(each)}
         leaves = [getattr(leaf, "dtype", leaf) for each in argtypes for leaf in leaves_of(each)]
         self.single = bool({types.float32, types.complex64} & set(leaves))
-        self.differenced = wanted.derivatives and all(
+        self.differenced = checks.derivatives and all(
             map(_is_differenced, (*argtypes, marked.result_type))
         )
 
@@ -89,7 +89,7 @@ class _Source:
         lines += [f"r = _rule(config, ret, {parameters})"]
         if not self.rule.keeps_shadow:
             lines += self._no_shadow_kept()
-        if self.wanted.primal:
+        if self.checks.primal:
             lines += [f"e{i} = _copy(b{i})" for i in self.numbers]
             lines += [f"e = _function({self._arguments('e')})"]
             lines += [self._agree("r.primal", "e", "the primal differs from that of the function")]
@@ -175,7 +175,7 @@ class _Source:
             lines += [f"t{lane}_{i} = _tangent(a{i}, {lane})" for i in self.numbers]
             lines += self._moves(lane) if self.differenced else []
         lines += [f"r = _rule(config, ret, {parameters})"]
-        if self.wanted.primal:
+        if self.checks.primal:
             lines += [f"e = _function({self._arguments('b')})"]
             what = "the primal differs from that of the function"
             lines += [self._agree(_at(compiled.primal), "e", what)]

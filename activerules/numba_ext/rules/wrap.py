@@ -225,10 +225,10 @@ class _Augmented(_Half):
         self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
     ) -> None:
         """Return an error if an array that the rule returns is not new memory."""
-        known = self.rule.augmented.fndesc.modname.startswith(_NEW_SHADOWS)
-        shadowed = self.rule.result.dval is not None and not known
+        has_new_shadow = self.rule.augmented.fndesc.modname.startswith(_NEW_SHADOWS)
+        shadowed = self.rule.result.dval is not None and not has_new_shadow
         others = [(primal, [shadow])] if shadowed else []
-        count = 1 if known else 2
+        count = 1 if has_new_shadow else 2
         fields = [
             each
             for values, argument in zip(passed, self.arguments, strict=True)

@@ -64,12 +64,12 @@ class CountedGenerator(GeneratorModel):
                 self._nrt.move(builder, self._fe_type, value)
                 struct = super().as_data(builder, value)
                 struct = builder.insert_value(struct, _I64(1), COUNT)
-                known = builder.block
+                filled = builder.block
             with nowhere:
-                nothing = builder.block
+                empty = builder.block
         phi = builder.phi(struct.type)
-        phi.add_incoming(struct, known)
-        phi.add_incoming(struct.type(None), nothing)
+        phi.add_incoming(struct, filled)
+        phi.add_incoming(struct.type(None), empty)
         return phi
 
 
@@ -170,8 +170,8 @@ class CountingNRT(NRTContext):
 
     def _counting(self, builder: Builder, typ: Any, verb: str, change: int) -> Any:
         """The function that changes the count; it accepts null for a generator."""
-        function, known = self._function(builder, typ, verb)
-        if known:
+        function, exists = self._function(builder, typ, verb)
+        if exists:
             return function
         b = entry_builder(function)
         (slot,) = function.args
@@ -186,8 +186,8 @@ class CountingNRT(NRTContext):
         return function
 
     def _clearing(self, builder: Builder, typ: Any) -> Any:
-        function, known = self._function(builder, typ, "clear")
-        if known:
+        function, exists = self._function(builder, typ, "clear")
+        if exists:
             return function
         b = entry_builder(function)
         (slot,) = function.args
