@@ -87,8 +87,8 @@ def jacobian(
               compiles that one only, and remembers it for arguments of these shapes.
         sparsity   a matrix of shape (m, n), sparse or dense, nonzero where the Jacobian may be;
               or "detect", which finds that out. The argument is then one array of n floats, the
-              result one of m, and the Jacobian a `scipy.sparse.csr_array` of shape (m, n), for
-              arrays of any number of axes by their items in C order. It is computed by forward
+              result one of m, and the Jacobian a `scipy.sparse.csr_array` of shape (m, n); the
+              items of arrays with several axes are numbered in C order. It is computed by forward
               mode, from Python only.
         check   False leaves out the check of a sparse Jacobian, which is one more derivative, along
               a random vector. Without it entries outside the pattern are silently added to others.

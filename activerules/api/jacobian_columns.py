@@ -53,7 +53,7 @@ class Columns:
     ) -> None:
         self._root, self._args, self._push = root, args, push
         self._type = args[int(root[1:])]
-        self._rows, self._copies = rows, [k for k, one in enumerate(written) if one]
+        self._rows, self._copies = rows, [k for k, is_written in enumerate(written) if is_written]
         self._leaves = carrying(root, self._type)
         self._at_once = self._takes_one_run(width)
         self._width = width

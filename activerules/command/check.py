@@ -74,12 +74,14 @@ def run(options: argparse.Namespace) -> int:
         except RuleCheckError as error:
             faults.setdefault("", str(error))
             continue
-        for i, one in comparisons:
-            rows.append((f"point {number + 1}", names[i], *_cells(one)))
-            resolved |= {i} if one.resolved else set()
-            if one.resolved and not one.agrees:
+        for i, comparison in comparisons:
+            rows.append((f"point {number + 1}", names[i], *_cells(comparison)))
+            resolved |= {i} if comparison.resolved else set()
+            if comparison.resolved and not comparison.agrees:
                 point = ", ".join(f"{k} = {x!r}" for k, x in zip(names, args, strict=True))
-                faults.setdefault(names[i], f"at {point}\nalong {names[i]}' = {one.direction!r}")
+                faults.setdefault(
+                    names[i], f"at {point}\nalong {names[i]}' = {comparison.direction!r}"
+                )
     print("\n".join(columns([_HEAD, *rows]) if rows else []))
     if faults:
         print("\nTHE GRADIENT IS WRONG\n" + "\n".join(faults.values()))
@@ -104,10 +106,10 @@ def run(options: argparse.Namespace) -> int:
 _HEAD = ("", "argument", "gradient", "finite differences", "")
 
 
-def _cells(one: Comparison) -> tuple[str, str, str]:
-    verdict = "agrees" if one.agrees else "DIFFERS"
-    expected = f"{one.expected:.12g} ± {one.error:.1e}"
-    return f"{one.found:.12g}", expected, verdict if one.resolved else "not resolved"
+def _cells(comparison: Comparison) -> tuple[str, str, str]:
+    verdict = "agrees" if comparison.agrees else "DIFFERS"
+    expected = f"{comparison.expected:.12g} ± {comparison.error:.1e}"
+    return f"{comparison.found:.12g}", expected, verdict if comparison.resolved else "not resolved"
 
 
 def _require_jitted(function: Any) -> Any:
@@ -175,7 +177,7 @@ def _random(ty: Any, rng: np.random.Generator, size: int) -> Any:
         case types.Array():
             return _random_array(ty, rng, size)
         case types.BaseTuple():
-            entries = [_random(one, rng, size) for one in items_of(ty)]
+            entries = [_random(item, rng, size) for item in items_of(ty)]
             return like_tuple(getattr(ty, "instance_class", tuple), entries)
         case types.Boolean():
             return True

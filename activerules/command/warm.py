@@ -70,9 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(what: str, names: Sequence[str], known: Collection[str]) -> None:
-    for one in names:
-        if one not in known:
-            raise CommandError(f"there is no {what} `{one}` to warm; there are {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise CommandError(f"there is no {what} `{name}` to warm; there are {', '.join(known)}")
 
 
 def _writable_folders() -> list[Path]:

@@ -158,7 +158,7 @@ def _pointees(
     for inner in inner_of(ty):
         target = inner.numba_type
         anywhere = many and isinstance(target, types.Array)
-        one = Pointee(
+        pointee = Pointee(
             holder,
             tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
             activity if isinstance(target, ItemMemory) or layout_of(target).has_shadow else "const",
@@ -166,9 +166,9 @@ def _pointees(
             private=_private(target),
             declared=declared_of(target),
         )
-        pointees[one.group] = one
+        pointees[pointee.group] = pointee
         pointees |= _pointees(
-            target, one.memory, one.activity, many=many or isinstance(target, ItemMemory)
+            target, pointee.memory, pointee.activity, many=many or isinstance(target, ItemMemory)
         )
     return pointees
 

@@ -61,26 +61,26 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
     differentiates the body of a function that has rules for the other one only. A rule may call
     its own function.
     """
-    for one in followed:
-        if _is_in_own_rule(one.function, one.location):
+    for call in followed:
+        if _is_in_own_rule(call.function, call.location):
             continue
-        if one.reason == WITHOUT_FORWARD:
+        if call.reason == WITHOUT_FORWARD:
             warn_once(
                 MissingForwardWarning,
-                f"{one.name} has a reverse pair and no forward rule: forward mode differentiates "
-                f"its body. Write the missing half, @ar.forward({one.name}), or say that the body "
-                f'is right: ar.opt_out({one.name}, mode="forward"). '
+                f"{call.name} has a reverse pair and no forward rule: forward mode differentiates "
+                f"its body. Write the missing half, @ar.forward({call.name}), or say that the body "
+                f'is right: ar.opt_out({call.name}, mode="forward"). '
                 "Help: python -m activerules help MissingForwardWarning",
-                one.location,
+                call.location,
             )
-        elif one.reason == WITHOUT_REVERSE:
+        elif call.reason == WITHOUT_REVERSE:
             warn_once(
                 MissingReverseWarning,
-                f"{one.name} has a forward rule and no reverse pair: reverse mode differentiates "
-                f"its body. Write @ar.augmented_primal({one.name}) and @ar.reverse({one.name}), or "
-                f'say that the body is right: ar.opt_out({one.name}, mode="reverse"). '
+                f"{call.name} has a forward rule and no reverse pair: reverse mode differentiates "
+                f"its body. Write @ar.augmented_primal({call.name}) and @ar.reverse({call.name}), "
+                f'or say that the body is right: ar.opt_out({call.name}, mode="reverse"). '
                 "Help: python -m activerules help MissingReverseWarning",
-                one.location,
+                call.location,
             )
 
 
@@ -114,11 +114,11 @@ def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> N
 
 def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
     """The calls of functions with rules, in a function and its callees, that no rule serves."""
-    for one in (plan, *plan.pairs):
-        for block in one.flow.order:
-            for i in block.instructions if block in one.returns.live else ():
-                info = one.calls.marked(i) if i.opcode == "call" else None
-                if info is not None and not info.inactive and i not in one.rules:
+    for part in (plan, *plan.pairs):
+        for block in part.flow.order:
+            for i in block.instructions if block in part.returns.live else ():
+                info = part.calls.marked(i) if i.opcode == "call" else None
+                if info is not None and not info.inactive and i not in part.rules:
                     yield i
 
 

@@ -135,8 +135,8 @@ def waits_for_activities(
 def _is_selective(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> bool:
     several = [
         {alternative.kind is Const for alternative in pattern}
-        for pattern, one in zip(signature, argtypes, strict=True)
-        if differentiable_kind(one) is not Const
+        for pattern, ty in zip(signature, argtypes, strict=True)
+        if differentiable_kind(ty) is not Const
     ]
     return len(several) > 1 and any(len(kinds) == 1 for kinds in several)
 
@@ -164,8 +164,8 @@ def is_for_types(rules: Sequence[Rule], argtypes: Sequence[Any], *, forward: boo
     return any(
         len(rule.arguments) == len(argtypes)
         and all(
-            could_have(pattern, one, forward=forward)
-            for pattern, one in zip(rule.arguments, argtypes, strict=True)
+            could_have(pattern, ty, forward=forward)
+            for pattern, ty in zip(rule.arguments, argtypes, strict=True)
         )
         for rule in rules
     )
@@ -218,8 +218,8 @@ def _narrowest(signature: Sequence[Pattern], argtypes: Sequence[Any]) -> list[An
     if len(signature) != len(argtypes):
         return None
     narrowest: list[Any] = []
-    for pattern, one in zip(signature, argtypes, strict=True):
-        fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
+    for pattern, ty in zip(signature, argtypes, strict=True):
+        fitting = [a.type for a in pattern if patterns.admits(a.type, ty)]
         if not fitting:
             return None
         narrowest.append(min(fitting, key=lambda t: sum(patterns.admits(t, u) for u in fitting)))

@@ -207,21 +207,21 @@ class Check:
             direction=direction,
         )
 
-    def require(self, i: int, one: Comparison) -> None:
+    def require(self, i: int, comparison: Comparison) -> None:
         """Raise `RuleCheckError` unless the derivative with respect to argument `i` agrees."""
-        if not one.resolved:
+        if not comparison.resolved:
             raise self.failure(
                 f"finite differences of argument {i}",
-                one.found,
-                f"{one.expected:.10g} ± {one.error:.1e}",
+                comparison.found,
+                f"{comparison.expected:.10g} ± {comparison.error:.1e}",
                 "they do not resolve the derivative here: choose another point",
             )
-        if not one.agrees:
+        if not comparison.agrees:
             raise self.failure(
                 f"derivative of argument {i} along a random direction",
-                f"{one.found:.12g}",
-                f"finite differences {one.expected:.12g} ± {one.error:.1e}",
-                f"direction {shown(one.direction)}",
+                f"{comparison.found:.12g}",
+                f"finite differences {comparison.expected:.12g} ± {comparison.error:.1e}",
+                f"direction {shown(comparison.direction)}",
             )
 
     def precision(self) -> np.dtype:

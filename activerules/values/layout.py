@@ -496,8 +496,8 @@ def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node
             item = other.item if isinstance(other, Optional) else other
             yield from pairs(node.item, item, path)
     elif has_items_of(node, other):
-        for (step, one), (_, another) in zip(node.children, other.children, strict=True):
-            yield from pairs(one, another, (*path, step))
+        for (step, child), (_, other_child) in zip(node.children, other.children, strict=True):
+            yield from pairs(child, other_child, (*path, step))
 
 
 def has_items_of(node: Node, other: Node) -> bool:

@@ -412,12 +412,12 @@ def _sources(value: Value) -> list[Argument]:
     seen: set[Value] = set()
     work = [value]
     while work:
-        one = work.pop()
-        if one in seen:
+        source = work.pop()
+        if source in seen:
             continue
-        seen.add(one)
-        if isinstance(one, Argument):
-            sources.append(one)
-        elif isinstance(one, Instruction) and one.opcode not in {"load", "call"}:
-            work += [o for o in one.operands if o.type == value.type or o.type.is_int]
+        seen.add(source)
+        if isinstance(source, Argument):
+            sources.append(source)
+        elif isinstance(source, Instruction) and source.opcode not in {"load", "call"}:
+            work += [o for o in source.operands if o.type == value.type or o.type.is_int]
     return sources

@@ -162,12 +162,12 @@ def _derivative(source: str, module: Module, request: Request, mode: str) -> str
         plan = widened(make_plan(request), request.width)
         assert plan is not None, "D1: there are no rules here"
         functions, declarations, _ = generate(plan)
-    for one in functions:
-        one.prefix = ""
+    for function in functions:
+        function.prefix = ""
     whole = with_missing(parse_module(source), functions, module)
     target = _target_of(request.function.name, whole)
-    for one in functions:
-        one.suffix = " ".join([one.suffix, *target]).strip()
+    for function in functions:
+        function.suffix = " ".join([function.suffix, *target]).strip()
     return verified(assemble(whole, functions, declarations, whole=True))
 
 

@@ -59,9 +59,9 @@ def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Fu
         build_reverse(plan, layout, scopes, declarations),
     ]
     declarations |= scopes.definitions
-    if sum(len(block.instructions) for one in sweeps for block in one.blocks) > INLINED:
-        for one in sweeps:
-            one.suffix = "noinline"
+    if sum(len(block.instructions) for sweep in sweeps for block in sweep.blocks) > INLINED:
+        for sweep in sweeps:
+            sweep.suffix = "noinline"
     return sweeps
 
 
@@ -179,7 +179,7 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
 def _read_support(text: str) -> _Support:
     """The functions in a text; cached, as many derivatives need the same ones."""
     module = parse_module(text)
-    printed = {name: print_function(one) for name, one in module.functions.items()}
+    printed = {name: print_function(function) for name, function in module.functions.items()}
     return _Support(printed, tuple(module.trailer))
 
 

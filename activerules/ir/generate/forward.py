@@ -95,7 +95,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         self.blocks += self.ends.values()
         for block in self.blocks:
             block.parent = self.function
-        with_scalars(self.function, {self.heads[one] for one in self.plan.scalars}, self.b)
+        with_scalars(self.function, {self.heads[loop] for loop in self.plan.scalars}, self.b)
         return self.function
 
     # --- parameters and result ---

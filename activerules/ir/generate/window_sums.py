@@ -81,8 +81,8 @@ class WindowSums:
 
     def _sum(self, bars: list[Value]) -> Value:
         total, *others = bars
-        for one in others:
-            total = self._b.fadd(total, one, flags=SUM)
+        for bar in others:
+            total = self._b.fadd(total, bar, flags=SUM)
         return total
 
     def _variables(self, window: Window, k: int, lane: int) -> list[Instruction]:

@@ -45,8 +45,8 @@ def compare_floats(functions: Iterable[Function]) -> None:
             i.operands[0] = _comparison(condition, i, number, Builder(inserted, namer))
             at = i.owner.instructions.index(i)
             i.owner.instructions[at:at] = inserted
-            for one in inserted:
-                one.parent = i.owner
+            for instruction in inserted:
+                instruction.parent = i.owner
 
 
 def _selects_floats(i: Instruction) -> bool:

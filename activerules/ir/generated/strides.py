@@ -50,5 +50,5 @@ def _insert(inserted: list[Instruction], before: Instruction) -> None:
     block = before.owner
     at = block.instructions.index(before)
     block.instructions[at:at] = inserted
-    for one in inserted:
-        one.parent = block
+    for instruction in inserted:
+        instruction.parent = block

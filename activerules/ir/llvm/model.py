@@ -285,10 +285,10 @@ def backward_slice(value: Value, goes_on: Callable[[Instruction], bool]) -> Iter
     seen: set[Instruction] = set()
     work = [value]
     while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction):
+        instruction = work.pop()
+        if instruction in seen or not isinstance(instruction, Instruction):
             continue
-        seen.add(one)
-        yield one
-        if goes_on(one):
-            work.extend(one.operands)
+        seen.add(instruction)
+        yield instruction
+        if goes_on(instruction):
+            work.extend(instruction.operands)

@@ -186,13 +186,13 @@ class _Planner:
         seen: set[Block] = set()
         todo = [p for p in self.flow.predecessors[block] if p is not dominator]
         while todo:
-            one = todo.pop()
-            if one in seen:
+            reached = todo.pop()
+            if reached in seen:
                 continue
-            if one in self.work:
+            if reached in self.work:
                 return False
-            seen.add(one)
-            todo.extend(p for p in self.flow.predecessors[one] if p is not dominator)
+            seen.add(reached)
+            todo.extend(p for p in self.flow.predecessors[reached] if p is not dominator)
         return True
 
     def _decide(self, block: Block) -> Decision | None:

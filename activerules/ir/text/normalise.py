@@ -139,9 +139,9 @@ def _lower_invokes(module: Any, builder: Any) -> None:
     lower = llvm.create_new_function_pass_manager()
     lower.add_lower_invoke_pass()
     handlers = catching(text)
-    for one in module.functions:
-        if not one.is_declaration and one.name not in handlers:
-            lower.run(one, builder)
+    for function in module.functions:
+        if not function.is_declaration and function.name not in handlers:
+            lower.run(function, builder)
 
 
 def canonical(text: str) -> str:

@@ -294,7 +294,7 @@ class Emitter:
                 floats += [
                     s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
                 ]
-        each = [one for one in floats for _ in range(self.gradient.width)]
+        each = [ty for ty in floats for _ in range(self.gradient.width)]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
     def derivatives(self, address: Value) -> list[list[Any]]:

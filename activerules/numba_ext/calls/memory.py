@@ -453,9 +453,9 @@ def release(context: Context, builder: Builder, ty: Any, shadow: Value) -> None:
     references, which the exception would leak.
     """
     for visit in walk(Emit(context, builder), layout_of(ty), (shadow,), depth=Depth.TUPLES):
-        one = visit.node.numba_type
-        if visit.node.has_shadow and not isinstance(one, types.Record):
-            helper = context.make_helper(builder, one, value=visit.values[0])
+        numba_type = visit.node.numba_type
+        if visit.node.has_shadow and not isinstance(numba_type, types.Record):
+            helper = context.make_helper(builder, numba_type, value=visit.values[0])
             release_counted(builder, helper.meminfo)
 
 

@@ -129,9 +129,9 @@ def _leave_unoptimised(library: Any, function: Any) -> None:
         module.data_layout = library.codegen._data_layout
 
     def add_marked(module: Any) -> None:
-        for one in module.functions:
-            if not one.is_declaration and one.name.startswith(_PYTHON_WRAPPER):
-                _mark_unoptimised(one)
+        for function in module.functions:
+            if not function.is_declaration and function.name.startswith(_PYTHON_WRAPPER):
+                _mark_unoptimised(function)
         add(module)
 
     library._optimize_functions = prepare

@@ -61,7 +61,7 @@ def make_library(
     """
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
-    loaded = {symbol for one in called for symbol in one.symbols}
+    loaded = {symbol for part in called for symbol in part.symbols}
     missing = [symbol for symbol in undefined_symbols(module, linked) if symbol not in loaded]
     check_symbols(name, (*missing, *_missing_of_runtime(text)))
     codegen = target_context.codegen()

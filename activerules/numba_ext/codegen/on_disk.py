@@ -128,8 +128,8 @@ def depend_on_rules(library: Any, argtypes: Iterable[Any]) -> None:
     """Let code in `library`, and code that links it, be found on disk only while derivatives of
     the functions among the types `argtypes` are what they are now.
     """
-    for one in argtypes if RELOADS else ():
-        function = one.stub if isinstance(one, StubType) else one
+    for ty in argtypes if RELOADS else ():
+        function = ty.stub if isinstance(ty, StubType) else ty
         if isinstance(function, types.Dispatcher):
             library._reload_init.add(_Unchanged(function.dispatcher))
 

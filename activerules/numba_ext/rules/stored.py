@@ -270,16 +270,16 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
     """
     # Numba still owns the module that it returns.
     module = library._get_module_for_linking().clone()
-    for one in (*module.functions, *module.global_variables):
-        if one.is_declaration or one.name.startswith(SHARED):
+    for symbol in (*module.functions, *module.global_variables):
+        if symbol.is_declaration or symbol.name.startswith(SHARED):
             continue
-        if one.name in exported:
-            one.linkage = "external"
+        if symbol.name in exported:
+            symbol.linkage = "external"
             continue
-        one.linkage = "internal"
+        symbol.linkage = "internal"
         # The JIT also finds internal symbols: Numba's own code would call these, although passes
         # may have changed their parameters.
-        one.name = f"{one.name}.{stem}"
+        symbol.name = f"{symbol.name}.{stem}"
     builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     counts = llvm.create_new_module_pass_manager()

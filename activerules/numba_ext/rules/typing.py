@@ -270,8 +270,8 @@ def _is_array(ty: types.Type) -> bool:
 
 def alias_check(marked: MarkedCall) -> Any:
     """The check that a returned array shares no memory with an argument or another array."""
-    one = len(array_types(marked.result_type)) == 1
-    more = "or with its own shadow" if one else "with another array, or with a shadow"
+    is_one_array = len(array_types(marked.result_type)) == 1
+    more = "or with its own shadow" if is_one_array else "with another array, or with a shadow"
     return apart(
         f"what {marked.name} or its rule returns shares memory with an argument, {more}; "
         "return a copy"

@@ -316,8 +316,8 @@ class SplitEmitter(Emitter):
         tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
         tape.block = meminfo
         scratch = self._scratch(fields)
-        for ty, one in zip(items_of(self.tape_type.owned), scratch, strict=True):
-            own_constants(context, builder, ty, one)
+        for ty, shadow in zip(items_of(self.tape_type.owned), scratch, strict=True):
+            own_constants(context, builder, ty, shadow)
         tape.owned = context.make_tuple(builder, self.tape_type.owned, scratch)
         return tape._getvalue(), primal, shadows
 

@@ -179,11 +179,11 @@ def require_kept(names: Sequence[str], argtypes: Sequence[Any]) -> None:
     """Raise `NotYetSupported` for arguments that a pullback in Python cannot store: those of types,
     such as slices, that Numba unboxes but does not box. `ActivityError` for a buffer.
     """
-    for name, one in zip(names, argtypes, strict=False):
-        refuse_kind(name, one)
-        if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
+    for name, ty in zip(names, argtypes, strict=False):
+        refuse_kind(name, ty)
+        if any(_is_never_boxed(leaf) for leaf in _leaves(ty)):
             raise NotYetSupported(
-                f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",
+                f"`{name}` is {type_name(ty)}, which a pullback cannot keep in Python",
                 why="Numba takes values of this type from Python, but does not return any",
                 instead=[
                     "pass the numbers in it",

@@ -94,10 +94,10 @@ class Dependence:
             if orders is None or not self._apart(*orders, new):
                 return second
         together = [*self.assumptions, *new]
-        for one in list(together):
-            remaining = [a.poly for a in together if a is not one]
-            if infeasible([*remaining, one.poly * -1 - 1]):
-                together.remove(one)
+        for assumption in list(together):
+            remaining = [a.poly for a in together if a is not assumption]
+            if infeasible([*remaining, assumption.poly * -1 - 1]):
+                together.remove(assumption)
         if len(together) > _MOST_ASSUMPTIONS:
             return first
         self.assumptions[:] = together

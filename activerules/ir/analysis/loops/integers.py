@@ -114,7 +114,7 @@ class Integers:
     def _in_range(self, p: Poly, block: Block) -> bool:
         """Whether `p` is a signed number of 64 bits whenever `block` runs."""
         facts = self.facts(block)
-        atoms = {a for one in (p, *facts) for a in one.atoms if not isinstance(a, Loop)}
+        atoms = {a for poly in (p, *facts) for a in poly.atoms if not isinstance(a, Loop)}
         for atom in atoms:
             facts = [*facts, Poly.atom(atom) + (_LARGEST + 1), Poly.atom(atom) * -1 + _LARGEST]
         too_large, too_small = p - (_LARGEST + 1), p * -1 - (_LARGEST + 2)

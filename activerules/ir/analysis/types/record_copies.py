@@ -105,21 +105,21 @@ def _beginnings(
     """The offset at which a record begins in each object (R1); None if copies disagree."""
     begins: dict[MemoryObject, int] = {}
     work = list(copies)
-    if any(stride % period for one in work for stride in one.strides):
+    if any(stride % period for copy in work for stride in copy.strides):
         return None
-    for o in {o for one in work for o, _ in one.ends if o in types.declared}:
+    for o in {o for copy in work for o, _ in copy.ends if o in types.declared}:
         begins[o] = 0
     while work:
-        reached = [one for one in work if any(o in begins for o, _ in one.ends)]
+        reached = [copy for copy in work if any(o in begins for o, _ in copy.ends)]
         if not reached:
             return begins
-        for one in reached:
-            work.remove(one)
-            phases = {(at - begins[o]) % period for o, at in one.ends if o in begins}
+        for copy in reached:
+            work.remove(copy)
+            phases = {(at - begins[o]) % period for o, at in copy.ends if o in begins}
             if len(phases) > 1:
                 return None
             (phase,) = phases
-            begins.update({o: (at - phase) % period for o, at in one.ends if o not in begins})
+            begins.update({o: (at - phase) % period for o, at in copy.ends if o not in begins})
     return begins
 
 
