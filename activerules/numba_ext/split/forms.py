@@ -63,7 +63,7 @@ from activerules.values.identity import identity_of
 from activerules.values.kinds import is_number, items_of, optional_leaf, returned_type
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of
-from activerules.values.shadows import own_constants
+from activerules.values.shadows import clear_shadow, own_constants
 from activerules.values.walk import Emit, rebuild
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
@@ -350,7 +350,9 @@ class SplitEmitter(Emitter):
             self._cotangent(address, dret)
             for address, dret in zip(block.returned[1:], cotangents, strict=True)
         ]
-        if not self.repeated:
+        if self.repeated:
+            self._clear_scratch(fields)
+        else:
             taken = block.change_state(FRESH, RUNNING)
             self._refuse_if(
                 builder.not_(taken), "a tape is used a second time: its reverse has run"
@@ -372,6 +374,15 @@ class SplitEmitter(Emitter):
         if not self.repeated:
             self._drop_tape(block, variant)
         return self.derivatives(derivatives)
+
+    def _clear_scratch(self, fields: Sequence[Field]) -> None:
+        """Make the scratch shadows zero: a sweep before this one has left cotangents in them."""
+        scratch = self.gradient.scratch or (False,) * len(fields)
+        for argument, (_, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+            for shadow in lanes if own else ():
+                clear_shadow(
+                    self.context, self.builder, shadow_type_of(argument.numba_type), shadow
+                )
 
     def call_jitable(self, function: Any, typed: Any, values: Sequence[Value]) -> Any:
         """Compile a Python function and call it; its exceptions are passed on like the primal's."""
