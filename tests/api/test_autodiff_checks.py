@@ -174,12 +174,17 @@ class TestShadows:
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, memory[:3]), memory[2:])
 
     def test_extents_x1_the_first_check_that_fails_is_the_one_reported(self, y):
-        memory = np.zeros(6)
-        x, of_another_shape = memory[:3], memory[1:5]
-        with pytest.raises(ar.ShadowMismatch, match="has another shape"):
-            ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, of_another_shape), y)
-        with pytest.raises(ar.ShadowMismatch, match="overlaps its primal"):
-            ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, memory[1:4]), y)
+        """Of shapes, strides and overlap with the primal and with another argument."""
+        memory = np.zeros(8)
+        x = memory[:3]
+        for shadow, other, fault in (
+            (memory[1:8:2], y, "has another shape"),
+            (memory[1:6:2], y, "has other strides"),
+            (memory[1:4], memory[2:5], "overlaps its primal"),
+            (memory[3:6], memory[2:5], "overlaps `y`"),
+        ):
+            with pytest.raises(ar.ShadowMismatch, match=fault):
+                ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, shadow), other)
 
     def test_inside_njit_too(self, x, y):
         @njit

@@ -180,6 +180,10 @@ def grown(lever, weights, values, particles):
         values.append(0.0)
 
 
+def shortened(lever, weights, values, particles):
+    values.pop()
+
+
 def another_key(lever, weights, values, particles):
     weights.popitem()
     weights["c"] = 0.0
@@ -191,7 +195,7 @@ def another_place(lever, weights, values, particles):
 
 
 @pytest.mark.parametrize(
-    "action", [replaced_array, replaced_object, grown, another_key, another_place]
+    "action", [replaced_array, replaced_object, grown, shortened, another_key, another_place]
 )
 def test_identity_i2_a_shadow_that_is_not_the_same_is_refused(action):
     """What was added to it would be lost, or be written into memory that is free by now."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import complex64, float64, int64, njit, types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.experimental import jitclass
 from numba.extending import intrinsic
@@ -170,6 +171,34 @@ def test_w2_shadows_f2_a_dictionary_of_other_keys_is_left_alone():
     with pytest.raises(MemoryError, match="keys of a dictionary"):
         run(2, x, y)
     assert [number for number, _ in y[2].values()] == [B[18], B[17]]
+
+
+@intrinsic
+def items_visited(typing_context, x, y):
+    """How many items a walk over two lists or dictionaries visits."""
+
+    def codegen(context, builder, typed, args):
+        count = cgutils.alloca_once_value(builder, cgutils.intp_t(0))
+        for visit in walk(Emit(context, builder), layout_of(x), args):
+            if visit.path == (EACH,):
+                builder.store(builder.add(builder.load(count), cgutils.intp_t(1)), count)
+        return builder.load(count)
+
+    return types.intp(x, y), codegen
+
+
+@njit
+def visits(x, y):
+    return items_visited(x, y)
+
+
+def test_w2_lists_of_other_lengths_and_dictionaries_of_other_keys_have_no_items():
+    one, two, three = List([1.0]), List([2.0, 3.0]), List([4.0, 5.0])
+    assert [visits(two, three), visits(two, one), visits(one, two)] == [2, 0, 0]
+    x, y = of(A)[2], of(B)[2]
+    assert visits(x, y) == 2
+    y["c"] = y.pop("a")
+    assert visits(x, y) == 0
 
 
 @pytest.mark.parametrize("inside_first", [False, True])
