@@ -1,6 +1,7 @@
-"""Gradients of random programs against finite differences, and reverse mode against forward mode.
+"""Gradients of random programs against finite differences, and reverse mode against forward mode;
+with many programs, Jacobians by both modes and Hessians, too.
 
-`make fuzz` runs 3,600 of them at random seeds; the ordinary tests the same 46 each time. A failure
+`make fuzz` runs 3,600 of them at random seeds; the ordinary tests the same 41 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -30,16 +31,16 @@ EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "30"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SHARDS = 3 if FIXED else 10
 NESTED = 2 if FIXED else 4  # shards of programs of loops over matrices
-RULED = 2 if FIXED else 4  # shards of programs that call functions with rules
+RULED = 1 if FIXED else 4  # shards of programs that call functions with rules
 SIZE = 4
 LARGEST = 8 if FIXED else 18
 LARGEST_NEST = 4 if FIXED else 8
 
 
-def compiled(text: str):
+def compiled(text: str, name: str = "program"):
     namespace: dict = {}
     exec(compile(text, "<random program>", "exec"), namespace)
-    return namespace["program"]
+    return namespace[name]
 
 
 def point(seed: int) -> tuple:
@@ -163,6 +164,8 @@ def check(text: str, args: tuple, activities: tuple, at: int, both_modes: bool) 
             check_gradient(program, args, activities, trials=1, seed=at)
         if both_modes:
             check_modes_agree(program, args, activities, np.random.default_rng(at))
+            if not FIXED or at % 5 == 0:
+                check_jacobians_agree(text, args, at)
     except (ar.ActiveMemoryInConst, ar.RuleArgumentsOverlap):
         # The program keeps active values in an array that is Const, or writes into an argument of a
         # rule that overlaps another one: that is what it must say.
@@ -193,6 +196,35 @@ def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Ge
     ]
     scale = sum(map(abs, terms)) + abs(forward or 0.0)
     assert abs(math.fsum(terms) - (forward or 0.0)) <= 1e-10 * max(scale, 1.0)
+
+
+def check_jacobians_agree(text: str, args: tuple, at: int) -> None:
+    """With respect to one array: the Jacobian of value and arrays afterwards, once by columns and
+    once by several sweeps over one tape; the Hessian against its transpose.
+    """
+    parameters = text.split("def program(")[1].split(")")[0]
+    vector = compiled(text + VECTOR.format(parameters=parameters), "vector")
+    arrays = [k for k, x in enumerate(args) if isinstance(x, np.ndarray) and x.size]
+    if not arrays:
+        return
+    k = arrays[at % len(arrays)]
+    by_columns, by_rows = (mode(vector, argnums=k)(*args) for mode in (ar.jacfwd, ar.jacrev))
+    size = max(1.0, np.max(np.abs(by_columns)))
+    np.testing.assert_allclose(by_rows, by_columns, rtol=1e-9, atol=1e-9 * size)
+    n = args[k].size
+    program = compiled(text)
+    hessian = ar.hessian(program, argnums=k)(*copied(args)).reshape(n, n)
+    size = max(1.0, np.max(np.abs(hessian)))
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-8, atol=1e-8 * size)
+
+
+VECTOR = """
+
+@njit
+def vector({parameters}):
+    value = program({parameters})
+    return np.concatenate((np.array([value]), np.sin(a), b))
+"""
 
 
 def copied(values: tuple) -> tuple:
