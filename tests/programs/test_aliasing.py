@@ -219,3 +219,28 @@ def test_a_field_of_records_with_integers_is_changed_in_place():
     assert r["n"].tolist() == [1, 2, 3]
     np.testing.assert_allclose(shadow["a"], [0.5 + 6, 2 * (-0.5 + 8), 2 * (0.25 + 24)])
     assert shadow["n"].tolist() == [7, 8, 9]
+
+
+@njit
+def cleared(x, a, b):
+    """The derivative is the sum of what `a` held when it was read; `b` may clear it after that."""
+    s = 0.0
+    for i in range(len(a)):
+        s += x * a[i]
+        b[i] = 0.0
+    return s
+
+
+def test_memory_k3_constants_may_overlap_where_one_is_written():
+    for views in VIEWS.values():
+        slope = cleared(1.0, *views(np.arange(1.0, 9.0)))
+        assert ar.grad(cleared)(2.0, *views(np.arange(1.0, 9.0))) == slope
+
+
+def test_memory_k1_records_that_overlap_are_refused():
+    particles = np.zeros(4, np.dtype([("x", float), ("v", float)]))
+    overlapping = np.lib.stride_tricks.as_strided(particles, (4,), (8,))
+    shadow = np.lib.stride_tricks.as_strided(np.zeros_like(particles), (4,), (8,))
+    energy = njit(lambda particles: particles[1].x ** 2)
+    with pytest.raises(ar.ShadowMismatch, match="are not those of whole records"):
+        ar.autodiff(ar.Reverse, energy, ar.Duplicated(overlapping, shadow))

@@ -38,8 +38,17 @@ def from_list(config, dret: Active, tape, x: Duplicated):
     x.dval[1] += dret.val * v[0]
 
 
-def test_p1_lists_on_a_tape_keep_their_contents():
-    product = product_rule(njit(lambda x: [x]), from_list)
+def from_view(config, dret: Active, tape, x: Duplicated):
+    ar.accumulate(x, dret.val * tape)
+
+
+@pytest.mark.parametrize(
+    ("on_tape", "reverse"),
+    [(lambda x: [x], from_list), (lambda x: x[::-1], from_view)],
+    ids=["list", "view"],
+)
+def test_p1_what_is_on_a_tape_keeps_its_contents(on_tape, reverse):
+    product = product_rule(njit(on_tape), reverse)
 
     @njit
     def overwritten(x):
@@ -49,6 +58,35 @@ def test_p1_lists_on_a_tape_keep_their_contents():
         return value + np.sum(y)
 
     assert np.array_equal(ar.grad(overwritten)(X), X[::-1])
+
+
+@njit
+def product_of_items(numbers):
+    return numbers[0] * numbers[1]
+
+
+@ar.augmented_primal(product_of_items)
+def _(config, ret: Active, numbers: Duplicated):
+    return ar.AugmentedReturn(product_of_items(numbers.val), None, numbers.val)
+
+
+@ar.reverse(product_of_items)
+def _(config, dret: Active, tape, numbers: Duplicated):
+    numbers.dval[0] += dret.val * tape[1]
+    numbers.dval[1] += dret.val * tape[0]
+
+
+@njit
+def product_before(numbers):
+    value = product_of_items(numbers)
+    numbers[0] = 5.0
+    return value
+
+
+def test_p1_a_list_that_is_an_argument_keeps_its_numbers():
+    numbers, shadow = List([2.0, 3.0]), List([0.0, 0.0])
+    ar.autodiff(ar.Reverse, product_before, Duplicated(numbers, shadow))
+    assert list(shadow) == [3.0, 2.0]
 
 
 def spending(config, dret: Active, tape, x: Duplicated):

@@ -21,9 +21,38 @@ def step(x, c, s):
     return total
 
 
-augmented, reverse = ar.autodiff_thunk(
-    ReverseSplitWithPrimal, step, Active, BatchDuplicated, BatchDuplicated, Active
-)
+@njit
+def kept(x):
+    return x * x
+
+
+@ar.augmented_primal(kept)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    y = x.val * x.val
+    shadow = np.zeros_like(y)
+    return ar.AugmentedReturn(y, shadow, (x.val.copy(), shadow))
+
+
+@ar.reverse(kept)
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+    ar.accumulate(x, 2.0 * tape[0] * tape[1])
+
+
+@njit
+def step_by_rule(x, c, s):
+    """The same, with a rule that keeps a shadow: there is one reverse sweep per lane."""
+    y, total = kept(x), 0.0
+    for i in range(x.size):
+        x[i] = y[i] * s + c[i]
+        total += x[i] * c[i] * s
+    return total
+
+
+def thunk_of(function):
+    kinds = Active, BatchDuplicated, BatchDuplicated, Active
+    return ar.autodiff_thunk(ReverseSplitWithPrimal, function, *kinds)
+
+
 single, single_reverse = ar.autodiff_thunk(
     ReverseSplitWithPrimal, step, Active, Duplicated, Duplicated, Active
 )
@@ -40,7 +69,9 @@ def arguments(x, dx, dc):
     return BatchDuplicated(x, dx), BatchDuplicated(C, dc), Active(0.7)
 
 
-def test_p3_every_lane_is_a_reverse_of_its_own(unfreed):
+@pytest.mark.parametrize("function", [step, step_by_rule])
+def test_p3_every_lane_is_a_reverse_of_its_own(function, unfreed):
+    augmented, reverse = thunk_of(function)
     (dx, dc), x = lanes(), X.copy()
     args = arguments(x, dx, dc)
     tape, primal, shadow = augmented(*args)
@@ -61,7 +92,9 @@ def test_p3_every_lane_is_a_reverse_of_its_own(unfreed):
     assert unfreed(lambda: reverse(*args, SEEDS, augmented(*args)[0])) == 0
 
 
-def test_p1_p2_misuse_changes_no_shadow(unfreed):
+@pytest.mark.parametrize("function", [step, step_by_rule])
+def test_p1_p2_misuse_changes_no_shadow(function, unfreed):
+    augmented, reverse = thunk_of(function)
     dx, dc = lanes()
     args = arguments(X.copy(), dx, dc)
 
@@ -71,8 +104,12 @@ def test_p1_p2_misuse_changes_no_shadow(unfreed):
             reverse(*args, (1.0, 2.0), tape)
         with pytest.raises(ar.TapeError, match="another `x`"):
             reverse(*arguments(X.copy(), dx, dc), SEEDS, tape)
+        shared = arguments(args[0].val, (dx[0], dx[0], dx[1]), dc)
         with pytest.raises(ar.ShadowMismatch, match="overlap"):
-            augmented(*arguments(X.copy(), (dx[0], dx[0], dx[1]), dc))
+            augmented(*shared)
+        if function is step_by_rule:  # else a tape belongs to shadows, too
+            with pytest.raises(ar.ShadowMismatch, match="overlap"):
+                reverse(*shared, SEEDS, tape)
 
     assert unfreed(misuse) == 0
     for found, expected in zip((dx, dc), lanes(), strict=True):
@@ -80,23 +117,6 @@ def test_p1_p2_misuse_changes_no_shadow(unfreed):
     thunk = ar.autodiff_thunk(ReverseSplitWithPrimal, kept, Duplicated, BatchDuplicated)
     with pytest.raises(ar.NotYetSupported, match="several shadows per argument"):
         thunk[0](BatchDuplicated(X, dx))
-
-
-@njit
-def kept(x):
-    return x * x
-
-
-@ar.augmented_primal(kept)
-def _(config, ret: ar.Duplicated, x: ar.Duplicated):
-    y = x.val * x.val
-    shadow = np.zeros_like(y)
-    return ar.AugmentedReturn(y, shadow, (x.val.copy(), shadow))
-
-
-@ar.reverse(kept)
-def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
-    ar.accumulate(x, 2.0 * tape[0] * tape[1])
 
 
 @njit

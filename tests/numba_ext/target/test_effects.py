@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, types
+from numba.extending import intrinsic
 
 from activerules.numba_ext.target.capture import capture
 from activerules.numba_ext.target.effects import is_repeatable
@@ -17,6 +18,16 @@ VECTOR = types.Array(float64, 1, "C")
 LIST = types.ListType(VECTOR)
 HYPERBOLIC = ctypes.CDLL(ctypes.util.find_library("m")).cosh
 HYPERBOLIC.restype, HYPERBOLIC.argtypes = ctypes.c_double, [ctypes.c_double]
+
+
+@intrinsic
+def add_atomically(typing_context, row, x):
+    def codegen(context, builder, signature, args):
+        row_data = context.make_array(row)(context, builder, args[0]).data
+        builder.atomic_rmw("fadd", row_data, args[1], "monotonic")
+        return context.get_dummy_value()
+
+    return types.none(row, x), codegen
 
 
 def sums(rows, x):
@@ -40,11 +51,17 @@ def calls_what_is_unknown(rows, x):
     return HYPERBOLIC(x) + len(rows)
 
 
+def adds_atomically(rows, x):
+    add_atomically(rows[0], x)
+    return x
+
+
 CASES = [  # function, only reads, may replace pointers
     (sums, True, False),
     (writes_a_number, False, False),
     (replaces_an_array, False, True),
     (calls_what_is_unknown, False, True),
+    (adds_atomically, False, True),
 ]
 
 
