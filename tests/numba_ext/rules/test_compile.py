@@ -170,6 +170,39 @@ def test_wrap_w2_const_where_the_rule_wants_more():
 
 
 @numba.njit
+def bounded(a, x):
+    if x > 2.0:
+        raise ValueError("too large")
+    return (a * x).sum()
+
+
+@ar.augmented_primal(bounded)
+def _(config, ret: ar.Active, a: ar.Duplicated, x: ar.Active):
+    return ar.AugmentedReturn(bounded(a.val, x.val), None, None)
+
+
+@ar.reverse(bounded, saves=("a", "x"))
+def _(config, dret: ar.Active, tape, a: ar.Duplicated, x: ar.Active):
+    ar.accumulate(a, dret.val * x.val * np.ones_like(a.val))
+    return None, dret.val * a.val.sum()
+
+
+@numba.njit
+def bounded_ones(x):
+    return bounded(np.ones(3), x)
+
+
+def test_wrap_w2_a_shadow_to_throw_away_is_released_if_the_rule_raises(unfreed):
+    def fails(function):
+        with pytest.raises(ValueError, match="too large"):
+            function(3.0)
+
+    gradient = ar.grad(bounded_ones)
+    assert gradient(1.0) == 3.0
+    assert unfreed(lambda: fails(gradient)) <= unfreed(lambda: fails(bounded_ones))
+
+
+@numba.njit
 def normalise(a):
     norm = math.sqrt((a * a).sum())
     a /= norm
