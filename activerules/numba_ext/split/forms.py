@@ -9,6 +9,8 @@ Invariants  S1  no tape remains after an error: `record` releases everything if 
             S2  the caller owns a reference to the shadow of the result, as to the result
             S3  `play` claims the tape before it changes anything, and only for the arguments of
                 `record`; a tape is emptied after its one reverse has run
+            S4  a tape for several sweeps hands nothing from one to the next: shadows that it owns
+                are cleared first
 """
 
 from __future__ import annotations
