@@ -441,7 +441,8 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                     instead=[f"Duplicated[{name}]"],
                 )
     refuse_keyword_only(function, where)
-    refuse_other_count(function, len(rule.arguments), where)
+    leading = f"`{', '.join(_LEADING[which])}`"
+    refuse_other_count(function, len(rule.arguments), where, leading=leading)
 
 
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)

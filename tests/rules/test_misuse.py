@@ -94,6 +94,11 @@ def too_few_arguments():
     def _(config, ret: Active): ...
 
 
+def tape_left_out():
+    @ar.reverse(fresh())
+    def _(config, dret: Active, x: Active): ...
+
+
 def active_array():
     @ar.augmented_primal(fresh())
     def _(config, ret: Active, x: Active[float64[:]]): ...
@@ -186,6 +191,7 @@ DEFINITIONS = [
     (too_many_arguments, "f takes 1 argument, and its rule 2"),
     (keyword_only_function, "`k` of of_keyword is keyword-only"),
     (too_few_arguments, "f takes 1 argument, and its rule 0"),
+    (tape_left_out, "(?s)f takes 1 argument, and its rule 0.*after `config, dret, tape` for each"),
     (active_array, r"an array is never Active: Active\[float64\[:\]\]"),
     (active_array_of_any_kind, r"an array is never Active: Active\[np.ndarray\]"),
     (active_forward, "in forward mode nothing is Active"),
