@@ -1,8 +1,8 @@
 """Products of matrices that compiled rules add to an array in place, computed by BLAS.
 
 Gives       `add_product`, and the compiled forms of `accumulate_product` and its variants
-Invariants  B1  an operand of BLAS has unit stride along an axis, and along the other one no stride
-                that BLAS would refuse; any other operand is multiplied as before, by `np.dot`
+Invariants  B1  an operand of BLAS has unit stride along an axis, and along the other one a multiple
+                of it that BLAS takes; any other operand is multiplied as before, by `np.dot`
             B2  a rule that is itself differentiated gets `np.dot`, which has a derivative
 
 Source    Dongarra et al. (1990), "A set of level 3 basic linear algebra subprograms", for `gemm`;
@@ -77,13 +77,13 @@ def add_product(C, factor, A, of_A, B, of_B):
 @register_jitable
 def _order(A):
     """Whether a matrix is stored row by row, and the entries between two rows, or columns; that
-    number is zero if it is stored in neither way.
+    number is zero if it is stored in neither way, or is not whole, as in an array of records.
     """
     size = A.itemsize
-    if A.strides[1] == size and A.strides[0] >= A.shape[1] * size:
-        return True, A.strides[0] // size
-    if A.strides[0] == size and A.strides[1] >= A.shape[0] * size:
-        return False, A.strides[1] // size
+    by_rows = A.strides[1] == size and A.strides[0] >= A.shape[1] * size
+    if by_rows or (A.strides[0] == size and A.strides[1] >= A.shape[0] * size):
+        stride = A.strides[0] if by_rows else A.strides[1]
+        return by_rows, stride // size if stride % size == 0 else 0
     return True, 0
 
 

@@ -21,6 +21,8 @@ SERVED = {
 NOT_SERVED = {
     "every second column": lambda x, m, n: x[:m, : 2 * n : 2],
     "rows backwards": lambda x, m, n: x[m:0:-1, :n],
+    "rows of records": lambda x, m, n: np.ndarray((m, n), x.dtype, x, strides=(8 * n + 4, 8)),
+    "columns of records": lambda x, m, n: np.ndarray((m, n), x.dtype, x, strides=(8, 8 * m + 4)),
     "one row again and again": lambda x, m, n: np.broadcast_to(x[0, :n], (m, n)),
 }
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
@@ -100,6 +102,18 @@ def test_b1_types_that_differ_are_left_to_numpy():
 def layer(x, w):
     y = x @ w
     return (y * y).sum()
+
+
+def test_b1_matrices_in_records_have_rows_at_any_distance():
+    records, shadows = np.zeros((2, 20), [("x", np.float64, 20), ("id", np.int32)])
+    x, x_bar = records["x"], shadows["x"]
+    w, w_bar = np.random.default_rng(8).normal(size=(2, 20, 20))
+    x[...] = w[::-1] - 1
+    x_bar[...], expected_w = 2, w_bar.copy()
+    ar.autodiff(ar.Reverse, layer, ar.Active, ar.Duplicated(x, x_bar), ar.Duplicated(w, w_bar))
+    np.testing.assert_allclose(x_bar, 2 + 2 * (x @ w) @ w.T, 1e-12)
+    np.testing.assert_allclose(w_bar, expected_w + 2 * x.T @ (x @ w), 1e-12)
+    assert not shadows["id"].any()
 
 
 @pytest.mark.parametrize("factor", [1.5, 1.5 - 0.5j])
