@@ -110,7 +110,7 @@ def readable(text: str) -> str:
     """Short names instead of mangled ones and of hashes; no debug metadata, no machine's memory."""
     text = re.sub(r"_ZN\w*?\d(chain|surface|left|slope)B\w*", r"\1", text)
     text = re.sub(r"activerules\.(\w+)\.[0-9a-f]{20}", r"\1", text)
-    text = re.sub(r"(activerules\.(?:rule|rulecode)\.\w+)\.[0-9a-f]{12,16}", r"\1", text)
+    text = re.sub(r"(activerules\.(?:rule|rulecode)\.\w+)\.[0-9a-f]{12,32}", r"\1", text)
     text = re.sub(r"(@activerules\.site)\.[0-9a-f]{16}", r"\1", text)
     text = re.sub(r" (\S*/)?generate_design\.py:\d+| <string>:1$", "", text, flags=re.M)
     text = re.sub(r", ![\w.]+ ![0-9]+", "", text)

@@ -134,7 +134,8 @@ define internal i1 @activerules.memory.meet(ptr %a, ptr %b) nounwind {{
   %result = and i1 %meet, %some
   ret i1 %result
 }}
-define internal i64 @activerules.memory.total(ptr %tables, i64 %count) nounwind {{
+define internal i64 @activerules.memory.total(ptr %tables, i64 %count) \
+noinline optnone nounwind {{
 entry:
   br label %head
 head:
@@ -164,7 +165,8 @@ define internal i32 @activerules.memory.order(ptr %a, ptr %b) nounwind {{
   ret i32 %sign
 }}
 ; whether no two of all rows meet; false if there is no memory to sort them
-define internal i1 @activerules.memory.apart(ptr %tables, i64 %count, i64 %total) nounwind {{
+define internal i1 @activerules.memory.apart(ptr %tables, i64 %count, i64 %total) \
+noinline optnone nounwind {{
 entry:
   %bytes = mul i64 %total, 24
   %all = call ptr @malloc(i64 %bytes)

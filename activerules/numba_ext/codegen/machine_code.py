@@ -86,13 +86,16 @@ class MachineCode:
         _loaded[self.name] = self, library
 
 
-def is_called(module: Any, symbols: Sequence[str]) -> bool:
-    """Whether LLVM inlines none of these functions of a module."""
+def is_called(module: Any, symbols: Sequence[str], *, optimised: bool = True) -> bool:
+    """Whether LLVM inlines none of these functions of a module, most likely if that is not
+    optimised yet.
+    """
+    least = _INSTRUCTIONS if optimised else 2 * _INSTRUCTIONS
     sizes = (
         sum(1 for block in module.get_function(symbol).blocks for _ in block.instructions)
         for symbol in symbols
     )
-    return all(size >= _INSTRUCTIONS for size in sizes)
+    return all(size >= least for size in sizes)
 
 
 @global_compiler_lock

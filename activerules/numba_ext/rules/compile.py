@@ -56,7 +56,7 @@ from activerules.numba_ext.rules.forward_rules import (
 )
 from activerules.numba_ext.rules.functions import flags_in_place_of
 from activerules.numba_ext.rules.parts import flattened, wholes_of
-from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, stem_of
+from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals
 from activerules.numba_ext.rules.results import (
     activity_of_result,
     argument_kind,
@@ -241,11 +241,11 @@ class NumbaRuleCompiler:
         self._note(marked, chosen)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
-        def make(stem: str | None) -> tuple[str, Any, list[str]]:
+        def make(stem: str) -> tuple[str, Any, list[str]]:
             rule = self._checked_rule(
                 compile_forward_rule, checked_forward, marked, chosen, request, written
             )
-            symbol = _symbol(marked, (rule.compiled,), request, stem) + ".forward"
+            symbol = f"{_named(marked, stem)}.forward"
             return symbol, build_forward(rule, symbol, written), [symbol]
 
         stored = self._stored(
@@ -309,10 +309,9 @@ class NumbaRuleCompiler:
         self._note(marked, pair)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
-        def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
+        def make(stem: str) -> tuple[RuleCode, Any, list[str]]:
             rule = self._checked_rule(compile_rule, checked_pair, marked, pair, request, written)
-            halves = (rule.augmented, rule.reverse)
-            symbols = Symbols.beginning(_symbol(marked, halves, request, stem))
+            symbols = Symbols.beginning(_named(marked, stem))
             code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
             exported = [code.augmented, code.reverse, code.drop, code.new_shadow]
             return code, build(rule, symbols), [symbol for symbol in exported if symbol]
@@ -347,7 +346,7 @@ class NumbaRuleCompiler:
         settings: tuple[Hashable, ...],
         request: RuleRequest | ForwardRuleRequest,
         written: tuple[bool, ...],
-        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+        make: Callable[[str], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
         """The compiled rule, from the cache or newly made."""
         argtypes = (*marked.signature.args, marked.signature.return_type)
@@ -466,16 +465,9 @@ def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequ
     return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
 
 
-def _symbol(
-    marked: MarkedCall,
-    compiled: Sequence[Any],
-    request: RuleRequest | ForwardRuleRequest,
-    stem: str | None,
-) -> str:
-    """The beginning of the names of a rule's functions; `stem`, if given, makes it unique."""
-    if stem is not None:
-        return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
-    return stem_of(marked, *(result.fndesc.llvm_func_name for result in compiled), repr(request))
+def _named(marked: MarkedCall, stem: str) -> str:
+    """The beginning of the names of a rule's functions, which `stem` makes unique."""
+    return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
 
 
 def _rule_description(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:

@@ -40,7 +40,8 @@ class Primals:
         if is_new or not _may_share(marked):
             self._makers[marked.cpu_symbol] = lambda: marked.library
             return marked.cpu_symbol
-        symbol = stem_of(marked) + ".checked"
+        digest = hashlib.sha256(marked.symbol.encode()).hexdigest()[:16]
+        symbol = f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{digest}.checked"
         self._makers[symbol] = partial(_checking, marked, symbol)
         return symbol
 
@@ -67,9 +68,3 @@ def _may_share(marked: MarkedCall) -> bool:
         may_share |= is_object(ty)
         start += len(slots)
     return may_share and isinstance(marked.result_type, types.Array)
-
-
-def stem_of(marked: MarkedCall, *parts: str) -> str:
-    """The beginning of names of code for a function with rules, made unique by `parts`."""
-    digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
-    return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{digest}"

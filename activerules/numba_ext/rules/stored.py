@@ -30,6 +30,7 @@ from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import llvmlite.binding as llvm
 from numba.core import config, types
@@ -94,19 +95,22 @@ class StoredRules:
         functions: Sequence[Any],
         argtypes: Sequence[types.Type],
         facts: Sequence[Hashable],
-        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+        make: Callable[[str], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
         """The rule of these `functions` for the types `argtypes`, found or compiled.
 
         Its code also depends on `facts`, which are equal if their reprs are. `make(stem)` compiles
         it and returns the handle, the library, and the names of the functions
-        that the engine calls; these contain `stem` unless that is None.
+        that the engine calls; these contain `stem`.
         """
         known = self._of_present_rules()
         key = (*functions, *argtypes, *facts)
         if key not in known:
             file = file_of(functions, argtypes)
-            known[key] = _compiled(make) if file is None else _on_disk(file, argtypes, facts, make)
+            if file is None:  # names that code stored by other processes does not have
+                known[key] = _compiled(make, uuid4().hex)
+            else:
+                known[key] = _on_disk(file, argtypes, facts, make)
         return known[key]
 
     def _of_present_rules(self) -> dict[Hashable, Stored]:
@@ -115,12 +119,6 @@ class StoredRules:
         if entries is None or entries[0] != RULES.epoch:
             entries = self._known[RULES.debug] = RULES.epoch, {}
         return entries[1]
-
-
-def _compiled(make: Any) -> Stored:
-    handle, library, exported = make(None)
-    name, module = exported[0], _alone(library, exported[0], exported)
-    return Stored(handle, _library_of(name, module, parts_of(library)))
 
 
 def _on_disk(
@@ -132,18 +130,8 @@ def _on_disk(
     key = digest_of([*what, file.stamp])  # a new version overwrites the file
     stored = read_file(path, key)
     if stored is None:
-        handle, library, exported = make(key)
-        module, needs = _alone(library, exported[0], exported), parts_of(library)
-        if is_bound_to_process(module):
-            return Stored(handle, _library_of(key, module, needs))
-        rename_environments(module, key)
-        code = _machine_code(key, module, exported, needs)
-        content = code or (module.as_bitcode(), needs)
-        write_file(path, key, (handle, content))
-        if code is None:
-            return Stored(handle, _library_of(key, module, needs))
-    else:
-        handle, content = stored
+        return _compiled(make, key, path)
+    handle, content = stored
     if isinstance(content, MachineCode):
         content.load()
         return Stored(handle, content)
@@ -154,12 +142,24 @@ def _on_disk(
     return Stored(handle, _library_of(key, module, needs))
 
 
-def _machine_code(
-    key: str, module: Any, exported: Sequence[str], needs: Sequence[Any]
-) -> MachineCode | None:
-    """The machine code of a rule whose code is called, not inlined."""
+def _compiled(make: Any, key: str, path: str | None = None) -> Stored:
+    """The result of `make`, and if a path is given, in that file."""
+    handle, library, exported = make(key)
+    module, needs = _alone(library, key, exported), parts_of(library)
     halves = [name for name in exported if name.endswith(HALVES)]
-    return compiled(key, module, exported, needs) if is_called(module, halves) else None
+    code, bound = None, is_bound_to_process(module)
+    if not bound and is_called(module, halves, optimised=False):
+        rename_environments(module, key)
+        code = compiled(key, module, exported, needs)
+    if code is None:
+        _optimise(module)
+        bound = is_bound_to_process(module)
+    if code is None and not bound:
+        rename_environments(module, key)
+        code = compiled(key, module, exported, needs) if is_called(module, halves) else None
+    if path is not None and not bound:
+        write_file(path, key, (handle, code or (module.as_bitcode(), needs)))
+    return Stored(handle, code or _library_of(key, module, needs))
 
 
 # --- on disk ---
@@ -280,12 +280,16 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
         # The JIT also finds internal symbols: Numba's own code would call these, although passes
         # may have changed their parameters.
         symbol.name = f"{symbol.name}.{stem}"
+    return module
+
+
+def _optimise(module: Any) -> None:
+    """Optimise a module that is linked into others, which vectorise it."""
     builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     counts = llvm.create_new_module_pass_manager()
     counts.add_refprune_pass()
     counts.run(module, builder)
-    return module
 
 
 def _library_of(name: str, module: Any, needs: Sequence[Any]) -> Any:
