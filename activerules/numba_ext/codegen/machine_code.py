@@ -1,6 +1,6 @@
 """Machine code that derivatives call instead of containing it: of rules too large to be inlined.
 
-Needs       an optimised module, and the names of the functions in it that others call
+Needs       a module, optimised or not, and the names of the functions in it that others call
 Gives       `MachineCode`; `compiled`: that of a module; `is_called`: whether LLVM would call the
             functions of a module even where it could inline them
 Invariants  M1  whatever calls machine code was compiled after that was loaded, or runs after it:
