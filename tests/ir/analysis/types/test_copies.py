@@ -46,6 +46,22 @@ define double @f(ptr %x, ptr %y) {
 """
 )
 CUT_AT_RUN_TIME = CUT.replace("i64 BYTES", "i64 %n").replace("ptr %y) {", "ptr %y, i64 %n) {")
+MIXED_TO_RUN_TIME_LENGTH = (
+    HEAD
+    + """
+define double @f(ptr noalias %x, ptr noalias %y, i64 %n) {
+  %a = load double, ptr %x
+  %at = getelementptr i8, ptr %x, i64 8
+  %k = load i64, ptr %at
+  call void @llvm.memcpy.p0.p0.i64(ptr %y, ptr %x, i64 %n, i1 false)
+  %b = load double, ptr %y
+  %float = sitofp i64 %k to double
+  %ab = fmul double %a, %b
+  %r = fmul double %ab, %float
+  ret double %r
+}
+"""
+)
 ONLY_COPIED = (
     HEAD
     + """
@@ -73,6 +89,12 @@ def test_c2_bytes_that_may_be_floats_among_others_are_refused():
     changed = THROUGH.replace("CHANGE", "store i64 %n, ptr %m")
     with pytest.raises(UnsupportedIR, match="copy"):
         differentiate(changed, "f", [Duplicated, Const])
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_c2_a_double_and_an_integer_repeat_by_no_known_period(mode):
+    with pytest.raises(UnsupportedIR, match="mixes types"):
+        differentiate(MIXED_TO_RUN_TIME_LENGTH, "f", [Duplicated, Duplicated, Const], mode)
 
 
 def test_c3_a_copy_that_ends_inside_of_a_float_is_refused_or_nan():

@@ -7,7 +7,7 @@ from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.types import DOUBLE, FLOAT
-from tests.ir.harness import Const, Duplicated
+from tests.ir.harness import Active, Const, Duplicated
 from tests.ir.plan.planned import analyses_of
 
 TWICE = """
@@ -96,3 +96,37 @@ def test_o3_declared_memory_holds_floats_where_they_are_declared():
     both = Declared(((0, DOUBLE), (8, FLOAT)), 12)
     assert not pairs(ARGUMENT, ARGUMENT, {"p": both})
     assert pairs(ARGUMENT, ARGUMENT, {"p": Declared.array_of(DOUBLE)})
+
+
+PARTS = """
+define double @f(ptr noalias %p, double %x, i64 %n) {
+  FIRST
+  SECOND
+  %y = load double, ptr READ
+  ret double %y
+}
+"""
+WHOLE = "store double %x, ptr %p"
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize(
+    ("first", "second", "read"),
+    [
+        (WHOLE, "%q = getelementptr i8, ptr %p, i64 4\n  store i32 7, ptr %q", "%p"),
+        (WHOLE, "%q = getelementptr i8, ptr %p, i64 4\n  store double %x, ptr %q", "%p"),
+        (WHOLE, "%q = getelementptr i8, ptr %p, i64 4", "%q"),
+        (WHOLE, "store float 1.0, ptr %p", "%p"),
+        (
+            "%r = getelementptr double, ptr %p, i64 %n\n  store double %x, ptr %r",
+            "%q = getelementptr i32, ptr %p, i64 1\n  store i32 7, ptr %q",
+            "%p",
+        ),
+    ],
+    ids=["integer over half", "store across", "load across", "float in a half", "unknown entry"],
+)
+def test_parts_of_floats_at_known_offsets_are_refused(first, second, read, mode):
+    text = PARTS.replace("FIRST", first).replace("SECOND", second).replace("READ", read)
+    number = Duplicated if mode == "forward" else Active
+    with pytest.raises(FloatBitsInInteger):
+        differentiate(text, "f", [Duplicated, number, Const], mode)
