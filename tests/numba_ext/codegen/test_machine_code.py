@@ -101,12 +101,42 @@ def step(a, b):
 def steps(a, b):
     return step(a, b)
 """,
+    "uncached": """
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit
+def step(u, v):
+    w, z = np.empty_like(u), np.empty_like(u)
+    for i in range(len(u)):
+        w[i] = v[i] + 0.1 * np.sin(u[i])
+        z[i] = u[i] + 0.1 * w[i] * w[i]
+    return z, w
+
+kept_nowhere = ar.checkpoint(step)
+
+@njit(cache=True)
+def run(u, v):
+    for _ in range(5):
+        u, v = kept_nowhere(u, v)
+    return np.sum(u * v)
+
+@njit
+def plain(u, v):
+    for _ in range(5):
+        u, v = step(u, v)
+    return np.sum(u * v)
+
+gradient = ar.grad(run, cache=True)
+""",
     "program": """
 import json, sys
 import numpy as np
 import activerules as ar
 import in_parallel
 import training
+import uncached
 from activerules.numba_ext.codegen import machine_code
 
 rng = np.random.default_rng(3)
@@ -134,6 +164,11 @@ if "threads" in sys.argv:
     check(in_parallel.gradient(a[0]), 2.0 * a[0])
 if "threads of a rule" in sys.argv:
     check(ar.grad(in_parallel.doubled)(a[0]), 4.0 * a[0])
+if "uncached anew" in sys.argv:
+    found = ar.grad(lambda u, v: 2.0 * uncached.run(u, v))(a[0], b[0])
+    check(found, 2.0 * ar.grad(uncached.plain)(a[0], b[0]))
+if "uncached" in sys.argv:
+    check(uncached.gradient(a[0], b[0]), ar.grad(uncached.plain)(a[0], b[0]))
 hits = sum(training.steps.stats.cache_hits.values())
 print(json.dumps([hits, sorted(machine_code._loaded)]))
 """,
@@ -205,6 +240,14 @@ def test_m1_m3_code_on_disk_contains_the_machine_code_that_it_calls(machine: Mac
     finally:
         for file, content in kept.items():
             file.write_bytes(content)
+
+
+def test_m3_a_rule_compiled_anew_beside_that_in_code_on_disk(machine: Machine) -> None:
+    """A rule that is not on disk is compiled in each process; the names of its code differ."""
+    _, stored = machine.run("uncached")
+    _, loaded = machine.run("uncached anew", "uncached")
+    assert set(stored) <= set(loaded)
+    assert len(loaded) == len(stored) + RELOADS
 
 
 @pytest.mark.skipif(not RELOADS, reason="Numba 0.62 forgets the threads of any cached caller")
