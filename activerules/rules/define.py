@@ -25,11 +25,11 @@ import numpy as np
 
 from activerules.annotations.activity import (
     BY_NAME,
+    KINDS,
     Active,
     Annotation,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
-    Duplicated,
     is_annotation_class,
 )
 from activerules.errors import RuleDefinitionError
@@ -430,10 +430,10 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                 why="several cotangents are several calls of `reverse`: no call has a batch",
                 instead=["Duplicated"],
             )
-        shadowed = {alternative.type for alternative in pattern if alternative.kind is Duplicated}
         for alternative in pattern:
             ty = alternative.type
-            if alternative.kind is Active and hasattr(ty, "layout") and ty not in shadowed:
+            is_any = {a.kind for a in pattern if a.type == ty} == {*KINDS}  # `Annotation[ty]`
+            if alternative.kind is Active and hasattr(ty, "layout") and not is_any:
                 name = patterns.type_name(ty)
                 raise RuleDefinitionError(
                     f"an array is never Active: Active[{name}]",

@@ -194,13 +194,13 @@ def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
 
 
 # Python's names by Numba's
-_PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
+_PLAIN_NAMES = {"none": "None", "unicode_type": "str", "Array": "np.ndarray"}
 
 
 def type_name(ty: Any) -> str:
     """A type as it is written in a signature: `float64[:, ::1]`, `(float64, None)`, `str`."""
     if isinstance(ty, type):  # a class of types
-        return "np.ndarray" if ty.__name__ == "Array" else ty.__name__
+        return _PLAIN_NAMES.get(ty.__name__, ty.__name__)
     if _is_array(ty):
         axes = [":"] * ty.ndim
         if ty.layout in ("C", "F") and axes:

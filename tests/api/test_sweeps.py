@@ -60,7 +60,6 @@ def rebound(x, y):
 
 @pytest.mark.parametrize("f", [weighed, weighed_and_first, stirred, rebound])
 @pytest.mark.parametrize("size", [1, 3, 9])  # one, less than four, more than four per sweep
-@pytest.mark.filterwarnings("ignore::activerules.errors.MissingForwardWarning")
 def test_forms_s4_rows_with_an_overwritten_constant_argument(f, size):
     rng = np.random.default_rng(size)
     x, y, direction = rng.uniform(0.5, 1.5, size=(3, size))

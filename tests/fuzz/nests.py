@@ -10,9 +10,9 @@ bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from hypothesis import strategies as st
+
+from fuzz.writer import Writer
 
 BOUNDED = ("math.sin({})", "math.tanh({})", "0.5 * math.cos({})", "{0} / (1.0 + {0} * {0})")
 ARRAY_BOUNDED = ("np.sin({})", "np.tanh({})", "0.5 * np.cos({})", "{0} / (1.0 + {0} * {0})")
@@ -20,22 +20,10 @@ UPDATES = ("=", "=", "+=", "-=", "*=")
 MATRICES = ("m", "q", "w")
 
 
-class NestWriter:
-    """Draws one program of up to `largest` statements; `draw(k)` gives a number below k."""
+class NestWriter(Writer):
+    """Draws one program."""
 
-    def __init__(self, draw: Callable[[int], int], largest: int) -> None:
-        self.draw = draw
-        self.lines: list[str] = []
-        self.names = 0
-        self.budget = 3 + draw(largest - 2)
-
-    def pick(self, items: Sequence[str]) -> str:
-        """One of several."""
-        return items[self.draw(len(items))]
-
-    def emit(self, depth: int, text: str) -> None:
-        """Add a line."""
-        self.lines.append("    " * depth + text)
+    least = 3
 
     # --- expressions in a nest: i is a row, j a column, each at least one from the border ---
 

@@ -10,7 +10,6 @@ writes into the arrays between the calls and their reverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.chainrules import rrule, scalar_rule
+from fuzz.writer import Writer
 
 # --- numbers ---
 
@@ -208,22 +208,10 @@ STIRRED = (
 )  # fmt: skip
 
 
-class RuledWriter:
-    """Draws one program of up to `largest` statements; `draw(k)` gives a number below k."""
+class RuledWriter(Writer):
+    """Draws one program."""
 
-    def __init__(self, draw: Callable[[int], int], largest: int) -> None:
-        self.draw = draw
-        self.lines: list[str] = []
-        self.names = 0
-        self.budget = 2 + draw(largest - 1)
-
-    def pick(self, items: Sequence[str]) -> str:
-        """One of several."""
-        return items[self.draw(len(items))]
-
-    def emit(self, depth: int, text: str) -> None:
-        """Add a line."""
-        self.lines.append("    " * depth + text)
+    least = 2
 
     def number(self) -> str:
         """A bounded number of a call."""

@@ -116,45 +116,49 @@ def run_in_its_own_process(name: str, shard: int) -> None:
 
 
 def run_shard(shard: int) -> None:
-    @settings(
-        max_examples=max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
-    )  # fmt: skip
-    @given(programs(LARGEST), ACTIVITIES, st.integers(0, 999))
     def run(text: str, activities: tuple, at: int) -> None:
-        note(text)
         note(f"{[a.__name__ for a in activities]} at point({at})")
         check(text, point(at), activities, at, both_modes=shard % 5 == 0 or not FIXED)
 
-    (seed(shard)(run) if FIXED else run)()
+    run_examples(shard, EXAMPLES // SHARDS, run, programs(LARGEST), ACTIVITIES, SEEDS)
 
 
 def run_nests(shard: int) -> None:
-    @settings(
-        max_examples=3 if FIXED else max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
-    )  # fmt: skip
-    @given(nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, st.integers(0, 999))
     def run(text: str, activities: tuple, shape: tuple[int, int], at: int) -> None:
-        note(text)
         note(f"{[a.__name__ for a in activities]} at matrices({shape}, {at})")
         check(text, matrices(shape, at), activities, at, both_modes=True)
 
-    (seed(shard)(run) if FIXED else run)()
+    count = 3 if FIXED else EXAMPLES // SHARDS
+    run_examples(shard, count, run, nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, SEEDS)
 
 
 def run_ruled(shard: int) -> None:
-    @settings(
-        max_examples=5 if FIXED else max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
-    )  # fmt: skip
-    @given(ruled(LARGEST), ACTIVITIES_OF_VECTORS, st.integers(0, 999))
     def run(text: str, activities: tuple, at: int) -> None:
-        note(text)
         note(f"{[a.__name__ for a in activities]} at vectors({at})")
         check(text, vectors(at), activities, at, both_modes=True)
 
-    (seed(shard)(run) if FIXED else run)()
+    count = 5 if FIXED else EXAMPLES // SHARDS
+    run_examples(shard, count, run, ruled(LARGEST), ACTIVITIES_OF_VECTORS, SEEDS)
+
+
+SEEDS = st.integers(0, 999)
+
+
+def run_examples(
+    shard: int, count: int, run: Callable[..., None], *strategies: st.SearchStrategy
+) -> None:
+    """Call `run` with that many draws of the strategies, the text of a program first."""
+
+    @settings(
+        max_examples=max(count, 1), deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), print_blob=True, derandomize=False,
+    )  # fmt: skip
+    @given(st.tuples(*strategies))
+    def run_noted(drawn: tuple) -> None:
+        note(drawn[0])
+        run(*drawn)
+
+    (seed(shard)(run_noted) if FIXED else run_noted)()
 
 
 def check(text: str, args: tuple, activities: tuple, at: int, both_modes: bool) -> None:

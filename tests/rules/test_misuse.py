@@ -109,6 +109,11 @@ def active_array_of_any_kind():
     def _(config, ret: Active, x: Active[np.ndarray]): ...
 
 
+def active_or_duplicated_array():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active[np.ndarray] | Duplicated[np.ndarray]): ...
+
+
 def active_forward():
     @ar.forward(fresh())
     def _(config, ret: Duplicated, x: Active): ...
@@ -194,6 +199,7 @@ DEFINITIONS = [
     (tape_left_out, "(?s)f takes 1 argument, and its rule 0.*after `config, dret, tape` for each"),
     (active_array, r"an array is never Active: Active\[float64\[:\]\]"),
     (active_array_of_any_kind, r"an array is never Active: Active\[np.ndarray\]"),
+    (active_or_duplicated_array, r"an array is never Active: Active\[np.ndarray\]"),
     (active_forward, "in forward mode nothing is Active"),
     (bound_method, "decorates a Python function, not <built-in method get"),
     (built_in, "decorates a Python function, not <built-in function sin>"),

@@ -117,7 +117,7 @@ def compiled(
     provide_environments(codegen, name, environments)
     library = codegen.create_library(name)
     library.enable_object_caching()
-    library._optimize_functions = leave_as_is  # the module was optimised, but for vectors
+    library._optimize_functions = leave_as_is  # `finalize` optimises the module
     library.add_llvm_module(module)
     library.add_linking_library(rtsys.library)
     library.finalize()

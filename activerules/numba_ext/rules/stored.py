@@ -147,16 +147,16 @@ def _compiled(make: Any, key: str, path: str | None = None) -> Stored:
     handle, library, exported = make(key)
     module, needs = _alone(library, key, exported), parts_of(library)
     halves = [name for name in exported if name.endswith(HALVES)]
-    code, bound = None, is_bound_to_process(module)
-    if not bound and is_called(module, halves, optimised=False):
-        rename_environments(module, key)
-        code = compiled(key, module, exported, needs)
-    if code is None:
+    is_large = not is_bound_to_process(module) and is_called(module, halves, optimised=False)
+    if not is_large:
         _optimise(module)
-        bound = is_bound_to_process(module)
-    if code is None and not bound:
+    code, bound = None, is_bound_to_process(module)
+    if not bound:
         rename_environments(module, key)
-        code = compiled(key, module, exported, needs) if is_called(module, halves) else None
+        if is_large or is_called(module, halves):
+            code = compiled(key, module, exported, needs)
+    if is_large and code is None:
+        _optimise(module)
     if path is not None and not bound:
         write_file(path, key, (handle, code or (module.as_bitcode(), needs)))
     return Stored(handle, code or _library_of(key, module, needs))
