@@ -147,7 +147,9 @@ def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
     if kind is Const:
         return Const(augmented.primal)
     if kind is Active:
-        return Active(filled(make_zero(augmented.primal), dy))
+        y = augmented.primal
+        # A rule may return an integer for a float; its cotangent is a float all the same.
+        return Active(filled(make_zero(float(y) if isinstance(y, int) else y), dy))
     shadow = make_zero(augmented.primal) if augmented.shadow is None else augmented.shadow
     return _annotated_as(kind, augmented.primal, filled(shadow, dy))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from activerules.annotations.activity import Const, Duplicated
@@ -28,7 +29,7 @@ def check_direct(reference: Reference) -> bool:
         for a in reference.arguments
     ]
     kinds = tuple(Duplicated if each else Const for each in varies)
-    situation = Situation(kinds, Duplicated, (False,) * len(kinds))
+    situation = Situation(kinds, Duplicated, (False,) * len(kinds), direct="rrule")
     copies = reference.copies()
     pulled = rrule(reference.f, *copies)
     if pulled is not None:
@@ -38,8 +39,9 @@ def check_direct(reference: Reference) -> bool:
     copies = reference.copies()  # rrule may have written to them
     pushed = frule((NoTangent(), *own), reference.f, *copies)
     if pushed is not None and any(varies):
-        reference.same("result of frule", pushed[0], reference.result, situation)
-        compare_pushed(reference, extern(pushed[1]), situation)
+        here = replace(situation, direct="frule")
+        reference.same("result of frule", pushed[0], reference.result, here)
+        compare_pushed(reference, extern(pushed[1]), here)
     return pulled is not None or pushed is not None
 
 

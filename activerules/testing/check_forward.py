@@ -13,14 +13,14 @@ from typing import Any
 import numba
 
 from activerules.annotations.activity import Const, Duplicated
-from activerules.errors import NoRuleForActivity
+from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule
 from activerules.testing.gradient import FLOOR, completed
 from activerules.testing.halves import run_forward
 from activerules.testing.numeric import inner_terms, scaled
-from activerules.testing.reference import SCALES, Reference
+from activerules.testing.reference import SCALES, Reference, located
 from activerules.testing.situations import Kind, Situation, activities, annotate
 from activerules.testing.trees import zero_of
 
@@ -47,7 +47,11 @@ class ForwardCheck:
             for (rule, width), how in itertools.product(rules, (False, True)[: 1 + compiled]):
                 result = Const if self.ref.result is None else Duplicated
                 situation = Situation(kinds, result, (False,) * len(kinds), compiled=how)
-                self.check_forward_run(rule, situation, width)
+                try:
+                    self.check_forward_run(rule, situation, width)
+                except RuleCheckError as error:
+                    located(error, rule, situation)
+                    raise
             locations.update(rule.location for rule, _ in rules)
         return locations
 

@@ -14,13 +14,14 @@ import numba
 
 from activerules.annotations.activity import Const, MixedDuplicated
 from activerules.errors import NoRuleForActivity, RuleCheckError
+from activerules.numba_ext.rules.tapes import reads_value
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RulePair
 from activerules.testing.gradient import RETURNED, SHADOWED, arrays_of, completed
 from activerules.testing.halves import PairOutcome, arrays_in, is_like, run_pair
 from activerules.testing.numeric import inner_terms, scaled
-from activerules.testing.reference import SCALES, Reference
+from activerules.testing.reference import SCALES, Reference, located
 from activerules.testing.situations import Kind, Lane, Situation, activities, annotate
 from activerules.testing.trees import zero_of
 
@@ -72,6 +73,8 @@ class PairCheck:
         except Exception as error:
             read = self.read_unsaved(pair, situation)
             if not read:
+                if isinstance(error, RuleCheckError):
+                    located(error, pair, situation)
                 raise
             reverse = getattr(pair.reverse, "py_func", pair.reverse)
             names = list(inspect.signature(reverse).parameters)[-len(self.ref.values) :]
@@ -115,7 +118,9 @@ class PairCheck:
         lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in SCALES]
         config = RuleConfig(
             overwritten=situation.overwritten,
-            needs_primal=situation.needs_primal,
+            needs_primal=situation.needs_primal
+            or pair.result is Const
+            or (pair.result in SHADOWED and reads_value(pair.reverse)),
             written=tuple(self.ref.written(i) for i in range(len(copies))),
         )
         return run_pair(pair, config, lanes, compiled=situation.compiled), lanes, copies

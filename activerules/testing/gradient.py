@@ -322,6 +322,7 @@ def agree(x: Any, y: Any, rtol: float, atol: float) -> bool:
     """Whether two values are identical, or numbers of one shape that differ by rounding."""
     return identical(x, y) or (
         is_differentiable(y)
+        and x is not None
         and np.shape(x) == np.shape(y)
         and np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
     )

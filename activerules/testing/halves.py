@@ -40,8 +40,9 @@ from activerules.annotations.tangents import NoTangent, ZeroTangent
 from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
+from activerules.numba_ext.rules import compile as _overloads  # noqa: F401  (what rules call)
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
-from activerules.rules.protocol import RuleConfig
+from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.rules.written import function_from
@@ -81,6 +82,7 @@ def run_pair(
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
     with _assignments_refused(pair.name, "augmented_primal"):
         outcome = first(*annotated)
+    _require_protocol(pair, outcome)
     if not pair.keeps_shadow:
         _require_no_shadow(pair, annotated, outcome)
     _require_own_memory(pair, annotated, outcome)
@@ -93,7 +95,7 @@ def run_pair(
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
     entries = []
     for lane in lanes:
-        dret = _result(pair.result, outcome._replace(primal=primal), lane.result_bar)
+        dret = _result(pair, outcome._replace(primal=primal), lane.result_bar)
         passed = [
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)
@@ -110,6 +112,20 @@ def run_pair(
                 array[...] = 0
     untouched = all(map(_same, overwritten, spoiled))
     return PairOutcome(primal, tuple(entries), untouched)
+
+
+def _require_protocol(pair: RulePair, returned: Any) -> None:
+    """Raise `RuleCheckError` for a return value of the first half that the engine refuses."""
+    if not isinstance(returned, AugmentedReturn):
+        raise RuleCheckError(
+            f"{pair.name}: `augmented_primal` returns {returned!r}, "
+            "expected AugmentedReturn(primal, shadow, tape)"
+        )
+    if pair.result is Active and returned.shadow is not None:
+        raise RuleCheckError(
+            f"{pair.name}: `augmented_primal` returns the shadow {returned.shadow!r}, "
+            "expected None: the result is no array"
+        )
 
 
 def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], augmented: Any) -> None:
@@ -284,17 +300,20 @@ def _overwritten(config: RuleConfig, annotated: Sequence[Annotation], primal: An
     return [a for a in (*arrays, *arrays_in(primal)) if a.flags.writeable]
 
 
-def _result(kind: type[Annotation], augmented: Any, bar: Any) -> Annotation:
-    if kind is Const:
+def _result(pair: RulePair, augmented: Any, bar: Any) -> Annotation:
+    """What `reverse` is passed as `dret`; `bar` is the cotangent of the result."""
+    if pair.result is Const:
         return Const(augmented.primal)
-    if kind is Active:
+    if pair.result is Active:
         return Active(bar)
     arrays = list(arrays_in(augmented.shadow))
-    if len(arrays) != len(list(arrays_in(augmented.primal))) or any(map(np.any, arrays)):
+    shapes = [array.shape for array in arrays_in(bar)]
+    if [array.shape for array in arrays] != shapes or any(map(np.any, arrays)):
         raise RuleCheckError(
-            f"the shadow of a {kind.__name__} result is not made of arrays of zeros"
+            f"{pair.name}: `augmented_primal` returns the shadow {augmented.shadow!r}, "
+            "expected zeros in the shape of the result"
         )
-    return annotate(kind, augmented.primal, filled(augmented.shadow, bar))
+    return annotate(pair.result, augmented.primal, filled(augmented.shadow, bar))
 
 
 def is_like(found: Any, wanted: Any) -> bool:

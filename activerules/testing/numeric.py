@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.containers import like_tuple
+from activerules.annotations.structural import Tangent
+from activerules.annotations.tangents import is_zero
 from activerules.testing.schemes import FiniteDifference, central_fdm
 from activerules.testing.trees import (
     contents,
@@ -140,7 +142,7 @@ def scaled(tangent: Any, factor: float) -> Any:
 
 
 def inner(x_bar: Any, x_dot: Any) -> float:
-    """The pairing of a cotangent with a tangent, a real number; `None` pairs to zero.
+    """The pairing of a cotangent with a tangent, a real number; None and symbolic zeros give zero.
 
     For complex entries it is Re(conj(x_bar) x_dot): cotangents hold d/dRe + i d/dIm.
     """
@@ -149,9 +151,9 @@ def inner(x_bar: Any, x_dot: Any) -> float:
 
 def inner_terms(x_bar: Any, x_dot: Any) -> Iterator[float]:
     """The terms of `inner`, one per number."""
-    if x_bar is None or x_dot is None:
+    if any(x is None or is_zero(x) for x in (x_bar, x_dot)):
         return
-    if isinstance(x_bar, tuple) or is_tree(x_bar):
+    if isinstance(x_bar, tuple | Tangent) or is_tree(x_bar):
         for bar, dot in zip(entries(x_bar), entries(x_dot), strict=True):
             yield from inner_terms(bar, dot)
     elif is_object(x_bar):

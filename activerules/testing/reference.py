@@ -15,7 +15,7 @@ import numpy as np
 
 from activerules.annotations.activity import Const
 from activerules.errors import RuleCheckError
-from activerules.rules.rule import display_name
+from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.testing.chosen import Tolerance, directions_of
 from activerules.testing.gradient import (
     FLOOR,
@@ -178,3 +178,10 @@ class Reference:
             where=[("in the situation", str(situation), "")],
             why=why,
         )
+
+
+def located(error: RuleCheckError, rule: RulePair | ForwardRule, situation: Situation) -> None:
+    """Add to an error the rule that failed, and the situation if the error does not say it."""
+    if not error.where:
+        error.add_where("in the situation", str(situation))
+    error.add_where("the rule", rule.name, rule.location)

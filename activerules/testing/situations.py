@@ -34,7 +34,9 @@ class CheckedArgument:
 
 @dataclass(frozen=True)
 class Situation:
-    """The facts about a call that a rule is passed in `config`."""
+    """The facts about a call that a rule is passed in `config`; or "rrule" or "frule", called
+    directly.
+    """
 
     kinds: tuple[Kind, ...]
     result: Kind
@@ -42,8 +44,11 @@ class Situation:
     needs_primal: bool = True
     compiled: bool = False
     lane: int = 0
+    direct: str = ""
 
     def __str__(self) -> str:
+        if self.direct:
+            return f"called directly, by {self.direct}"
         kinds = ", ".join(kind.__name__ for kind in self.kinds)
         facts = [f"({kinds}) -> {self.result.__name__}", "compiled" if self.compiled else ""]
         facts += ["overwritten" if any(self.overwritten) else ""]

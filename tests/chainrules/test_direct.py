@@ -2,6 +2,7 @@
 
 import math
 import operator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numba import njit
 import activerules as ar
 from activerules.chainrules import (
     NoTangent,
+    Tangent,
     ZeroTangent,
     frule,
     non_differentiable,
@@ -19,7 +21,7 @@ from activerules.chainrules import (
 )
 from activerules.chainrules.diffrules import HOLOMORPHIC_ROWS, REAL_ROWS
 from activerules.chainrules.table import PARTNERS
-from activerules.errors import ArityError, RuleDefinitionError
+from activerules.errors import ArityError, RuleCheckError, RuleDefinitionError
 from activerules.ir.derivatives.numeric import row_named
 from activerules.ir.derivatives.table import FUNCTIONS, function_of
 from activerules.testing import central_fdm, check_rule
@@ -548,3 +550,44 @@ def test_a_forward_rule_is_called_as_an_frule():
     _, dy = frule((NoTangent(), ZeroTangent(), 0.5, NoTangent()), weighed, x, 4.0, 2)
     np.testing.assert_array_equal(dy, 0.5 * x**2)
     assert frule((NoTangent(), dx, 0.5, NoTangent()), weighed, x, "w", 2) is None
+
+
+def test_a_rule_that_returns_an_integer_for_a_float():
+    @njit
+    def doubled(x):
+        return 2.0 * x
+
+    @ar.augmented_primal(doubled)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(2 if x.val == 1.0 else 2.0 * x.val, None, None)
+
+    @ar.reverse(doubled)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return 2.0 * dret.val
+
+    assert rrule(doubled, 1.0)[1](0.25) == (NoTangent(), 0.5)
+    check_rule(doubled, 1.0)
+
+
+def test_a_tangent_without_some_fields_is_checked():
+    class Line(NamedTuple):
+        slope: float
+        height: float
+
+    def pair(by_height):
+        @njit
+        def at(line, x):
+            return line.slope * x + line.height
+
+        @rrule.register(at)
+        def _(f, line, x):
+            def pullback(dy):
+                return NoTangent(), Tangent[Line](slope=x * dy), line.slope * dy
+
+            return f(line, x) - by_height * line.height, pullback
+
+        return at
+
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        check_rule(pair(0.0), Line(0.7, 0.2), 1.3)
+    check_rule(pair(0.0), Line(0.7, 0.2), 1.3, directions=(Line(1.0, 0.0), 1.0))

@@ -1,5 +1,8 @@
 """What a rule must find, and must leave, between its two halves."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba import njit
@@ -181,3 +184,86 @@ def with_shared_tape(which):
 def test_h5_memory_that_is_not_new_is_noticed(which, message):
     with pytest.raises(RuleCheckError, match=message):
         check_rule(with_shared_tape(which), X, compiled=False)
+
+
+def no_augmented_return(config, ret: Active, x: Active):
+    return 2.0 * x.val
+
+
+def shadow_beside_a_number(config, ret: Active, x: Active):
+    return ar.AugmentedReturn(2.0 * x.val, 0.0, None)
+
+
+def no_primal(config, ret: Active, x: Active):
+    return ar.AugmentedReturn(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("augmented", "told"),
+    [
+        (no_augmented_return, "returns 1.4, expected AugmentedReturn"),
+        (shadow_beside_a_number, "returns the shadow 0.0, expected None"),
+        (no_primal, "result: found None, expected 1.4"),
+    ],
+)
+def test_a_first_half_that_returns_something_else_is_told(augmented, told):
+    @njit
+    def doubled(x):
+        return 2.0 * x
+
+    @ar.reverse(doubled)
+    def reverse(config, dret: Active, tape, x: Active):
+        return 2.0 * dret.val
+
+    ar.augmented_primal(doubled)(augmented)
+    with pytest.raises(RuleCheckError, match=told) as error:
+        check_rule(doubled, 0.7, compiled=False)
+    (situation, rule) = error.value.where
+    assert situation[:2] == ("in the situation", "(Active) -> Active")
+    assert rule[2].endswith(f":{reverse.__code__.co_firstlineno}")
+
+
+def doubled_array(primal_and_shadow):
+    @njit
+    def doubled(x):
+        return 2.0 * x
+
+    @ar.augmented_primal(doubled)
+    def _(config, ret: Duplicated, x: Duplicated):
+        primal, shadow = primal_and_shadow(config, 2.0 * x.val)
+        return ar.AugmentedReturn(primal, shadow, None)
+
+    @ar.reverse(doubled)
+    def _(config, dret: Duplicated, tape, x: Duplicated):
+        ar.accumulate(x, 2.0 * dret.dval)
+
+    return doubled
+
+
+@pytest.mark.parametrize(
+    "primal_and_shadow",
+    [
+        lambda config, y: (y, np.ones_like(y)),
+        lambda config, y: (y[:1], np.zeros(1)),
+        lambda config, y: (y, np.zeros(1)),
+    ],
+)
+def test_a_shadow_that_is_not_zeros_in_the_shape_of_the_result_is_told(primal_and_shadow):
+    with pytest.raises(RuleCheckError, match="expected zeros in the shape of the result"):
+        check_rule(doubled_array(primal_and_shadow), X, compiled=False)
+
+
+def test_a_result_that_is_not_needed_may_be_left_out():
+    @njit
+    def if_needed(config, y):
+        return (y if config.needs_primal else None), np.zeros_like(y)
+
+    check_rule(doubled_array(if_needed), X)
+
+
+def test_the_rules_of_the_library_are_checked_in_a_process_that_has_not_differentiated():
+    program = (
+        "import numpy as np; from activerules.testing import check_rule;"
+        "check_rule(np.linalg.solve, np.array([[2.0, 0.1], [0.3, 1.5]]), np.ones(2))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -137,7 +137,7 @@ WRONG = [
     (right_augmented, writes_into_the_primal, "argument 1 after the rule|overwritten between"),
     (wrong_primal, right_reverse, "result: found"),
     (changes_its_argument, right_reverse, "argument 1 after the rule"),
-    (shadow_is_not_zero, right_reverse, "not made of arrays of zeros"),
+    (shadow_is_not_zero, right_reverse, "expected zeros in the shape of the result"),
 ]
 
 
