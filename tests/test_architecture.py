@@ -306,7 +306,7 @@ OF_OTHER_TEXT = (
     "ir.plan.dictionaries",
     "ir.plan.reasons",
     "numba_ext.codegen.numba_versions",
-    "numba_ext.rules.typing",
+    "numba_ext.rules.said_by_numba",
 )
 PATTERNS_IN = BEFORE_LLVM + THE_PARSER + BEFORE_LINKING + OF_OTHER_TEXT
 OF_IR = ("ir", "numba_ext", "pipeline")

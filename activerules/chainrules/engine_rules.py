@@ -15,14 +15,14 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
-from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
 from activerules.errors import NoRuleForActivity
 from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import ForwardRule, Half, RulePair
+from activerules.rules.rule import ForwardRule, Half, RulePair, parameters_of
 from activerules.values.layout import layout_of
 
 
@@ -35,7 +35,7 @@ def pair_for(function: Any, x: Sequence[Any]) -> RulePair | None:
     if found is None:
         return None
     types, returned = found
-    kinds, result = list(map(kind_of, x)), layout_of(returned).activity
+    kinds, result = _kinds(function, x), layout_of(returned).activity
     try:
         return RULES.find(function, types, returned, kinds, result)
     except NoRuleForActivity:
@@ -48,12 +48,18 @@ def forward_for(function: Any, x: Sequence[Any]) -> ForwardRule | None:
     if found is None:
         return None
     types, returned = found
-    kinds = ["const" if kind_of(value) is Const else "duplicated" for value in x]
+    kinds = [kind if kind is Const else Duplicated for kind in _kinds(function, x)]
     result = "const" if layout_of(returned).activity == "const" else "duplicated"
     try:
         return RULES.find_forward(function, types, returned, kinds, result)
     except NoRuleForActivity:
         return None
+
+
+def _kinds(function: Any, x: Sequence[Any]) -> list[type[Annotation]]:
+    """The activities of arguments: Const if they have no derivative, or are declared inactive."""
+    inactive = RULES.inactive_arguments(function, parameters_of(function))
+    return [Const if i in inactive else kind_of(value) for i, value in enumerate(x)]
 
 
 def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
@@ -76,7 +82,10 @@ def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[A
     """`(y, dy)` by a forward rule; an array among `deltas` is passed as it is, and may be written
     where the function writes its argument.
     """
-    tangents = list(map(_tangent, x, deltas))
+    tangents = [
+        _tangent(value, delta if how == "as is" else None)
+        for value, delta, how in zip(x, deltas, rule.lowering, strict=True)
+    ]
     annotated = list(map(_annotated_as, rule.arguments, x, tangents))
     returned = _python_function(rule.function)(RuleConfig(), rule.result, *annotated)
     if rule.result is not Const:
@@ -85,7 +94,7 @@ def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[A
 
 
 def _tangent(value: Any, delta: Any) -> Any:
-    delta = extern(delta)
+    delta = ZeroTangent() if delta is None else extern(delta)
     if is_array(value) and is_array(delta) and delta.dtype == value.dtype:
         return delta
     return filled(make_zero(value), delta)
@@ -140,7 +149,10 @@ def _pulled(
     dret = _result(pair.result, augmented, dy)
     returned = _python_function(pair.reverse)(config, dret, augmented.tape, *annotated)
     entries = entry_per_argument(returned, annotated)
-    return list(map(_cotangent, annotated, entries))
+    return [
+        _cotangent(x, entry) if how == "as is" else NoTangent()
+        for x, entry, how in zip(annotated, entries, pair.lowering, strict=True)
+    ]
 
 
 def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
@@ -176,7 +188,7 @@ def entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[
 
 
 def _cotangent(annotation: Annotation, entry: Any) -> Any:
-    if kind_of(annotation.fields[0]) is Const:
+    if isinstance(annotation, Const) or kind_of(annotation.fields[0]) is Const:
         return NoTangent()
     if not isinstance(annotation, Duplicated | MixedDuplicated):
         return entry

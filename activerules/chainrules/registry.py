@@ -36,14 +36,8 @@ from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.frule import forward_rule
 from activerules.rules.closures.source import location
-from activerules.rules.define import (
-    Names,
-    library_first,
-    refuse_keyword_only,
-    refuse_other_count,
-    require_function,
-    with_options,
-)
+from activerules.rules.consistent import refuse_keyword_only, refuse_other_count
+from activerules.rules.define import Names, library_first, require_function, with_options
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, Rule, RuleHalf, display_name, identity

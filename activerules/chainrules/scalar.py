@@ -118,6 +118,13 @@ def scalar_rule(
     if their code does not determine the number).
     """
     require_function(function, "scalar_rule")
+    for what, written in (("partials", partials), ("setup", setup)):
+        if not (written is None or inspect.isfunction(_python_function(written))):
+            raise RuleDefinitionError(
+                f"scalar_rule of {display_name(function)}: `{what}` is no Python function",
+                why=f"it is {written!r}",
+                instead=["one function of (Ω, arguments ...): lambda Ω, x, y: (by_x, by_y)"],
+            )
     arity = _parameter_count(partials) - (1 if setup is None else 2)
     if arity < 1 or (setup is not None and _parameter_count(setup) != arity + 1):
         raise RuleDefinitionError(

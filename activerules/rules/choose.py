@@ -97,7 +97,7 @@ class Candidate:
 def choose(rules: Sequence[Rule], call: RuleQuery) -> RulePair:
     """The pair that serves a call; raises if there is none, or several are equally specific."""
     serving, lost = _serving(rules, call)
-    return replace(_pair(_best(serving, call), call), lost=_lost(lost, call))
+    return replace(_pair(_best(serving, call), call, serving), lost=_lost(lost, call))
 
 
 def choose_forward(rules: Sequence[Rule], call: RuleQuery, width: int) -> ForwardRule:
@@ -261,7 +261,7 @@ def differentiable_kind(ty: Any) -> Kind:
     return BY_NAME[layout_of(ty).activity]
 
 
-def _pair(chosen: Candidate, call: RuleQuery) -> RulePair:
+def _pair(chosen: Candidate, call: RuleQuery, rules: Sequence[Rule]) -> RulePair:
     rule = chosen.rule
     halves: tuple[Half, Half] = ("augmented_primal", "reverse")
     for present, missing in (halves, halves[::-1]):
@@ -269,7 +269,14 @@ def _pair(chosen: Candidate, call: RuleQuery) -> RulePair:
             half = rule.halves[present]
             raise IncompleteRule(
                 f"{call.name} has a rule with {present}, but without {missing}",
-                where=[("the half that exists", str(rule), half.location)],
+                where=[
+                    ("the half that exists", str(rule), half.location),
+                    *(
+                        ("not its other half", str(other), other.halves[missing].location)
+                        for other in rules
+                        if missing in other.halves
+                    ),
+                ],
                 why=f"the call {call} needs both; halves are paired by their annotations",
                 instead=[_skeleton(call, half.argument_names, rule.signature, (missing,))],
             )
@@ -314,10 +321,30 @@ def _no_rule(rules: Sequence[Rule], call: RuleQuery) -> NoRuleForActivity:
         where=[("a rule that exists", str(rule), rule.location) for rule in rules],
         why=_why(rules, call, names, unserved),
         instead=[
+            *_wider(rules, call, names),
             "add a rule:\n" + _skeleton(call, names, signature, call.halves),
             *_declarations(call, names, unserved),
         ],
     )
+
+
+def _wider(rules: Sequence[Rule], call: RuleQuery, names: Sequence[str]) -> list[str]:
+    """Advice for a rule that would serve, did it admit that some of its arguments are Const."""
+    advice: list[str] = []
+    for rule in rules:
+        if len(rule.signature) != len(call.types):
+            continue
+        wanting = misfits(rule, call)
+        if wanting and all(i < len(names) and call.kinds[i] is Const for i in wanting):
+            wider = (
+                f"{names[i]}: {patterns.show((*rule.signature[i], Narrowed(Const)))}"
+                for i in wanting
+            )
+            advice.append(
+                f"let {' and '.join(rule.halves)} at {rule.location} admit constants:\n"
+                f"{', '.join(wider)}"
+            )
+    return advice[:1]
 
 
 def _unserved(rules: Sequence[Rule], call: RuleQuery) -> list[int]:

@@ -2,7 +2,8 @@
 
 Needs       a rule as far as it is defined, and the half to be added to it
 Gives       `refuse_other_parameters`, `refuse_other_package`: they raise if two functions that were
-            not written for each other would become one rule
+            not written for each other would become one rule; `refuse_keyword_only`,
+            `refuse_other_count`: if one cannot be for its function
 Invariants  F1  two halves make a rule only if they are from one package
             F2  a parameter that both halves name has the same position in both, so that what one
                 declares about it (`saves`) is meant for the other, too
@@ -14,10 +15,12 @@ The package of a module is the first part of its name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from typing import Any
 
 from activerules.errors import AmbiguousRule, RuleDefinitionError
-from activerules.rules.rule import Half, Rule, RuleHalf, is_of_library
+from activerules.rules.rule import Half, Rule, RuleHalf, display_name, is_of_library
 
 
 def package_of(module: str) -> str:
@@ -108,4 +111,46 @@ def refuse_silencing(name: str, rule: Rule, module: str) -> None:
         f"{name} has rules, which `inactive` in module {module} would put out of use",
         where=[("a rule that exists", str(rule), rule.location)],
         instead=[f"inactive({name}, replace=True)"],
+    )
+
+
+def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> None:
+    """Refuse a rule for a function whose calls Numba cannot compile."""
+    plain = getattr(function, "py_func", None)
+    parameters = inspect.signature(plain).parameters.values() if plain else ()
+    named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if named:
+        raise RuleDefinitionError(
+            f"`{named[0]}` of {display_name(function)} is keyword-only",
+            where=where,
+            why="Numba compiles no calls of @njit functions with keyword-only parameters",
+            instead=["parameters without `*`: they can be named in calls all the same"],
+        )
+
+
+def refuse_other_count(
+    function: Any,
+    count: int,
+    where: Sequence[tuple[str, str, str]],
+    what: str = "its rule",
+    leading: str = "",
+) -> None:
+    """Refuse a rule, or a declaration, for another number of arguments than the function takes.
+    `leading` are the parameters of a rule in front of them.
+    """
+    plain = getattr(function, "py_func", None)
+    parameters = inspect.signature(plain).parameters.values() if plain else ()
+    if (
+        not parameters
+        or len(parameters) == count
+        or any(p.kind is p.VAR_KEYWORD for p in parameters)
+    ):
+        return
+    starred = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+    taken = len(parameters)
+    raise RuleDefinitionError(
+        f"{display_name(function)} takes {taken} argument{'s' * (taken != 1)}, and {what} {count}",
+        where=where,
+        why=f"there is one{leading and f' after {leading}'} for each argument, "
+        + (f"and `*{starred[0]}` is one, a tuple" if starred else "those with defaults too"),
     )

@@ -6,15 +6,15 @@
     @reverse(f)
     def _(config, dret: Active, tape, x: Active, n: Const): ...
 
-Rules are dispatched on the annotations; a parameter without one admits any activity. The two halves
-are paired by equal annotations.
+Rules are dispatched on the annotations; a parameter without one admits any activity, but no batch.
+The two halves are paired by equal annotations.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from functools import partial
 from importlib import import_module
@@ -30,11 +30,17 @@ from activerules.annotations.activity import (
     Annotation,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
     is_annotation_class,
 )
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
-from activerules.rules.consistent import refuse_other_order
+from activerules.rules.consistent import (
+    refuse_keyword_only,
+    refuse_other_count,
+    refuse_other_order,
+)
 from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES
@@ -56,6 +62,13 @@ _LEADING: dict[Half, tuple[str, ...]] = {
     "augmented_primal": ("config", "ret"),
     "reverse": ("config", "dret", "tape"),
     "forward": ("config", "ret"),
+}
+
+
+_UNANNOTATED: dict[Half, Any] = {
+    "augmented_primal": Annotation,
+    "reverse": Annotation,
+    "forward": Const | Duplicated,  # no batches: a rule that does not name them runs once per lane
 }
 
 
@@ -295,6 +308,12 @@ def _decorator(
     function: Any, which: Half, replace: bool, saves: Names = (), options: Mapping[str, Any] = {}
 ) -> Callable[[F], F]:
     require_function(function, f"@{which}")
+    if inspect.isfunction(function) and _leads(which, inspect.signature(function).parameters):
+        raise RuleDefinitionError(
+            f"@{which} takes the function that the rule is for",
+            where=[("the rule", f"@{which}", location_of(function))],
+            instead=[f"@{which}(f)"],
+        )
     library_first()
     names = _locals_of_caller()
     saved = _listed(saves)
@@ -310,6 +329,12 @@ def _decorator(
         return written
 
     return decorate
+
+
+def _leads(which: Half, parameters: Iterable[str]) -> bool:
+    """Whether parameters begin with those of a half of a rule."""
+    leading = _LEADING[which]
+    return tuple(parameters)[: len(leading)] == leading
 
 
 def _locals_of_caller() -> dict[str, Any]:
@@ -386,36 +411,51 @@ def _read_rule(
     location = location_of(plain)
     parameters = list(inspect.signature(plain).parameters.values())
     leading = _LEADING[which]
+    where = [("the rule", f"@{which}({display_name(function)})", location)]
+    starred = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
     if len(parameters) < len(leading) or any(
         p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters
     ):
+        shown = ", ".join([*leading, "x: Active", *(f"{name}: Active" for name in starred)])
         raise RuleDefinitionError(
             f"{plain.__name__} is not a function of ({', '.join(leading)}, arguments ...)",
-            where=[("the rule", f"@{which}({display_name(function)})", location)],
-            instead=[f"def {plain.__name__}({', '.join(leading)}, x: Active): ..."],
+            where=where,
+            why="a rule has a parameter for each argument; `*args` of a function is one, a tuple"
+            if starred
+            else "",
+            instead=[f"def {plain.__name__}({shown}): ..."],
         )
     scope = {**plain.__globals__, **names, **_closure(plain)}
     values = {p.name: _evaluated(p, scope, location) for p in parameters}
+    admitted = {name: _UNANNOTATED[which] if v is None else v for name, v in values.items()}
     arguments = parameters[len(leading) :]
     rule = Rule(
         name=display_name(function),
-        arguments=tuple(_pattern(values[p.name], p.name, plain, location) for p in arguments),
-        result=_pattern(values[parameters[1].name], parameters[1].name, plain, location),
+        arguments=tuple(_pattern(admitted[p.name], p.name, plain, location) for p in arguments),
+        result=_pattern(admitted[parameters[1].name], parameters[1].name, plain, location),
     )
-    _refuse_hopeless(function, which, rule, location)
+    _refuse_hopeless(function, which, rule, where)
+    tape_type = values[parameters[2].name] if which == "reverse" else None
+    if _is_activity(tape_type):
+        raise RuleDefinitionError(
+            f"`{parameters[2].name}` is the tape of a reverse, and has no activity",
+            where=where,
+            instead=[f"def {plain.__name__}({', '.join(leading)}, …): ..."],
+        )
     half = RuleHalf(
         function=written,
         module=plain.__module__ or "",
         location=location,
         argument_names=tuple(p.name for p in arguments),
-        tape_type=values[parameters[2].name] if which == "reverse" else None,
+        tape_type=tape_type,
     )
     return rule, half
 
 
-def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> None:
+def _refuse_hopeless(
+    function: Any, which: Half, rule: Rule, where: list[tuple[str, str, str]]
+) -> None:
     """Refuse a rule that can never serve a call."""
-    where = [("the rule", f"@{which}({rule.name})", location)]
     for pattern in rule.signature:
         if which == "forward" and all(a.kind is Active for a in pattern):
             raise RuleDefinitionError(
@@ -440,58 +480,19 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                     where=where,
                     instead=[f"Duplicated[{name}]"],
                 )
+            if alternative.kind is not Const and patterns.is_discrete(ty) and not is_any:
+                name = patterns.type_name(ty)
+                raise RuleDefinitionError(
+                    f"{name} carries no derivative: {alternative.kind.__name__}[{name}]",
+                    where=where,
+                    instead=[f"Const[{name}]"],
+                )
     refuse_keyword_only(function, where)
     leading = f"`{', '.join(_LEADING[which])}`"
     refuse_other_count(function, len(rule.arguments), where, leading=leading)
 
 
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
-
-
-def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> None:
-    """Refuse a rule for a function whose calls Numba cannot compile."""
-    plain = getattr(function, "py_func", None)
-    parameters = inspect.signature(plain).parameters.values() if plain else ()
-    named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    if named:
-        raise RuleDefinitionError(
-            f"`{named[0]}` of {display_name(function)} is keyword-only",
-            where=where,
-            why="Numba compiles no calls of @njit functions with keyword-only parameters",
-            instead=["parameters without `*`: they can be named in calls all the same"],
-        )
-
-
-def refuse_other_count(
-    function: Any,
-    count: int,
-    where: Sequence[tuple[str, str, str]],
-    what: str = "its rule",
-    leading: str = "",
-) -> None:
-    """Refuse a rule, or a declaration, for another number of arguments than the function takes.
-    `leading` are the parameters of a rule in front of them.
-    """
-    taken = _parameter_count(function)
-    if taken is not None and taken != count:
-        raise RuleDefinitionError(
-            f"{display_name(function)} takes {taken} argument{'s' * (taken != 1)}, "
-            f"and {what} {count}",
-            where=where,
-            why=f"there is one{leading and f' after {leading}'} for each argument, "
-            "those with defaults too",
-        )
-
-
-def _parameter_count(function: Any) -> int | None:
-    """The number of arguments of an `@njit` function; None if it is not known."""
-    plain = getattr(function, "py_func", None)
-    if plain is None:
-        return None
-    parameters = inspect.signature(plain).parameters.values()
-    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
-        return None
-    return len(parameters)
 
 
 def _closure(plain: Any) -> dict[str, Any]:
@@ -518,9 +519,16 @@ def _evaluated(parameter: inspect.Parameter, scope: Mapping[str, Any], location:
         ) from error
 
 
+def _is_activity(annotation: Any) -> bool:
+    try:
+        return bool(pattern_of(annotation))
+    except TypeError:
+        return False
+
+
 def _pattern(annotation: Any, name: str, plain: Any, location: str) -> Pattern:
     try:
-        return pattern_of(Annotation if annotation is None else annotation)
+        return pattern_of(annotation)
     except TypeError as error:
         raise RuleDefinitionError(
             f"the annotation of `{name}` in {plain.__name__}: {error}",

@@ -107,6 +107,12 @@ def admits(constraint: Any, ty: Any) -> bool:
     return constraint == ty
 
 
+def is_discrete(ty: Any) -> bool:
+    """Whether this is a type of integers or truth values, or a class of such types."""
+    kind = ty if isinstance(ty, type) else type(ty)
+    return any(c.__name__ in ("Integer", "Boolean") for c in kind.__mro__)
+
+
 def _is_array(ty: Any) -> bool:
     return hasattr(ty, "layout") and hasattr(ty, "ndim")
 
@@ -215,6 +221,8 @@ def type_name(ty: Any) -> str:
     if isinstance(getattr(ty, "types", None), tuple):
         items = [type_name(item) for item in ty.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if hasattr(ty, "type") and type(ty).__name__ == "Optional":
+        return f"{type_name(ty.type)} | None"
     name = str(ty)
     return _container_name(ty) or _PLAIN_NAMES.get(name, name)
 

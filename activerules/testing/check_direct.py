@@ -10,6 +10,8 @@ from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.chainrules import frule, rrule
+from activerules.rules.registry import RULES
+from activerules.rules.rule import parameters_of
 from activerules.testing.halves import tangent_of
 from activerules.testing.numeric import inner_terms, is_differentiable
 from activerules.testing.reference import Reference
@@ -24,10 +26,12 @@ def check_direct(reference: Reference) -> bool:
     """
     if any(opened(x) is not x for x in reference.values):
         return False
+    inactive = RULES.inactive_arguments(reference.f, parameters_of(reference.f))
     varies = [
         is_differentiable(a.value) and not is_object(a.value) and a.kinds != (Const,)
         for a in reference.arguments
     ]
+    varies = [each and i not in inactive for i, each in enumerate(varies)]
     kinds = tuple(Duplicated if each else Const for each in varies)
     situation = Situation(kinds, Duplicated, (False,) * len(kinds), direct="rrule")
     copies = reference.copies()

@@ -591,3 +591,43 @@ def test_a_tangent_without_some_fields_is_checked():
     with pytest.raises(RuleCheckError, match="derivative of argument 0"):
         check_rule(pair(0.0), Line(0.7, 0.2), 1.3)
     check_rule(pair(0.0), Line(0.7, 0.2), 1.3, directions=(Line(1.0, 0.0), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "dy"),
+    [
+        (lambda x, y: x * y, (2.0, 3.0), 0.5),
+        (lambda x, y: x * y, (np.array([1.0, 2.0]), 3.0), np.array([0.5, -1.0])),
+        (lambda x, y: (x * y, np.sum(x)), (np.array([1.0, 2.0]), 3.0), (np.ones(2), 0.25)),
+    ],
+)
+def test_the_rule_of_a_checkpoint(function, args, dy):
+    compiled = njit(function)
+    checkpointed = ar.checkpoint(compiled)
+    _, pullback = ar.vjp(compiled, *args)
+    own, *found = rrule(checkpointed, *args)[1](dy)
+    assert isinstance(own, NoTangent)
+    for x_bar, expected in zip(found, pullback(dy), strict=True):
+        np.testing.assert_allclose(x_bar, expected, rtol=1e-12)
+    check_rule(checkpointed, *args)
+
+
+def test_an_inactive_argument_has_no_tangent():
+    def product(x, y):
+        return x * y
+
+    without_rule, with_pair = njit(product), njit(product)
+
+    @ar.augmented_primal(with_pair)
+    def _(config, ret: ar.Active, x: ar.Active, y: ar.Active):
+        return ar.AugmentedReturn(x.val * y.val, None, None)
+
+    @ar.reverse(with_pair)
+    def _(config, dret: ar.Active, tape, x: ar.Active, y: ar.Active):
+        return y.val * dret.val, x.val * dret.val
+
+    ar.inactive(without_rule, args="y")
+    for f in (without_rule, with_pair):
+        assert rrule(f, 2.0, 3.0)[1](0.5) == (NoTangent(), 1.5, NoTangent())
+    assert frule((NoTangent(), 1.0, 10.0), without_rule, 2.0, 3.0) == (6.0, 3.0)
+    check_rule(without_rule, 2.0, 3.0)

@@ -13,7 +13,7 @@ import pytest
 from numba import float64, int64
 
 import activerules as ar
-from activerules.chainrules import NoTangent, frule, rrule
+from activerules.chainrules import NoTangent, frule, rrule, scalar_rule
 from activerules.errors import (
     AmbiguousRule,
     IncompleteRule,
@@ -185,7 +185,56 @@ def pushforward_of_another_function():
         return x + y, deltas[1] + deltas[2]
 
 
+def function_left_out():
+    @ar.augmented_primal
+    def _(config, ret: Active, x: Active): ...
+
+
+def tape_before_the_cotangent():
+    @ar.reverse(fresh())
+    def _(config, tape, dret: Active, x: Active): ...
+
+
+def starred():
+    @numba.njit
+    def product(x, *factors):
+        return x * factors[0] * factors[1]
+
+    return product
+
+
+def starred_argument_of_the_function():
+    @ar.augmented_primal(starred())
+    def _(config, ret: Active, x: Active, *factors: Active): ...
+
+
+def starred_argument_item_by_item():
+    @ar.augmented_primal(starred())
+    def _(config, ret: Active, x: Active, first: Active, second: Active): ...
+
+
+def active_integer():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active[int64]): ...
+
+
+def duplicated_truth_value():
+    @ar.forward(fresh())
+    def _(config, ret: Duplicated, x: Duplicated[bool] | Const): ...
+
+
+def partials_one_by_one():
+    scalar_rule(fresh(), (lambda Ω, x: 2.0 * x,))
+
+
 DEFINITIONS = [
+    (function_left_out, "@augmented_primal takes the function that the rule is for"),
+    (tape_before_the_cotangent, "`dret` is the tape of a reverse, and has no activity"),
+    (starred_argument_of_the_function, r"(?s)is one, a tuple.*config, ret, x: Active, factors: A"),
+    (starred_argument_item_by_item, r"(?s)takes 2 arguments, and its rule 3.*`\*factors` is one"),
+    (active_integer, r"int64 carries no derivative: Active\[int64\]"),
+    (duplicated_truth_value, r"bool carries no derivative: Duplicated\[bool\]"),
+    (partials_one_by_one, "(?s)`partials` is no Python function.*lambda Ω, x, y"),
     (spline_is_a_string, "takes a function, not 'spline'"),
     (annotation_is_a_type, "annotation of `x` in _: <class 'float'> is not an annotation"),
     (annotation_is_unknown, "annotation of `x` cannot be evaluated: name 'Actve'"),
@@ -351,7 +400,28 @@ def one_tuple_in_a_tuple(config, dret: Active, tape, x: Active):
     return ((2.0 * tape * dret.val,),)
 
 
+def three_of_a_tape_of_two(config, dret: Active, tape, x: Active):
+    first, second, third = tape
+    return (first + second + third) * dret.val
+
+
+def pair_as_tape(config, ret: Active, x: Active):
+    return Result(x.val * x.val, None, (x.val, 2.0))
+
+
+def annotation_as_value(config, dret: Active, tape, x: Active):
+    return 2.0 * x * dret
+
+
+def derivative_on_one_path(config, dret: Active, tape, x: Active):
+    if x.val > 0.0:
+        return 2.0 * tape * dret.val
+
+
 FLOATS = [
+    (pair_as_tape, three_of_a_tape_of_two, TapeMismatch, "cannot use the tape"),
+    (square, annotation_as_value, NotCompilable, "arguments of a rule are annotations: `x.val` is"),
+    (square, derivative_on_one_path, RuleReturnError, r"returns float64 \| None, expected"),
     (unknown_fact, pulled, NotCompilable, "cannot compile the rule of f"),
     (fact_of_no_argument, pulled, NotCompilable, "cannot compile the rule of f"),
     (complex_primal, pulled, RuleReturnError, "returns complex128, expected float64 as primal"),
@@ -373,13 +443,18 @@ FLOATS = [
     (sometimes_a_tape, pulled, RuleReturnError, "expected a tape of one type"),
     (unknown_name, pulled, NotCompilable, "cannot compile the rule of f"),
     (not_nopython, pulled, NotCompilable, "cannot compile the rule of f"),
-    (square, accumulates_a_float, NotCompilable, "an Active derivative is returned"),
+    (
+        square,
+        accumulates_a_float,
+        NotCompilable,
+        "Why +accumulate takes a Duplicated array; an Act",
+    ),
     (square, two_entries, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, text_as_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, no_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
     (square, tape_as_array, TapeMismatch, "cannot use the tape"),
     (square, tape_as_integer, TapeMismatch, "is float64, and its reverse takes int64"),
-    (square, shadow_of_a_float, NotCompilable, "cannot compile the rule of f"),
+    (square, shadow_of_a_float, NotCompilable, "`dret.val` is the cotangent of an Active result"),
     (square, None, IncompleteRule, "without reverse"),
     (None, pulled, IncompleteRule, "without augmented_primal"),
 ]
@@ -665,3 +740,40 @@ def test_a_shadow_is_added_to_and_not_replaced():
 
     with pytest.raises(NotCompilable, match=r"x\.dval\[:\] \+= …"):
         ar.grad(numba.njit(lambda x: total(x)))(np.ones(2))
+
+
+def test_a_half_of_other_annotations_is_shown_beside_the_half_that_lacks_one():
+    f = fresh()
+    ar.augmented_primal(f)(square)
+
+    @ar.reverse(f)
+    def reverse(config, dret: Active, tape, x: Active[float64]): ...
+
+    with pytest.raises(IncompleteRule, match="with reverse, but without augmented_primal") as error:
+        ar.grad(f)(3.0)
+    shown = {label: (text, line) for label, text, line in error.value.where}
+    text, line = shown["not its other half"]
+    assert text == "f(x: Active) -> Active"
+    assert line.endswith(f":{square.__code__.co_firstlineno}")
+
+
+def test_an_integer_for_an_active_argument_is_told_how_to_admit_it():
+    @numba.njit
+    def scaled(x, a):
+        return a * x
+
+    def pair(scale):
+        @ar.augmented_primal(scaled)
+        def _(config, ret: Active, x: Active, a: scale):
+            return Result(scaled(x.val, a.val), None, None)
+
+        @ar.reverse(scaled)
+        def _(config, dret: Active, tape, x: Active, a: scale):
+            return dret.val * a.val, dret.val * x.val
+
+    pair(Active)
+    with pytest.raises(NoRuleForActivity) as error:
+        ar.grad(scaled)(1.5, 3)
+    assert error.value.instead[0].endswith("admit constants:\na: Active | Const")
+    pair(Active | Const)
+    assert ar.grad(scaled)(1.5, 3) == 3.0

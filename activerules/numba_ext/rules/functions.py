@@ -19,8 +19,9 @@ from numba.core import types
 
 from activerules.annotations.activity import Annotation
 from activerules.errors import ActiverulesError, NotCompilable
-from activerules.numba_ext.codegen.types import ConfigType
+from activerules.numba_ext.codegen.types import AnnotationType, ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
+from activerules.numba_ext.rules.said_by_numba import explained
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
@@ -86,11 +87,12 @@ def compile_function(
     except ActiverulesError:
         raise
     except (*NUMBA_REFUSES, NotImplementedError) as error:
+        why, instead = explained(str(error).strip())
         raise NotCompilable(
             f"Numba cannot compile the rule of {pair.name} in nopython mode",
             where=[rule_location(function, args)],
-            why=str(error).strip(),
-            instead=["add into a shadow: x.dval[:] += …"] if ".dval = " in str(error) else [],
+            why=why,
+            instead=instead,
         ) from error
 
 
@@ -100,6 +102,8 @@ def _shown(ty: types.Type) -> str:
     is_marker = isinstance(marker, type) and issubclass(marker, Annotation)
     if is_marker:
         return marker.__name__
+    if isinstance(ty, AnnotationType):
+        return f"{ty.kind.__name__}[{type_name(ty.val)}]"
     return "config" if isinstance(ty, ConfigType) else type_name(ty)
 
 

@@ -10,8 +10,6 @@ Invariants  T1  what a rule returns and the tape its reverse takes are checked w
 from __future__ import annotations
 
 import itertools
-import linecache
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -58,6 +56,7 @@ from activerules.numba_ext.rules.objects import (
 )
 from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
+from activerules.numba_ext.rules.said_by_numba import speaks_of_tape
 from activerules.numba_ext.rules.tapes import (
     detachers_of,
     frozen,
@@ -371,7 +370,7 @@ def _compile_reverse(
         reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
         return reverse, () if is_trusted(pair) else arrays + lists
     except NotCompilable as error:
-        if not _speaks_of_tape(error, pair, tape):
+        if not speaks_of_tape(error.why, pair.reverse, tape):
             raise
         raise TapeMismatch(
             f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {found}",
@@ -379,21 +378,6 @@ def _compile_reverse(
             why=error.why,
             instead=["make both halves agree on what the tape holds"],
         ) from error
-
-
-def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
-    """Whether Numba's error is about a use of the tape: at a line with its name, on its type.
-
-    Errors of `accumulate` give their own reason.
-    """
-    plain = getattr(pair.reverse, "py_func", pair.reverse)
-    if str(tape) not in error.why or "accumulate" in error.why:
-        return False
-    code = plain.__code__
-    name = code.co_varnames[2]
-    numbers = {int(n) for n in re.findall(r'", line (\d+):', error.why)}
-    lines = (linecache.getline(code.co_filename, n) for n in numbers - {code.co_firstlineno})
-    return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
 def _check_augmented(

@@ -13,6 +13,7 @@ from activerules.numba_ext.rules.forward_of_pair import forward_of_pair
 from activerules.numba_ext.target.capture import capture
 from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardView
+from activerules.testing import check_rule
 
 
 @numba.njit
@@ -278,3 +279,22 @@ def test_forward_of_pair_p1_p3_a_tuple_whose_array_is_written():
     expected = a_dot * x**2 + 2.0 * a * x * x_dot, a * x**2
     numba.njit(rule.function)(None, None, ar.Duplicated((x, a), (x_dot, a_dot)))
     np.testing.assert_allclose((x_dot, x), expected, rtol=1e-8)
+
+
+def test_a_rule_without_annotations_runs_once_per_lane():
+    @numba.njit
+    def product(x, y):
+        return x * x * y
+
+    @ar.forward(product)
+    def _(config, ret, x, y):
+        tangent = 0.0
+        if ar.active(x):
+            tangent += 2.0 * x.val * y.val * x.dval
+        if ar.active(y):
+            tangent += x.val * x.val * y.dval
+        return product(x.val, y.val), tangent
+
+    lanes = ar.BatchDuplicated(3.0, (1.0, -0.5))
+    assert ar.autodiff(ar.Forward, product, lanes, ar.Const(2.0)) == (12.0, -6.0)
+    check_rule(product, 3.0, 2.0)

@@ -1,0 +1,45 @@
+"""What Numba's errors about a rule say to its author.
+
+Needs       the text of an error of Numba that refuses a function of a rule
+Gives       `explained`: why, and what to write instead; `speaks_of_tape`
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from typing import Any
+
+_ADVICE = {
+    r"\.dval = ": "add into a shadow: x.dval[:] += …",
+    r"'dval' of type Active": "return the derivative of an Active argument; `dret.val` is the "
+    "cotangent of an Active result",
+    r"'dval' of type Const": "a Const argument has no shadow: ar.accumulate(x, …) does nothing "
+    "for it, and ar.active(x) is False",
+    r"(>{3} \w+\(.*|' of type )\b(Active|Const|(Batch|Mixed)?Duplicated)\(": "arguments of a rule "
+    "are annotations: `x.val` is the value, `x.dval` the shadow",
+}
+"""What to write instead, by what Numba says."""
+
+
+def explained(said: str) -> tuple[str, list[str]]:
+    """The reason, and the advice. What a function of activerules said to Numba comes first."""
+    own = re.search(r"TypingError: (.+)\n\s*raised from \S*/activerules/", said)
+    if own:
+        return f"{own[1]}\n{said}", []
+    return said, [advice for about, advice in _ADVICE.items() if re.search(about, said)][:1]
+
+
+def speaks_of_tape(said: str, reverse: Any, tape: Any) -> bool:
+    """Whether Numba's error is about a use of the tape: at a line with its name, on its type.
+
+    Errors of `accumulate` give their own reason.
+    """
+    of_type = str(tape) in said or "wrong tuple length" in said
+    if not of_type or "accumulate" in said:
+        return False
+    code = getattr(reverse, "py_func", reverse).__code__
+    name = code.co_varnames[2]
+    numbers = {int(n) for n in re.findall(r'", line (\d+):', said)}
+    lines = (linecache.getline(code.co_filename, n) for n in numbers - {code.co_firstlineno})
+    return any(re.search(rf"\b{name}\b", line) for line in lines)
