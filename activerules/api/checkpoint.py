@@ -35,6 +35,7 @@ from activerules.numba_ext.target.dispatchers import (
     inherited,
     require_known,
     with_flags,
+    without_cache,
 )
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
@@ -74,7 +75,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     require_known(options)
     target = dispatcher_of(function)
     options = inherited(target, options)
-    target = with_flags(target, options)
+    target = without_cache(with_flags(target, options))
     names = _positional(target)
     plain = target.py_func
     source = f"def f({', '.join(names)}): return _call({', '.join(names)})"

@@ -129,20 +129,32 @@ def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
     """A dispatcher of the same function with the flags in `options` that it does not set itself."""
     own = dispatcher.targetoptions
     more = {name: flag for name, flag in flags_of(options).items() if own.get(name) is None}
-    if not more:
-        return dispatcher
+    return _variant(dispatcher, more) if more else dispatcher
+
+
+def without_cache(dispatcher: Any) -> Any:
+    """A dispatcher of the same function with the same options, but `cache`.
+
+    Numba finds the code of a cached function on disk even if a function that it calls, in another
+    module, has changed; a derivative made now would not belong to that code.
+    """
+    return dispatcher if dispatcher.stats.cache_path is None else _variant(dispatcher, {})
+
+
+def _variant(dispatcher: Any, more: Mapping[str, Any]) -> Any:
+    """A dispatcher of the same function with more options, whose code is not on disk."""
 
     def make() -> Any:
         unchanged = {
             "locals": dispatcher.locals,
             "pipeline_class": dispatcher._compiler.pipeline_class,
         }
-        return jit(**{**own, **unchanged, **more})(dispatcher.py_func)
+        return jit(**{**dispatcher.targetoptions, **unchanged, **more})(dispatcher.py_func)
 
-    return _flagged.get(dispatcher, named_flags(more), make)
+    return _variants.get(dispatcher, named_flags(more), make)
 
 
-_flagged = MadeOnce()
+_variants = MadeOnce()
 
 
 def _new_dispatcher(function: Any) -> Any:

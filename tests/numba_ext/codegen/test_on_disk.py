@@ -50,6 +50,7 @@ def _(config, dret: ar.Active, tape, x: ar.Active):
 """,
     "functions": """
 from numba import njit
+import activerules as ar
 import constants, helpers, rules
 
 @njit(cache=True)
@@ -67,6 +68,12 @@ def served(x):
 @njit(cache=True, fastmath=constants.FASTMATH)
 def same(x):
     return x * x * x
+
+recomputed = ar.checkpoint(calls)
+
+@njit(cache=True)
+def checkpointed(x):
+    return recomputed(x) ** 2
 """,
     # Numba's own cache keeps these
     "callers": """
@@ -75,7 +82,7 @@ import activerules as ar
 import functions
 
 gradients = {name: ar.grad(getattr(functions, name)) for name in
-             ("calls", "reads", "served", "same")}
+             ("calls", "reads", "served", "same", "checkpointed")}
 g_calls, g_served = gradients["calls"], gradients["served"]
 
 @njit(cache=True)
@@ -102,7 +109,7 @@ callers_found = {name: getattr(callers, name)(2.0) for name in ("calls", "served
 print(json.dumps([found, callers_found, compiled]))
 """,
 }
-VALUES = {"calls": 2.0, "reads": 8.0, "served": 3.0, "same": 12.0}
+VALUES = {"calls": 2.0, "reads": 8.0, "served": 3.0, "same": 12.0, "checkpointed": 8.0}
 ROOT = str(Path(__file__).parents[3])
 
 
@@ -181,7 +188,7 @@ def unedited(machine: Machine) -> Iterator[None]:
 
 def test_o1_a_helper_in_another_module_is_edited(machine: Machine) -> None:
     machine.edit("helpers", "0.5 * x", "4.0 * x")
-    machine.expected = {"calls": 16.0}
+    machine.expected = {"calls": 16.0, "checkpointed": 512.0}
     compiled = machine.run()
     assert "grad_calls" in compiled
     assert "grad_same" not in compiled
