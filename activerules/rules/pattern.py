@@ -103,7 +103,11 @@ def admits(constraint: Any, ty: Any) -> bool:
         return False
     if _is_array(constraint) and _is_array(ty):
         same = constraint.dtype == ty.dtype and constraint.ndim == ty.ndim
-        return same and constraint.layout in ("A", ty.layout)
+        contiguous = ("C", "F") if ty.ndim == 1 else ()  # one layout: a column of an F-array has F
+        return same and (
+            constraint.layout in ("A", ty.layout)
+            or (constraint.layout in contiguous and ty.layout in contiguous)
+        )
     return constraint == ty
 
 

@@ -421,7 +421,12 @@ def derivative_on_one_path(config, dret: Active, tape, x: Active):
 FLOATS = [
     (pair_as_tape, three_of_a_tape_of_two, TapeMismatch, "cannot use the tape"),
     (square, annotation_as_value, NotCompilable, "arguments of a rule are annotations: `x.val` is"),
-    (square, derivative_on_one_path, RuleReturnError, r"returns float64 \| None, expected"),
+    (
+        square,
+        derivative_on_one_path,
+        RuleReturnError,
+        r"(?s)float64 \| None, expected.*on every path",
+    ),
     (unknown_fact, pulled, NotCompilable, "cannot compile the rule of f"),
     (fact_of_no_argument, pulled, NotCompilable, "cannot compile the rule of f"),
     (complex_primal, pulled, RuleReturnError, "returns complex128, expected float64 as primal"),
@@ -545,6 +550,10 @@ def accumulates_a_number(config, dret: Duplicated, tape, a: Duplicated):
     ar.accumulate(a, 2.0)
 
 
+def accumulates_a_comparison(config, dret: Duplicated, tape, a: Duplicated):
+    ar.accumulate(a, a.val > 0.0)
+
+
 def accumulates_a_slice(config, dret: Duplicated, tape, a: Duplicated):
     ar.accumulate(a, 2.0 * dret.dval[1:])
 
@@ -562,10 +571,11 @@ def raises_backwards(config, dret: Duplicated, tape, a: Duplicated):
 
 
 ARRAYS = [
-    (without_shadow, back, RuleReturnError, r"expected float64\[::1\] as shadow"),
+    (without_shadow, back, RuleReturnError, r"(?s)expected float64\[::1\] as shadow.*zeros_like"),
     (float_as_array, back, RuleReturnError, r"expected float64\[::1\] as primal"),
-    (two, returns_what_it_should_add, RuleReturnError, r"expected \(None,\) or None"),
-    (two, accumulates_a_number, NotCompilable, "a cotangent of array.* is not float64"),
+    (two, returns_what_it_should_add, RuleReturnError, r"(?s)\(None,\) or None.*accumulate\(a, "),
+    (two, accumulates_a_number, NotCompilable, r"float64 is no cotangent of float64\[::1\]"),
+    (two, accumulates_a_comparison, NotCompilable, r"bool\[::1\] is no cotangent of float64"),
     (two, accumulates_a_slice, RuleReturnError, "has another shape than the shadow"),
     (raises_forwards, back, ArithmeticError, "forwards"),
     (two, raises_backwards, ArithmeticError, "backwards"),

@@ -23,6 +23,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes.inactive_values import IGNORE_FUNCTIONS
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import (
     accumulate,
     accumulate_outer,
@@ -71,8 +72,12 @@ def _accumulate(x, g):
         raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
     if x.dval.ndim == 0 and isinstance(g, types.Number):  # as arithmetic of such arrays gives
         return _added(x, "x, g", "()", "g", g)
-    if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
-        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+    if (
+        not isinstance(g, types.Array)
+        or g.ndim != x.dval.ndim
+        or isinstance(g.dtype, types.Boolean)
+    ):
+        raise TypingError(f"accumulate: {type_name(g)} is no cotangent of {type_name(x.val)}")
     return _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
 
 
@@ -80,7 +85,7 @@ def _accumulated_items(x: Any, g: Any) -> Any:
     """A function that accumulates a tuple item by item; the items have different types."""
     count = len(x.dval.types)
     if len(getattr(g, "types", ())) != count:
-        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+        raise TypingError(f"accumulate: {type_name(g)} is no cotangent of {type_name(x.val)}")
     items = [
         f"    accumulate(Duplicated(x.val[{i}], x.dval[{i}]), g[{i}])\n"
         for i, item in enumerate(g.types)

@@ -51,9 +51,10 @@ def copied(x):
     """
     if not isinstance(x, types.Array):
         return None
-    if x.layout == "F":
-        return lambda x: x.T.copy().T  # Numba's own copy has layout C
-    return lambda x: x.copy()
+    if x.layout != "F":
+        return lambda x: x.copy()
+    # Numba's own copy has layout C, and so has its transpose if it is a vector.
+    return (lambda x: x.T.copy().T) if x.ndim > 1 else (lambda x: copy_in_place(x, x))
 
 
 def copy_of(x: Any) -> Any:

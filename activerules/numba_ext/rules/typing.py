@@ -394,7 +394,8 @@ def _check_augmented(
     if not (rounds(primal, expected) or (primal == types.none and not needs_primal)):
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
-        raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
+        zeros = "zeros in the shape of the primal: np.zeros_like(y)"
+        raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow", zeros)
     if pair.result is Active and shadow != types.none:
         raise wrong_return(pair.augmented, pair, shadow, "None as shadow: the result is no array")
     if not tape.is_precise() or isinstance(tape, types.Optional):
@@ -425,7 +426,20 @@ def _derivative_paths(
         entries = enumerate(zip(parameters, items_of(returned), strict=True))
         wrong = next(i for i, (parameter, ty) in entries if not _fits(parameter, ty))
         what += f"; entry {wrong} (`{parameters[wrong].name}`)"
-    raise wrong_return(pair.reverse, pair, returned, what)
+    raise wrong_return(pair.reverse, pair, returned, what, _advice(parameters, returned))
+
+
+def _advice(parameters: Sequence[RuleParameter], returned: types.Type) -> str:
+    """What to write instead of the derivative of an array, and of None for that of a number."""
+    is_each = isinstance(returned, types.BaseTuple) and len(returned) == len(parameters)
+    entries = items_of(returned) if is_each else [returned] * len(parameters)
+    for parameter, ty in zip(parameters, entries, strict=True):
+        kind = parameter.annotation.kind
+        if kind is Duplicated and isinstance(ty, types.Array):
+            return f"add it to the shadow: accumulate({parameter.name}, …)"
+        if kind is Active and (ty == types.none or isinstance(ty, types.Optional)):
+            return "a number on every path: 0.0 where the derivative is zero"
+    return ""
 
 
 _RETURNED = (Active, MixedDuplicated)
@@ -498,9 +512,12 @@ def converts(ty: types.Type, expected: types.Type) -> bool:
     return conversion is not None and conversion <= Conversion.safe
 
 
-def wrong_return(function: Any, pair: Chosen, ty: types.Type, expected: str) -> RuleReturnError:
+def wrong_return(
+    function: Any, pair: Chosen, ty: types.Type, expected: str, advice: str = ""
+) -> RuleReturnError:
     """The error for a function of a rule that returns the wrong type."""
     return RuleReturnError(
         f"the rule of {pair.name} returns {type_name(ty)}, expected {expected}",
         where=[rule_location(function, ())],
+        instead=[advice] if advice else [],
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numba import njit, types
+from numba import float64, njit, types
 from numba.typed import List
 
 import activerules as ar
@@ -372,3 +372,32 @@ def test_so_are_objects_and_what_the_function_itself_wrote():
         return total
 
     check_gradient(program, (X,))
+
+
+@pytest.mark.parametrize("kept", ["tape", "saves", ""])
+def test_a_column_of_an_array_in_the_order_of_fortran(kept):
+    """Numba's type of it has layout F, and it is contiguous: a rule for `float64[::1]` serves."""
+    on_tape = njit((lambda x: x) if kept == "tape" else (lambda x: None))
+
+    @njit
+    def squares(x):
+        return np.sum(x * x)
+
+    @ar.augmented_primal(squares)
+    def _(config, ret: Active, x: Duplicated[float64[::1]]):
+        return ar.AugmentedReturn(squares(x.val), None, on_tape(x.val))
+
+    @ar.reverse(squares, saves="x" if kept == "saves" else ())
+    def _(config, dret: Active, tape, x: Duplicated[float64[::1]]):
+        ar.accumulate(x, 2.0 * dret.val * (x.val if tape is None else tape))
+
+    @njit
+    def program(a):
+        s = 0.0
+        for i in range(a.shape[0]):
+            s += squares(a[:, i])
+            a[i] *= s
+        return s
+
+    a = np.asfortranarray(np.random.default_rng(3).uniform(0.2, 0.9, (3, 3)))
+    check_gradient(program, (a,))
