@@ -19,12 +19,21 @@ import numpy as np
 
 from activerules.annotations.tangents import One, ZeroTangent
 from activerules.chainrules.scalar import ScalarRule
+from activerules.rules.rule import identity
 
 Row = tuple[Any, int, Callable[..., tuple[Any, ...]]]
 
 
 def _no_slope(*values: Any) -> tuple[Any, ...]:
     return (ZeroTangent(),) * (len(values) - 1)
+
+
+def _share(t: float) -> float:
+    """1 / (1 + exp(t)). For large a and b the slope of logaddexp is not exp(a - Ω): Ω is rounded to
+    the larger of the two.
+    """
+    with np.errstate(over="ignore"):
+        return float(1 / (1 + np.exp(t)))
 
 
 _DEGREE = math.pi / 180
@@ -42,8 +51,12 @@ REAL_ROWS: tuple[Row, ...] = (
     (np.reciprocal, 1, lambda y, x: (-y * y,)),
     (np.positive, 1, lambda y, x: (One(),)),
     (operator.pos, 1, lambda y, x: (One(),)),
-    (np.logaddexp, 2, lambda y, a, b: (math.exp(a - y), math.exp(b - y))),
-    (np.logaddexp2, 2, lambda y, a, b: (2 ** (a - y), 2 ** (b - y))),
+    (np.logaddexp, 2, lambda y, a, b: (_share(b - a), _share(a - b))),
+    (
+        np.logaddexp2,
+        2,
+        lambda y, a, b: (_share(math.log(2) * (b - a)), _share(math.log(2) * (a - b))),
+    ),
     (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
     (np.sign, 1, _no_slope),
     (np.heaviside, 2, _no_slope),
@@ -55,29 +68,43 @@ REAL_ROWS: tuple[Row, ...] = (
 )
 
 
+def _over(a: complex, b: complex) -> complex:
+    """`a / b`; infinite or NaN at a pole, where Python would raise an error."""
+    with np.errstate(all="ignore"):
+        return complex(np.complex128(a) / np.complex128(b))
+
+
+def _power_slopes(w: complex, z: complex, n: complex) -> tuple[complex, complex]:
+    if z != 0:
+        return n * z ** (n - 1), w * cmath.log(z)
+    n = complex(n)
+    by_z = 0 if n == 0 or n.real > 1 else 1 if n == 1 else math.inf
+    return by_z, -math.inf if w else 0
+
+
 def _elementary(module: Any, arc: str) -> list[Row]:
     f = module
     return [
         (f.exp, 1, lambda w, z: (w,)),
-        (f.log, 1, lambda w, z: (1 / z,)),
-        (f.log10, 1, lambda w, z: (1 / (z * math.log(10)),)),
-        (f.sqrt, 1, lambda w, z: (0.5 / w,)),
+        (f.log, 1, lambda w, z: (_over(1, z),)),
+        (f.log10, 1, lambda w, z: (_over(1, z * math.log(10)),)),
+        (f.sqrt, 1, lambda w, z: (_over(0.5, w),)),
         (f.sin, 1, lambda w, z: (cmath.cos(z),)),
         (f.cos, 1, lambda w, z: (-cmath.sin(z),)),
         (f.tan, 1, lambda w, z: (1 + w * w,)),
         (f.sinh, 1, lambda w, z: (cmath.cosh(z),)),
         (f.cosh, 1, lambda w, z: (cmath.sinh(z),)),
         (f.tanh, 1, lambda w, z: (1 - w * w,)),
-        (getattr(f, f"{arc}sin"), 1, lambda w, z: (1 / cmath.sqrt(1 - z * z),)),
-        (getattr(f, f"{arc}cos"), 1, lambda w, z: (-1 / cmath.sqrt(1 - z * z),)),
-        (getattr(f, f"{arc}tan"), 1, lambda w, z: (1 / (1 + z * z),)),
-        (getattr(f, f"{arc}sinh"), 1, lambda w, z: (1 / cmath.sqrt(1 + z * z),)),
+        (getattr(f, f"{arc}sin"), 1, lambda w, z: (_over(1, cmath.sqrt(1 - z * z)),)),
+        (getattr(f, f"{arc}cos"), 1, lambda w, z: (_over(-1, cmath.sqrt(1 - z * z)),)),
+        (getattr(f, f"{arc}tan"), 1, lambda w, z: (_over(1, 1 + z * z),)),
+        (getattr(f, f"{arc}sinh"), 1, lambda w, z: (_over(1, cmath.sqrt(1 + z * z)),)),
         (
             getattr(f, f"{arc}cosh"),
             1,
-            lambda w, z: (1 / (cmath.sqrt(z - 1) * cmath.sqrt(z + 1)),),
+            lambda w, z: (_over(1, cmath.sqrt(z - 1) * cmath.sqrt(z + 1)),),
         ),
-        (getattr(f, f"{arc}tanh"), 1, lambda w, z: (1 / (1 - z * z),)),
+        (getattr(f, f"{arc}tanh"), 1, lambda w, z: (_over(1, 1 - z * z),)),
     ]
 
 
@@ -85,25 +112,25 @@ HOLOMORPHIC_ROWS: tuple[Row, ...] = (
     (operator.add, 2, lambda w, a, b: (One(), One())),
     (operator.sub, 2, lambda w, a, b: (One(), -1.0)),
     (operator.mul, 2, lambda w, a, b: (b, a)),
-    (operator.truediv, 2, lambda w, a, b: (1 / b, -w / b)),
+    (operator.truediv, 2, lambda w, a, b: (_over(1, b), _over(-w, b))),
     (operator.neg, 1, lambda w, z: (-1.0,)),
-    (operator.pow, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
+    (operator.pow, 2, _power_slopes),
     *_elementary(cmath, "a"),
     *_elementary(np, "arc"),
     (np.square, 1, lambda w, z: (2 * z,)),
     (np.reciprocal, 1, lambda w, z: (-w * w,)),
-    (np.power, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
+    (np.power, 2, _power_slopes),
     (np.add, 2, lambda w, a, b: (One(), One())),
     (np.subtract, 2, lambda w, a, b: (One(), -1.0)),
     (np.multiply, 2, lambda w, a, b: (b, a)),
-    (np.divide, 2, lambda w, a, b: (1 / b, -w / b)),
+    (np.divide, 2, lambda w, a, b: (_over(1, b), _over(-w, b))),
     (np.negative, 1, lambda w, z: (-1.0,)),
 )
 
 
 def _table(rows: tuple[Row, ...]) -> dict[tuple[int, int], ScalarRule]:
     return {
-        (id(function), arity): ScalarRule(function, partials, None, arity)
+        (identity(function), arity): ScalarRule(function, partials, None, arity)
         for function, arity, partials in rows
     }
 

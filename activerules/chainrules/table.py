@@ -104,7 +104,7 @@ def rule_of(function: Any, x: Sequence[Any]) -> ScalarRule | None:
     written = SCALAR_RULES.get(identity(function))
     if written is not None and written.admits(x):
         return written
-    key = id(function), len(x)
+    key = identity(function), len(x)
     if all(map(_is_real, x)):
         return _engine_rule(function, len(x)) or REAL_RULES.get(key)
     return HOLOMORPHIC_RULES.get(key) if all(map(_is_complex, x)) else None
@@ -120,6 +120,8 @@ def _engine_rule(function: Any, arity: int) -> ScalarRule | None:
         return None
 
     def slopes(result: Any, *x: Any) -> tuple[Any, ...]:
+        if isinstance(result, complex):  # (-1.0) ** 0.5
+            return HOLOMORPHIC_RULES[identity(function), arity].partials(result, *x)
         return partials(name, float(result), *map(float, x))
 
     return ScalarRule(function, slopes, None, arity)

@@ -1,5 +1,6 @@
 """`frule` and `rrule` called from Python: the scalar table, pairs, and what has no rule."""
 
+import cmath
 import math
 import operator
 from typing import NamedTuple
@@ -631,3 +632,36 @@ def test_an_inactive_argument_has_no_tangent():
         assert rrule(f, 2.0, 3.0)[1](0.5) == (NoTangent(), 1.5, NoTangent())
     assert frule((NoTangent(), 1.0, 10.0), without_rule, 2.0, 3.0) == (6.0, 3.0)
     check_rule(without_rule, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("n", [2, 2.0, 2 + 0j, 1.0, 0.0, 3])
+@pytest.mark.parametrize("function", [operator.pow, np.power])
+def test_powers_of_the_complex_zero(function, n):
+    """As of the real zero: x² is smooth there, and x⁰ constant."""
+    _, by_z, _ = rrule(function, 0j, n)[1](1.0)
+    assert by_z == rrule(function, 0.0, complex(n).real)[1](1.0)[1]
+    assert frule((NoTangent(), 1.0, ZeroTangent()), function, 0j, n)[1] == by_z
+
+
+def test_a_root_of_a_negative_number_is_complex():
+    y, pullback = rrule(operator.pow, -2.0, 0.5)
+    assert y == (-2.0) ** 0.5
+    assert pullback(1j)[1] == pytest.approx(0.5 * 2.0**-0.5 * (1j * 1j).real)
+
+
+@pytest.mark.parametrize(
+    ("function", "pole"),
+    [(cmath.sqrt, 0j), (np.log, 0j), (np.arctan, 1j), (np.arcsin, 1 + 0j), (np.arccosh, 1 + 0j)],
+)
+def test_a_complex_pole_is_no_error(function, pole):
+    with np.errstate(all="ignore"):
+        _, z_bar = rrule(function, pole)[1](1.0)
+    assert not np.isfinite(z_bar)
+
+
+@pytest.mark.parametrize("function", [np.logaddexp, np.logaddexp2])
+@pytest.mark.parametrize("a", [0.0, 1e17, -1e300])
+def test_logaddexp_of_large_numbers(function, a):
+    assert rrule(function, a, a)[1](1.0)[1:] == (0.5, 0.5)
+    assert rrule(function, 1.0, np.inf)[1](1.0)[1:] == (0.0, 1.0)
+    check_rule(function, 0.3, 1.1, compiled=False)
