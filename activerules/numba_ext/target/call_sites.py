@@ -36,7 +36,7 @@ class CallSite:
     name       of the callee, as the source spells it
     callee     its Numba type
     signature  of the call
-    passed     whether the callee is a parameter of the calling function
+    passed     whether the callee is a parameter of the calling function, or an attribute of one
     """
 
     name: str
@@ -69,7 +69,7 @@ class CallSites:
         if _is_followed_by_name(callee, signature):
             return
         name = _qualified_name(func_ir, expr.func) or str(callee)
-        passed = isinstance(_definition(func_ir, expr.func), ir.Arg)
+        passed = _is_passed(func_ir, expr.func)
         site = CallSite(name, callee, signature, passed)
         self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
 
@@ -114,6 +114,13 @@ def _definition(func_ir: Any, variable: Any) -> Any:
         return func_ir.get_definition(variable)
     except KeyError:
         return None  # it has several definitions
+
+
+def _is_passed(func_ir: Any, called: Any) -> bool:
+    definition = _definition(func_ir, called)
+    if isinstance(definition, ir.Expr) and definition.op == "getattr":
+        return _is_passed(func_ir, definition.value)
+    return isinstance(definition, ir.Arg)
 
 
 def _qualified_name(func_ir: Any, called: Any) -> str:

@@ -31,6 +31,7 @@ from activerules.numba_ext.substitutes import (
     slice_errors,  # noqa: F401  (what it raises)
 )
 from activerules.numba_ext.substitutes.single_points import with_value
+from activerules.numba_ext.target import function_values  # noqa: F401  (how they are stored)
 from activerules.numba_ext.target.marked_calls import is_loop
 from activerules.numba_ext.target.target import Session
 from activerules.rules.library import triangular

@@ -6,9 +6,9 @@ implementation is compiled for one target and recorded for the other, which then
 definition" of it. So an AD typing context has its own types of such methods, which the CPU target
 never sees.
 
-A call of a method of a jitted class is typed with the user's functions that are passed to it, not
-their twins, since Numba compiles the method for the CPU to find its result type. When the call is
-lowered, the method is compiled for the AD target with the twins.
+A call of a jitted class or of its method is typed with the user's functions that are passed to it,
+not their twins, since Numba compiles `__init__` or the method for the CPU to find its result type.
+When the call is lowered, it is compiled for the AD target with the twins.
 
 `x.sum()` is `np.sum(x)` if that carries a rule.
 """
@@ -98,8 +98,8 @@ def of_context(ty: Any, context: TypingContext) -> Any:
 def typed_with_originals(
     resolve: Callable[..., Any], method: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> Any:
-    """The signature of a method call, typed by `resolve` with the originals of twins that are
-    passed; in the result these are twins again.
+    """The signature of a call of a method or class, typed by `resolve` with the originals of twins
+    that are passed; in the result these are twins again.
     """
     twins: dict[Any, Any] = {}
 

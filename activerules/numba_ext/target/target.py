@@ -150,7 +150,8 @@ class ADTypingContext(NumbaTypingContext):
         def resolve() -> Any:
             return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
 
-        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method):
+        is_method = isinstance(callee, types.BoundFunction) and not isinstance(callee, Method)
+        if is_method or isinstance(callee, types.ClassType):
             return typed_with_originals(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(function, resolve)
 
