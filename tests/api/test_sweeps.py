@@ -58,7 +58,23 @@ def rebound(x, y):
     return y
 
 
-@pytest.mark.parametrize("f", [weighed, weighed_and_first, stirred, rebound])
+@njit
+def filled(x, y):
+    """As a solver of differential equations wants it: the result is the constant argument."""
+    y[0] *= x[0]
+    for i in range(1, len(y)):
+        y[i] = np.sin(x[i]) * y[i - 1]
+    return y
+
+
+@njit
+def filled_and_last(x, y):
+    return filled(x, y)[::-1], y[-1] * x[0]
+
+
+@pytest.mark.parametrize(
+    "f", [weighed, weighed_and_first, stirred, rebound, filled, filled_and_last]
+)
 @pytest.mark.parametrize("size", [1, 3, 9])  # one, less than four, more than four per sweep
 def test_forms_s4_rows_with_an_overwritten_constant_argument(f, size):
     rng = np.random.default_rng(size)

@@ -10,7 +10,8 @@ Invariants  S1  no tape remains after an error: `record` releases everything if 
             S3  `play` claims the tape before it changes anything, and only for the arguments of
                 `record`; a tape is emptied after its one reverse has run
             S4  a tape for several sweeps hands nothing from one to the next: shadows that it owns
-                are cleared first
+                are cleared after each; before it, that of the result may be one of them, and hold
+                the cotangent
 """
 
 from __future__ import annotations
@@ -352,9 +353,7 @@ class SplitEmitter(Emitter):
             self._cotangent(address, dret)
             for address, dret in zip(block.returned[1:], cotangents, strict=True)
         ]
-        if self.repeated:
-            self._clear_scratch(fields)
-        else:
+        if not self.repeated:
             taken = block.change_state(FRESH, RUNNING)
             self._refuse_if(
                 builder.not_(taken), "a tape is used a second time: its reverse has run"
@@ -373,12 +372,14 @@ class SplitEmitter(Emitter):
             release()
 
         self._propagate(status, excinfo, fail)
-        if not self.repeated:
+        if self.repeated:
+            self._clear_scratch(fields)
+        else:
             self._drop_tape(block, variant)
         return self.derivatives(derivatives)
 
     def _clear_scratch(self, fields: Sequence[Field]) -> None:
-        """Make the scratch shadows zero: a sweep before this one has left cotangents in them."""
+        """Make the scratch shadows zero: the sweep has left cotangents in them."""
         scratch = self.gradient.scratch or (False,) * len(fields)
         for argument, (_, lanes), own in zip(self.arguments, fields, scratch, strict=True):
             for shadow in lanes if own else ():
