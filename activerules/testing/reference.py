@@ -34,6 +34,7 @@ from activerules.testing.numeric import (
     rand_tangent,
     shifted,
 )
+from activerules.testing.schemes import FiniteDifference, backward_fdm, forward_fdm
 from activerules.testing.situations import (
     CheckedArgument,
     Situation,
@@ -107,19 +108,31 @@ class Reference:
                 why="finite differences are taken of finite numbers",
                 instead=["choose another point"],
             )
-        slopes = []
-        for i, direction in enumerate(self.directions):
-            tangents = tuple(direction if k == i else None for k in range(len(self.values)))
-            if not is_differentiable(self.values[i]):
-                slopes.append((np.zeros(len(self.values) + 1), 0.0))
-                continue
-            eps = float(np.finfo(self.precision).eps)
-            slopes.append(
-                directional_derivative(
-                    self.terms, self.values, tangents, eps=eps, fdm=self.tolerance.fdm
-                )
-            )
-        return slopes
+        return [
+            self.slope(i, self.tolerance.fdm)
+            if is_differentiable(value)
+            else (np.zeros(len(self.values) + 1), 0.0)
+            for i, value in enumerate(self.values)
+        ]
+
+    def slope(self, i: int, fdm: FiniteDifference | None) -> tuple[Any, float]:
+        """The derivative of every term along the direction of argument `i`, with its error."""
+        tangents = tuple(self.directions[i] if k == i else None for k in range(len(self.values)))
+        eps = float(np.finfo(self.precision).eps)
+        return directional_derivative(self.terms, self.values, tangents, eps=eps, fdm=fdm)
+
+    def kink(self, i: int) -> str:
+        """Advice if the derivatives on the two sides of the point differ, else ""."""
+        if self.tolerance.fdm is not None:
+            return ""
+        try:
+            right, left = (self.slope(i, fdm(5)) for fdm in (forward_fdm, backward_fdm))
+        except (ValueError, ArithmeticError):  # outside the domain of the function
+            return ""
+        apart, errors = float(np.max(np.abs(right[0] - left[0]))), right[1] + left[1]
+        if not apart > SAFETY * errors + RESOLUTION[self.precision] * abs(right[0]).max():
+            return ""
+        return "another point: the slopes of the function on the two sides of this one differ"
 
     def written(self, i: int) -> bool:
         """Whether the function writes into argument `i`."""
@@ -161,6 +174,7 @@ class Reference:
                 f"finite differences {expected:.12g} ± {error:.1e}",
                 situation,
                 f"direction {shown(self.directions[i])}",
+                self.kink(i),
             )
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
@@ -170,13 +184,20 @@ class Reference:
             raise self.failure(what, found, expected, situation)
 
     def failure(
-        self, what: str, found: Any, expected: Any, situation: Situation, why: str = ""
+        self,
+        what: str,
+        found: Any,
+        expected: Any,
+        situation: Situation,
+        why: str = "",
+        instead: str = "",
     ) -> RuleCheckError:
         """The error, with the situation."""
         return RuleCheckError(
             f"{self.name}: {what}: found {shown(found)}, expected {shown(expected)}",
             where=[("in the situation", str(situation), "")],
             why=why,
+            instead=[instead] if instead else [],
         )
 
 

@@ -7,7 +7,7 @@ from numba import njit
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.errors import RuleCheckError
-from activerules.testing import arg, central_fdm, check_rule, forward_fdm
+from activerules.testing import arg, backward_fdm, central_fdm, check_rule, forward_fdm
 
 X = np.array([0.4, -1.1, 0.9])
 
@@ -120,3 +120,17 @@ def test_a_function_that_writes_into_an_argument():
 def test_a_point_without_finite_differences_is_refused(point):
     with pytest.raises(RuleCheckError, match="an argument or the result is NaN or infinite"):
         check_rule(doubles, np.array([1.0, point]), arg(np.ones(2), Duplicated), compiled=False)
+
+
+def test_a_kink_is_named_where_a_rule_differs_from_finite_differences():
+    def rectified(slope):
+        function = njit(lambda x: max(x, 0.0))
+        return with_pair(function, lambda x: slope if x > 0.0 else 0.0)
+
+    check_rule(rectified(1.0), 0.7, compiled=False)
+    check_rule(rectified(1.0), 0.0, compiled=False, fdm=backward_fdm(5))
+    with pytest.raises(RuleCheckError, match="slopes of the function on the two sides of this"):
+        check_rule(rectified(1.0), 0.0, compiled=False)
+    with pytest.raises(RuleCheckError) as wrong:
+        check_rule(rectified(1.5), 0.7, compiled=False)
+    assert wrong.value.instead == []
