@@ -7,19 +7,26 @@ and optimised again there. The optimised IR is that of users; machine code is ma
 fast selector. Tests by night, and what tests start as processes of their own, run Numba as it is.
 """
 
+from ctypes import c_void_p, cast
 from functools import cache, partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
+from llvmlite.binding.executionengine import ExecutionEngine
+from numba import _dynfunc
 from numba.core import cpu
 from numba.core.codegen import JITCPUCodegen
 from numba.core.targetconfig import ConfigStack, TargetConfig
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
-from activerules.numba_ext.codegen.link import define, leave_to_caller
+from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
 
 _get_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
 _get_executable = cpu.CPUContext.get_executable
+_add_to_engine = ExecutionEngine.add_module
+_find_in_engine = ExecutionEngine._find_module_ptr
+_modules: WeakValueDictionary[int | None, Any] = WeakValueDictionary()
 _customize = JITCPUCodegen._customize_tm_options
 
 
@@ -34,6 +41,10 @@ def apply() -> None:
     cpu.CPUContext.get_executable = _get_linkable
     # Good registers and schedules for code that runs a few times: a seventh.
     JITCPUCodegen._customize_tm_options = _choose_fast_selection
+    # All modules of the process are gone through whenever one becomes machine code: with 4,000 of
+    # them a small function takes twice as long.
+    ExecutionEngine.add_module = _add_module
+    ExecutionEngine._find_module_ptr = _find_module
     # Options are compared for each call that is typed, by a property for each option: a fortieth.
     TargetConfig.values = _values
 
@@ -41,11 +52,24 @@ def apply() -> None:
 def _get_linkable(context: Any, library: Any, fndesc: Any, environment: Any) -> Any:
     """What `get_executable` returns; the environment is set where callers look for it."""
     flags = ConfigStack.top_or_none()
-    if flags is not None and flags.no_cpython_wrapper and flags.no_cfunc_wrapper:
-        leave_to_caller(library)
-        variable = context.get_env_name(fndesc)
-        define(context, f"{variable}.alone", f'@"{variable}" = common global ptr null')
-    return _get_executable(context, library, fndesc, environment)
+    if flags is None or not (flags.no_cpython_wrapper and flags.no_cfunc_wrapper):
+        return _get_executable(context, library, fndesc, environment)
+    leave_to_caller(library)
+    library._ensure_finalized()
+    publish_environment(context, fndesc, environment, library._final_module)
+    no_code, keeps = 0, (library,)
+    module, name = fndesc.lookup_module(), fndesc.qualname.split(".")[-1]
+    return _dynfunc.make_function(module, name, "", no_code, environment, keeps)
+
+
+def _add_module(engine: ExecutionEngine, module: Any) -> None:
+    _add_to_engine(engine, module)
+    _modules[cast(module._ptr, c_void_p).value] = module
+
+
+def _find_module(engine: ExecutionEngine, pointer: Any) -> Any:
+    address = cast(pointer, c_void_p).value
+    return _modules.get(address) or _find_in_engine(engine, pointer)
 
 
 def _choose_fast_selection(codegen: Any, options: dict[str, Any]) -> None:

@@ -29,7 +29,8 @@ from activerules.numba_ext.calls.intrinsics import (
 )
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
+from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import ModeType, marker_class
@@ -208,4 +209,4 @@ def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count
     scope = {"form": form, "spec": spec, "dispatcher": Stub(dispatcher)}
     entry = replacement_of(plain, source, scope, name="entry")
     entry.__qualname__ = f"{plain.__qualname__}.{form.__name__}"
-    return compiled_stub(entry, dispatcher, options, spec, **NO_C_WRAPPER)
+    return compiled_stub(entry, dispatcher, options, spec, **ENTRY_POINT)

@@ -23,7 +23,8 @@ from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade, MadeOnce
+from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
+from activerules.numba_ext.codegen.made_once import COMPILED, LastMade, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
@@ -126,7 +127,7 @@ class DerivedFunction(Generic[P, R]):
         stub = self._make_stub(replace(self._spec, deferred=deferred))
         options = {k: v for k, v in self._options.items() if k in OPTIONS}
         purpose = type(self).__qualname__, self._maker, self._spec, deferred
-        return compiled_stub(stub, self._target, options, *purpose, **NO_C_WRAPPER)
+        return compiled_stub(stub, self._target, options, *purpose, **ENTRY_POINT)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""

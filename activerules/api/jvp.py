@@ -23,9 +23,9 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_comp
 from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names, free_name
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import (
     COMPILED,
-    NO_C_WRAPPER,
     LastMade,
     MadeOnce,
     compiled_lines,
@@ -199,7 +199,7 @@ def _entry_of(function: Any, count: int, options: dict[str, Any]) -> Any:
         scope = {"jvp": jvp, "function": Stub(target)}
         call = replacement_of(target.py_func, source, scope, name="call")
         call.__qualname__ = f"{target.py_func.__qualname__}.jvp"
-        return compiled_stub(call, target, inherits, **NO_C_WRAPPER)
+        return compiled_stub(call, target, inherits, **ENTRY_POINT)
 
     entry = COMPILED.get(target, ("jvp", count, repr(sorted(inherits.items()))), make)
     return entry if options else _entries.put(function, count, entry)

@@ -29,7 +29,8 @@ from activerules.numba_ext.calls.intrinsics import compiled_only, give_compiled_
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.arity import first_names, free_name
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
+from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.split.forms import halves_form
 from activerules.numba_ext.split.split_batch import playing, recording
@@ -137,7 +138,7 @@ class SplitHalf:
     def dispatcher(self) -> Any:
         """The stub, compiled with the rules that are registered now."""
         return COMPILED.get(
-            self._target, (self._half, self._spec), lambda: njit(**NO_C_WRAPPER)(self._stub())
+            self._target, (self._half, self._spec), lambda: njit(**ENTRY_POINT)(self._stub())
         )
 
     def __call__(self, *args: Any) -> Any:

@@ -29,7 +29,8 @@ from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, LastMade
+from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
+from activerules.numba_ext.codegen.made_once import COMPILED, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
@@ -234,7 +235,7 @@ def _pullback_stub(target: Any, spec: SplitSpec) -> Any:
 def _compile_stub(name: str, source: str, scope: dict[str, Any]) -> Any:
     stub = function_from(source, "stub", scope, module=__name__, file=__file__)
     stub.__name__ = stub.__qualname__ = name
-    return njit(**NO_C_WRAPPER)(stub)
+    return njit(**ENTRY_POINT)(stub)
 
 
 # --- with options ---
@@ -282,6 +283,6 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
     def half(name: str) -> Any:
         stub = replacement_of(plain, sources[name], scope, name=name)
         stub.__qualname__ = f"{plain.__qualname__}.vjp_{name}"
-        return compiled_stub(stub, target, options, spec, **NO_C_WRAPPER)
+        return compiled_stub(stub, target, options, spec, **ENTRY_POINT)
 
     return half("record"), half("play"), ordinary

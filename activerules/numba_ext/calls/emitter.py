@@ -103,21 +103,24 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
         return
     if "vector_math" in gradient.options:
         link_vector_math(context.active_code_library)
-    if not known:
-        from activerules.numba_ext.calls import support as definitions
-
-        link.define(context, "activerules.chunks", chunks.VARIABLES)
-        known["support"] = link.make_library(context, "activerules.support", definitions.TEXT)
-    runtime = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
-    support = [known["support"], *runtime]
+    # Support separately, too: a library contains only those of its dependencies that it uses.
+    support = [link.link_support(context, "activerules.support", _support)]
+    support += [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
     if gradient.symbol not in known:
         called = [library for library in gradient.libraries if isinstance(library, MachineCode)]
         linked = [library for library in gradient.libraries if not isinstance(library, MachineCode)]
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*linked, *support), called
         )
-    # Support separately, too: a library contains only those of its dependencies that it uses.
-    context.add_linking_libs([known[gradient.symbol], *support])
+    context.add_linking_libs([known[gradient.symbol]])
+
+
+def _support(context: Context) -> str:
+    """The IR of the functions that any derivative may call; defines the variables they share."""
+    from activerules.numba_ext.calls import support
+
+    link.define(context, "activerules.chunks", chunks.VARIABLES)
+    return support.TEXT
 
 
 def all_fields(

@@ -28,6 +28,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
 from activerules.annotations.trees import are_flat, flattened
+from activerules.numba_ext.codegen.entry_points import leave_unoptimised
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import AnnotationType, StaticType, register_static
 
@@ -84,7 +85,7 @@ def plain_form(
     typed, codegen = form(typing_context, outer[0], function, *outer[1:], *annotated, **deferred)
 
     def emit(context: Context, builder: Builder, _: Any, values: Sequence[Value]) -> Any:
-        _leave_unoptimised(context.active_code_library, builder.function)
+        leave_unoptimised(builder.function)
         passed = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
         items = [context.get_dummy_value() for _ in markers]
         items += [_built(context, builder, ty, passed) for ty in annotated]
@@ -114,30 +115,3 @@ def _built(context: Context, builder: Builder, ty: Any, passed: Iterator[tuple[A
         source, value = next(passed)
         setattr(annotation, name, context.cast(builder, value, source, field))
     return annotation._getvalue()
-
-
-_PYTHON_WRAPPER = "_ZN7cpython"
-
-
-def _leave_unoptimised(library: Any, function: Any) -> None:
-    """Turn optimisation off for `function`, which is being lowered, and for its Python wrapper."""
-    add = library.add_ir_module
-    _mark_unoptimised(function)
-
-    def prepare(module: Any) -> None:
-        """Replace Numba's passes over single functions; passes over the library follow."""
-        module.data_layout = library.codegen._data_layout
-
-    def add_marked(module: Any) -> None:
-        for function in module.functions:
-            if not function.is_declaration and function.name.startswith(_PYTHON_WRAPPER):
-                _mark_unoptimised(function)
-        add(module)
-
-    library._optimize_functions = prepare
-    library.add_ir_module = add_marked
-
-
-def _mark_unoptimised(function: Any) -> None:
-    for attribute in ("noinline", "optnone"):
-        function.attributes.add(attribute)

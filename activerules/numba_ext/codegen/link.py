@@ -78,11 +78,12 @@ def make_library(
 
 
 def link_support(target_context: Any, name: str, text: Callable[[Any], str]) -> Any:
-    """Link functions into the one being lowered; their library, made once per context.
+    """Link functions into the one being lowered; their library, made once per code generator: each
+    function that is lowered has a context of its own.
 
     text   from a context to the IR of the functions
     """
-    known = _support.setdefault(target_context, {})
+    known = _support.setdefault(target_context.codegen(), {})
     if name not in known:
         known[name] = make_library(target_context, name, text(target_context))
     target_context.add_linking_libs([known[name]])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numba.core.registry import cpu_target
 
+import activerules as ar
 from activerules.errors import UnknownCall, UnsupportedIR
 from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.link import make_library, with_callee
@@ -163,3 +164,17 @@ def test_a_function_taken_over_calls_what_has_a_rule_as_what_it_is(declared):
     calls = "define i32 @g(ptr %p) {\n  %s = call i32 @rule.f.1(ptr %p)\n  ret i32 %s\n}\n"
     module = llvm.parse_assembly(with_callee(text + calls, "rule.f.1", "f"))
     assert {f.name for f in module.functions} == {"f", "g"}
+
+
+def test_what_all_derivatives_call_is_a_library_made_once(monkeypatch):
+    made = []
+
+    def noted(context, name, *rest):
+        made.append(name)
+        return make_library(context, name, *rest)
+
+    monkeypatch.setattr(link, "make_library", noted)
+    for _ in range(2):
+        assert ar.grad(numba.njit(lambda x: x * x))(3.0) == 6.0
+    assert made.count("activerules.support") <= 1
+    assert len([name for name in made if name.endswith(".gradient")]) == 2
