@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import Tangent
@@ -79,7 +80,8 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
         return like_tuple(type(x), [rand_tangent(entry, rng) for entry in x])
     if is_tree(x):
         return rebuilt(x, [rand_tangent(entry, rng) for entry in entries(x)])
-    if hasattr(x, "_numba_type_") or is_object(x):
+    is_function = isinstance(getattr(x, "_numba_type_", None), types.Callable)
+    if is_object(x) or (hasattr(x, "_numba_type_") and not is_function):
         return rand_object(x, rng)
     if not is_differentiable(x):
         return None

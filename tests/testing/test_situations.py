@@ -1,5 +1,6 @@
 """The arguments `check_rule` takes: keywords, defaults, tuples, objects, records, lists."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -166,3 +167,28 @@ def test_typed_lists_are_checked_and_those_of_python_refused():
     check_rule(product, typed.List([3.0, 3.0]), compiled=False)
     with pytest.raises(ar.NotYetSupported, match="derivative with respect to a list"):
         check_rule(product, ar.testing.arg([2.0, 3.0], ar.Duplicated), compiled=False)
+
+
+def test_a_function_as_argument():
+    @njit
+    def damped(y, p):
+        return math.cos(p * y)
+
+    @njit
+    def fixed_point(g, y, p):
+        for _ in range(200):
+            y = g(y, p)
+        return y
+
+    @ar.augmented_primal(fixed_point)
+    def _(config, ret: Active, g: Const, y: Const, p: Active):
+        y_end = fixed_point(g.val, y.val, p.val)
+        return ar.AugmentedReturn(y_end, None, y_end)
+
+    @ar.reverse(fixed_point)
+    def _(config, dret: Active, tape, g: Const, y: Const, p: Active):
+        by_y, by_p = ar.autodiff(ar.Reverse, g.val, Active(tape), Active(p.val))
+        return None, None, dret.val * by_p / (1.0 - by_y)
+
+    check_rule(fixed_point, damped, 0.5, 0.8, atol=1e-8)
+    check_rule(fixed_point, damped, Const(0.5), 0.8, atol=1e-8)
