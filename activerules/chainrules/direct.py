@@ -57,6 +57,8 @@ class ReverseRules:
         if RULES.is_inactive(function):
             return function(*x, **keywords), lambda dy: (NoTangent(), *(NoTangent() for _ in x))
         pair = None if keywords else engine_rules.pair_for(function, x)
+        if pair is not None and _requires_more(function, pair.location, config):
+            return None
         if written is not None and (pair is None or pair.location == location(written.function)):
             return written.function(function, *x, **keywords)
         if pair is not None:
@@ -102,6 +104,14 @@ class ForwardRules:
         return None if keywords else table.frule(deltas, function, x)
 
     register = staticmethod(register_frule)
+
+
+def _requires_more(function: Any, at: str, config: RuleConfig) -> bool:
+    """Whether the rule at a location requires a capability that the caller does not have."""
+    return any(
+        location(rule.function) == at and not config.has(rule.requires)
+        for rule in RRULES.rules_for(function)
+    )
 
 
 def _gives_way(written: WrittenRule, table: RuleTable, function: Any, mode: Half) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import Annotation, Narrowed, alternatives
+from activerules.annotations.activity import BY_NAME, Annotation, Narrowed, alternatives
 
 Pattern = tuple[Narrowed, ...]
 
@@ -245,13 +245,13 @@ def _container_name(ty: Any) -> str:
 
 def show(pattern: Pattern) -> str:
     """A pattern as it is written in the signature of a rule."""
-    groups: dict[Any, list[str]] = {}
+    groups: dict[Any, list[type[Annotation]]] = {}
     for alternative in pattern:
-        groups.setdefault(alternative.type, []).append(alternative.kind.__name__)
-    every = len(list(alternatives(Annotation)))
+        groups.setdefault(alternative.type, []).append(alternative.kind)
     parts: list[str] = []
     for wanted, kinds in groups.items():
-        names = ["Annotation"] if len(kinds) == every else kinds
+        is_any = {*kinds} >= {*BY_NAME.values()}  # no reverse rule is asked for a batch
+        names = ["Annotation"] if is_any else [kind.__name__ for kind in kinds]
         bracket = "" if wanted is None else f"[{type_name(wanted)}]"
         parts += [name + bracket for name in names]
     return " | ".join(parts)

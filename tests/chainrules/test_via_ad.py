@@ -108,6 +108,22 @@ def test_requirements_choose_the_rule():
         RuleConfig("reverse")
 
 
+def test_a_compiled_rule_that_requires_a_capability():
+    """The engine has it, a direct call only by its configuration."""
+
+    @njit
+    def doubled(x):
+        return 2.0 * x
+
+    @rrule.register(doubled, requires=HasReverseMode)
+    def _(f, x):
+        return f(x), lambda dy: (NoTangent(), 2.0 * dy)
+
+    assert ar.grad(doubled)(1.0) == 2.0
+    assert rrule(doubled, 1.0) is None
+    assert rrule(doubled, 1.0, config=RuleConfig(HasReverseMode))[1](1.0)[1] == 2.0
+
+
 def test_check_grads_of_both_orders():
     check_grads(scaled_sum, (X, 0.4))
     check_grads(weighted, (0.4, 2), order=1)
