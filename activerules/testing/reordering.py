@@ -13,7 +13,8 @@ from activerules.rules.fingerprint import is_filled
 
 
 def may_reorder(f: Any) -> bool:
-    """Whether `f`, or a compiled function it refers to, is compiled with `fastmath` or `parallel`.
+    """Whether `f`, or a compiled function it refers to, is compiled with `fastmath` or `parallel`,
+    or takes a derivative: sums of cotangents may be reordered.
 
     Each is compiled with its own flags, so those of callees matter as much as those of `f`.
     """
@@ -25,7 +26,7 @@ def may_reorder(f: Any) -> bool:
             continue
         seen.add(id(function))
         options = _options(function) or {}
-        if options.get("fastmath") or options.get("parallel"):
+        if options.get("fastmath") or options.get("parallel") or _is_derivative(function):
             return True
         work.extend(_referred(_python_function(function)))
     return False
@@ -36,6 +37,12 @@ def _options(function: Any) -> Any:
     kernel = getattr(function, "_dispatcher", function)
     # those of a `@guvectorize` function are not handed on to the dispatcher of its kernel
     return getattr(getattr(function, "gufunc_builder", kernel), "targetoptions", None)
+
+
+def _is_derivative(value: Any) -> bool:
+    """Whether this is `grad`, `autodiff` or the like, or what one of them returns."""
+    modules = (getattr(x, "__module__", None) for x in (value, type(value)))
+    return any(str(module).startswith("activerules.api.") for module in modules)
 
 
 def _python_function(function: Any) -> Any:
@@ -52,7 +59,7 @@ def _referred(plain: Any) -> Iterator[Any]:
     modules = [value for value in values if isinstance(value, ModuleType)]
     values += [getattr(module, name, None) for module in modules for name in names]
     values += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
-    yield from (value for value in values if _options(value) is not None)
+    yield from (v for v in values if _options(v) is not None or _is_derivative(v))
 
 
 def _names(code: CodeType) -> Iterator[str]:

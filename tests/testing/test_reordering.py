@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba import guvectorize, njit, prange, vectorize
 
+import activerules as ar
 from activerules.errors import RuleCheckError
 from activerules.testing import check_grads
 from activerules.testing.gradient import Check
@@ -66,9 +67,15 @@ def exact(x, n):
     return x[0] if n == 0 else exact(x, n - 1) * x[1]
 
 
+@njit
+def takes_a_gradient(x):
+    return ar.grad(exact)(x, 2)[0]
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        *(takes_a_gradient, that_calls(ar.grad(exact)), ar.grad(exact)),
         *(fast, parallel, each_fast, dot_itself, calls_itself, calls_a_member),
         *(that_calls(fast), that_calls(parallel), that_calls(each_fast), that_calls(dot_itself)),
     ],
