@@ -36,13 +36,13 @@ class CallSite:
     name       of the callee, as the source spells it
     callee     its Numba type
     signature  of the call
-    passed     whether the callee is a parameter of the calling function, or an attribute of one
+    is_global  whether that is a global name, of which rules can be given
     """
 
     name: str
     callee: Any
     signature: Any
-    passed: bool
+    is_global: bool
 
     @property
     def is_by_address(self) -> bool:
@@ -68,9 +68,8 @@ class CallSites:
         """Record the call `expr` in a function that is being lowered."""
         if _is_followed_by_name(callee, signature):
             return
-        name = _qualified_name(func_ir, expr.func) or str(callee)
-        passed = _is_passed(func_ir, expr.func)
-        site = CallSite(name, callee, signature, passed)
+        name = _qualified_name(func_ir, expr.func) or _variable(expr.func) or str(callee)
+        site = CallSite(name, callee, signature, _is_global(func_ir, expr.func))
         self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
 
     def call_at(self, location: str, symbol: str | None) -> CallSite | None:
@@ -116,11 +115,16 @@ def _definition(func_ir: Any, variable: Any) -> Any:
         return None  # it has several definitions
 
 
-def _is_passed(func_ir: Any, called: Any) -> bool:
+def _is_global(func_ir: Any, called: Any) -> bool:
     definition = _definition(func_ir, called)
     if isinstance(definition, ir.Expr) and definition.op == "getattr":
-        return _is_passed(func_ir, definition.value)
-    return isinstance(definition, ir.Arg)
+        return _is_global(func_ir, definition.value)
+    return isinstance(definition, ir.Global | ir.FreeVar)
+
+
+def _variable(called: Any) -> str:
+    """The name of a variable of the user; "" for one of Numba's."""
+    return "" if called.name.startswith("$") else called.unversioned_name
 
 
 def _qualified_name(func_ir: Any, called: Any) -> str:
@@ -152,13 +156,16 @@ def name_call(
         f"it is compiled code, called {reached}, which cannot be looked into, and no rule serves "
         f"this call{why}"
     )
-    instead = ["call an @njit function in its place"] if site.is_by_address else []
-    if not site.passed:
-        instead += [
-            _scalar_rule(site) if site.is_scalar else _pair(name),
-            f"declare that no derivative flows through it: ar.inactive({name})",
-        ]
-    error.instead = instead
+    by_name = "call an @njit function in its place, by its name; choose among several by `if`"
+    of_it = [
+        _scalar_rule(site) if site.is_scalar else _pair(name),
+        f"declare that no derivative flows through it: ar.inactive({name})",
+    ]
+    around_it = "put the call into an @njit function of your own, and give that a rule"
+    if site.is_by_address:
+        error.instead = [by_name, *of_it] if site.is_global else [by_name]
+    else:
+        error.instead = of_it if site.is_global else [around_it]
 
 
 def name_call_behind(error: NoRuleForActivity, site: CallSite) -> None:

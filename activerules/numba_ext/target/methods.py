@@ -26,6 +26,7 @@ from numba.extending import register_model
 
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.target.rule_function import RuleFunction
+from activerules.values.kinds import items_of
 
 
 class Method(types.BoundFunction):
@@ -95,24 +96,29 @@ def of_context(ty: Any, context: TypingContext) -> Any:
     return Method(Template, ty.this, context)
 
 
+def with_originals(ty: Any) -> Any:
+    """The type of a function, or of a tuple of some, with the originals of twins."""
+    plain = getattr(getattr(ty, "dispatcher", None), "original", None)
+    if plain is not None:
+        return types.Dispatcher(plain)
+    if isinstance(ty, types.BaseTuple):
+        items = items_of(ty)
+        plain_items = tuple(map(with_originals, items))
+        if plain_items != items:
+            return types.BaseTuple.from_types(plain_items, getattr(ty, "instance_class", None))
+    return ty
+
+
 def typed_with_originals(
-    resolve: Callable[..., Any], method: Any, args: tuple[Any, ...], kws: dict[str, Any]
+    resolve: Callable[..., Any], callee: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> Any:
     """The signature of a call of a method or class, typed by `resolve` with the originals of twins
     that are passed; in the result these are twins again.
     """
-    twins: dict[Any, Any] = {}
-
-    def original(ty: Any) -> Any:
-        plain = getattr(getattr(ty, "dispatcher", None), "original", None)
-        if plain is None:
-            return ty
-        ordinary = types.Dispatcher(plain)
-        twins[ordinary] = ty
-        return ordinary
-
-    plain_args = tuple(map(original, args))
-    typed = resolve(method, plain_args, {name: original(ty) for name, ty in kws.items()})
+    passed = (*args, *kws.values())
+    plain = {ty: with_originals(ty) for ty in passed}
+    typed = resolve(callee, tuple(map(plain.get, args)), {n: plain[ty] for n, ty in kws.items()})
+    twins = {ordinary: ty for ty, ordinary in plain.items() if ordinary is not ty}
     if typed is None or not twins:
         return typed
     return typed.replace(args=tuple(twins.get(ty, ty) for ty in typed.args))

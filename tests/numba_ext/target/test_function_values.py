@@ -63,6 +63,44 @@ def of_steps(y):
     return (solver.y**2).sum()
 
 
+@jitclass([("y", float64)])
+class Sum:
+    """Takes a tuple of functions."""
+
+    def __init__(self, functions, y):
+        self.y = functions[0](y) + functions[1](y)
+
+
+@njit
+def sine(x):
+    return math.sin(x) * x
+
+
+@njit
+def cube(x):
+    return x**3
+
+
+@njit
+def of_a_tuple(x):
+    return Sum((sine, cube), x).y
+
+
+@njit
+def applied(x, function):
+    return function(x) * x
+
+
+@njit
+def of_a_gradient(x):
+    return ar.grad(applied)(x, sine) * ar.jvp(applied, (x, cube), (1.0, None))[1]
+
+
+@pytest.mark.parametrize("function", [of_a_tuple, of_a_gradient])
+def test_functions_are_passed_to_classes_and_to_differentiated_functions(function):
+    check_gradient(function, (0.7,))
+
+
 @pytest.mark.parametrize("function", [of_started, of_solver])
 def test_v1_a_value_has_the_address_of_the_compiled_function_and_no_wrapper(function):
     """LLVM ends the process for a name that nothing defines."""
