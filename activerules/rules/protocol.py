@@ -25,7 +25,8 @@ class RuleConfig:
                   caller that asked for the value with the derivative. If not, a rule may return
                   None for it. (An array is kept for `dret`; `vjp`, and so `jacrev`, return the
                   value.)
-    needs_shadow  whether the shadow of the result is used
+    needs_shadow  whether the rule has to return a shadow: it is for a Duplicated result; in forward
+                  mode, whether the tangent is used
     width         the number of shadows of a Duplicated argument
     overwritten   per argument, whether its memory may change before `reverse` runs
     written       per argument, whether the function itself may write into its memory

@@ -98,7 +98,8 @@ def compile_rule(
             RuleConfig(
                 overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
                 needs_primal=needs_primal,
-                needs_shadow=request.needs_shadow,
+                # a rule for a Duplicated result makes the shadow that `dret` will have, in any case
+                needs_shadow=request.needs_shadow or pair.result in (Duplicated, MixedDuplicated),
                 strong_zero=request.strong_zero,
                 runtime_activity=request.runtime_activity,
                 written=tuple(whole.any_of(written) for whole in wholes),

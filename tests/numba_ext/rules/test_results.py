@@ -432,3 +432,28 @@ def test_an_inactive_function_returns_arrays_that_stand_where_active_ones_do(unf
 
     check_gradient(program, (X,))
     assert unfreed(lambda: ar.value_and_grad(program)(X)) == 0
+
+
+def test_a_rule_for_a_duplicated_result_is_asked_for_its_shadow_where_the_result_is_not_used():
+    @njit
+    def squares(out, x):
+        out[:] = x * x
+        return 2.0 * x
+
+    @ar.augmented_primal(squares)
+    def _(config, ret: ar.Duplicated, out: ar.Duplicated, x: ar.Duplicated):
+        y = squares(out.val, x.val)
+        return ar.AugmentedReturn(y, np.zeros_like(y) if config.needs_shadow else None, None)
+
+    @ar.reverse(squares, saves="x")
+    def _(config, dret: ar.Duplicated, tape, out: ar.Duplicated, x: ar.Duplicated):
+        ar.accumulate(x, 2.0 * x.val * out.dval + 2.0 * dret.dval)
+        out.dval[:] = 0.0
+
+    @njit
+    def unused(x):
+        out = np.zeros_like(x)
+        squares(out, x)
+        return np.sum(out) * x[0]
+
+    check_gradient(unused, (X,))
