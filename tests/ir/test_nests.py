@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from activerules.ir.generate.assemble import assemble, generate
-from activerules.ir.llvm.model import Module
+from activerules.ir.llvm.model import Function, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
@@ -65,9 +65,11 @@ def derivative(text: str, checked: bool) -> tuple[Any, Plan]:
     return compile_text(assemble(module, functions, declarations, whole=True)), plan
 
 
-def directional(text: str, sizes: tuple[int, int], x: np.ndarray, v: np.ndarray) -> np.ndarray:
+def directional(
+    function: Function, sizes: tuple[int, int], x: np.ndarray, v: np.ndarray
+) -> np.ndarray:
     """How the memory that is left changes with the memory at the start, in the direction `v`."""
-    run = Interpreter(parse_module(normalise(text, "f")).functions["f"])
+    run = Interpreter(function)
     names = [a.name for a in run.function.arguments[:-2]]
     addresses = [(name, 8 * (k - ROOM)) for name in names for k in range(2 * ROOM)]
     run.memory = {address: Dual(*pair) for address, *pair in zip(addresses, x, v, strict=True)}
@@ -88,6 +90,7 @@ def check(seed: int, checked: bool, kind: type[Nest] = Nest) -> int:
     """How many sizes were compared."""
     text = kind(random.Random(seed)).text
     compiled, plan = derivative(text, checked)
+    function = parse_module(normalise(text, "f")).functions["f"]
     compared = 0
     for sizes in SIZES:
         numbers = np.random.default_rng(seed)
@@ -98,7 +101,7 @@ def check(seed: int, checked: bool, kind: type[Nest] = Nest) -> int:
         ):
             continue
         call(compiled, "f.gradient", None, x.copy(), bar, sizes=sizes)
-        wanted = w @ directional(text, sizes, x, v)
+        wanted = w @ directional(function, sizes, x, v)
         np.testing.assert_allclose(bar @ v, wanted, rtol=1e-9, atol=1e-9)
         compared += 1
     return compared
