@@ -203,11 +203,13 @@ def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Ge
 
 
 def check_jacobians_agree(text: str, args: tuple, at: int) -> None:
-    """With respect to one array: the Jacobian of value and arrays afterwards, once by columns and
-    once by several sweeps over one tape; the Hessian against its transpose.
+    """With respect to one array: the Jacobian of value and arrays afterwards, or of an array that
+    was passed and is returned, once by columns and once by several sweeps over one tape; the
+    Hessian against its transpose.
     """
     parameters = text.split("def program(")[1].split(")")[0]
-    vector = compiled(text + VECTOR.format(parameters=parameters), "vector")
+    result = RESULTS[at // 5 % len(RESULTS)]
+    vector = compiled(text + VECTOR.format(parameters=parameters, result=result), "vector")
     arrays = [k for k, x in enumerate(args) if isinstance(x, np.ndarray) and x.size]
     if not arrays:
         return
@@ -227,8 +229,12 @@ VECTOR = """
 @njit
 def vector({parameters}):
     value = program({parameters})
-    return np.concatenate((np.array([value]), np.sin(a), b))
+    {result}
 """
+RESULTS = (
+    "return np.concatenate((np.array([value]), np.sin(a), b))",
+    "a[0] = a[0] + math.sin(value); return a",
+)
 
 
 def copied(values: tuple) -> tuple:
