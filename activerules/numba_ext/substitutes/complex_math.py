@@ -1,14 +1,18 @@
-"""Powers and square roots of complex numbers for the AD target, in a form that has a derivative.
+"""Functions of complex numbers for the AD target, in a form that has a derivative.
 
 Numba's own code is correct for the value, but not for the derivative: `z ** 2` is `z * z` even if
 the exponent is active, other powers are one call with operands in memory, and the square root of a
-negative real number uses `abs(z.imag)`, which has no derivative at 0 (`np.arccosh` does, too).
+negative real number uses `abs(z.imag)`, which has no derivative at 0 (`np.arccosh` does, too). At
+branch points, where the slope is infinite, `sqrt`, `asinh` and `atanh` return constants; `asin` and
+`atan` call the last two.
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `POWER_DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
 Invariants  C1  values are those of Numba, bit for bit
             C2  a power is two calls, one for each part of the result, that the table of derivatives
                 knows; `z ** 2` with a constant exponent stays a product
+            C3  derivatives at the branch points of `sqrt`, `asinh` and `atanh`, and of what calls
+                them, are infinite or NaN
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.cpython import mathimpl
+from numba.core.typing.templates import signature
+from numba.cpython import cmathimpl, mathimpl
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
+from activerules.numba_ext.substitutes.single_points import with_value
 
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
 _SUFFIX = {types.complex128: "f64", types.complex64: "f32"}
@@ -36,7 +42,7 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
     """The loops of a ufunc that this target implements itself."""
     if ufunc in (np.power, np.float_power):
         return {"FF->F": _power, "DD->D": _power}
-    loop = {np.sqrt: _square_root, np.arccosh: _inverse_cosh}.get(ufunc)
+    loop = _LOOPS.get(ufunc)
     return {} if loop is None else {"F->F": loop, "D->D": loop}
 
 
@@ -153,16 +159,16 @@ def _square_root(context: Context, builder: Builder, sig: Any, args: Sequence[Va
     def square_root(z):
         a, b = z.real, z.imag
         if math.isinf(b):
-            return complex(abs(b), b)
+            return complex(with_value(0.0, abs(b)), with_value(0.0, b))
         if math.isnan(a):
             return complex(a, a)
         if math.isinf(a):
             if a < 0.0:
-                return complex(abs(b - b), math.copysign(a, b))
-            return complex(a, math.copysign(b - b, b))
+                return complex(abs(b - b), with_value(0.0, math.copysign(a, b)))
+            return complex(with_value(0.0, a), math.copysign(b - b, b))
         if a == 0.0 and b == 0.0:
-            root = math.sqrt(a)  # the derivative is infinite
-            return complex(abs(root), math.copysign(root, b))
+            steep = math.sqrt(a) + math.sqrt(b)  # the derivatives are infinite
+            return complex(with_value(steep, abs(a)), with_value(steep, b))
         scale = abs(a) >= threshold or abs(b) >= threshold
         if scale:
             a *= 0.25
@@ -188,3 +194,44 @@ def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Sequence[V
         return np.log(z + np.sqrt(z + one) * np.sqrt(z - one))
 
     return context.compile_internal(builder, inverse_cosh, sig, args)
+
+
+# --- inverse hyperbolic functions ---
+
+
+@LOWERING.lower(cmath.asinh, types.complex128)
+@LOWERING.lower(cmath.asinh, types.complex64)
+def _inverse_sinh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
+    def steep_at_i(z, value):
+        if z.real == 0.0 and abs(z.imag) == 1.0:
+            steep = math.sqrt(z.real) + math.sqrt(abs(z.imag) - 1.0)
+            return complex(with_value(steep, value.real), with_value(steep, value.imag))
+        return value
+
+    value = cmathimpl.asinh_impl(context, builder, sig, args)
+    return context.compile_internal(builder, steep_at_i, _with_result(sig), [*args, value])
+
+
+@LOWERING.lower(cmath.atanh, types.complex128)
+@LOWERING.lower(cmath.atanh, types.complex64)
+def _inverse_tanh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
+    def steep_at_one(z, value):
+        if z.imag == 0.0 and abs(z.real) == 1.0:
+            steep = math.sqrt(z.imag) + math.sqrt(abs(z.real) - 1.0)
+            return complex(with_value(steep, value.real), with_value(steep, value.imag))
+        return value
+
+    value = cmathimpl.atanh_impl(context, builder, sig, args)
+    return context.compile_internal(builder, steep_at_one, _with_result(sig), [*args, value])
+
+
+def _with_result(sig: Any) -> Any:
+    return signature(sig.return_type, *sig.args, sig.return_type)
+
+
+_LOOPS: dict[Any, Callable[..., Any]] = {
+    np.sqrt: _square_root,
+    np.arccosh: _inverse_cosh,
+    np.arcsinh: _inverse_sinh,
+    np.arctanh: _inverse_tanh,
+}

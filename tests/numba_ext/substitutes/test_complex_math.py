@@ -1,4 +1,4 @@
-"""Powers and roots of complex numbers: values of Numba, and the form that is differentiated."""
+"""Functions of complex numbers: values of Numba, and the form that is differentiated."""
 
 import cmath
 import itertools
@@ -65,3 +65,56 @@ def test_c2_a_power_is_a_call_for_each_part_and_a_square_a_product():
 def normalised(function, *argtypes):
     captured = capture(function, argtypes, rules=RULES)
     return normalise(captured.text, captured.symbol)
+
+
+# where the slope is infinite
+BRANCH_POINTS = {
+    "sqrt": (0.0, -0.0),
+    "arcsin": (1.0, -1.0),
+    "arccos": (1.0, -1.0),
+    "arctan": (1j, -1j),
+    "arcsinh": (1j, -1j),
+    "arccosh": (1.0, -1.0),
+    "arctanh": (1.0, -1.0),
+}
+CASES = [
+    *((getattr(np, name), points) for name, points in BRANCH_POINTS.items()),
+    *((getattr(cmath, n.replace("arc", "a")), points) for n, points in BRANCH_POINTS.items()),
+]
+
+
+def of_parts(function):
+    """A compiled function of the parts of a complex number, and that of the parts of its result."""
+
+    @njit
+    def value(x, y):
+        return function(complex(x, y))
+
+    @njit
+    def sum_of_parts(x, y):
+        w = function(complex(x, y))
+        return w.real + 2 * w.imag
+
+    return value, sum_of_parts
+
+
+@pytest.mark.parametrize(("function", "points"), CASES)
+def test_c1_c3_infinite_slopes_at_branch_points_and_values_of_numba(function, points):
+    value, sum_of_parts = of_parts(function)
+    gradient = ar.grad(sum_of_parts, (0, 1))
+    for point in map(complex, points):
+        assert not np.isfinite(gradient(point.real, point.imag)).any(), point
+        for direction in ((1.0, 0.0), (0.0, 1.0)):
+            _, slope = ar.jvp(sum_of_parts, (point.real, point.imag), direction)
+            assert not np.isfinite(slope), point
+    special = (0.0, -0.0, 1.0, -1.0, 0.3, -2.5, np.inf, -np.inf, np.nan)
+    for x, y in itertools.product(special, repeat=2):
+        found, _ = ar.jvp(value, (x, y), (1.0, 0.0))
+        assert bits(found) == bits(value(x, y)), (x, y)
+
+
+def test_the_slope_of_a_square_root_vanishes_at_infinity():
+    _, sum_of_parts = of_parts(np.sqrt)
+    for x, y in itertools.product((1.0, np.inf, -np.inf), repeat=2):
+        if np.isinf(x) or np.isinf(y):
+            assert ar.grad(sum_of_parts, (0, 1))(x, y) == (0.0, 0.0), (x, y)
