@@ -39,7 +39,7 @@ from activerules.nested.lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_WRAPPERS
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.replaced.in_steps import passing
 from activerules.numba_ext.rules.checks import apart, copy_in_place
@@ -194,7 +194,7 @@ class _GradientWriter:
 
     def _function(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
         plain = self._source_function(name, names, lines, _function=self.spec.dispatcher, **more)
-        return njit(**NO_WRAPPERS)(plain)
+        return njit(**NO_C_WRAPPER)(plain)
 
     def _source_function(
         self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any
@@ -436,7 +436,7 @@ def _compile_call(
 ) -> Any:
     source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
     call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
-    return njit(**NO_WRAPPERS)(call)
+    return njit(**NO_C_WRAPPER)(call)
 
 
 # --- what the rules call ---

@@ -24,7 +24,7 @@ from activerules.api.list_arguments import (
     typed_list_of,
 )
 from activerules.numba_ext.calls.nested_forms import ReadCall
-from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from, tuple_of
 
@@ -79,7 +79,7 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
     names = ", ".join(f"a{k}" for k, _ in enumerate(argtypes))
     source = f"def call({names}):\n " + "\n ".join([*lines, f"return {result}"])
-    return njit(**NO_WRAPPERS)(function_from(source, "call", scope, module=__name__))
+    return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
 
 
 def _has_shadow(nested: ReadCall, k: int) -> bool:

@@ -28,7 +28,7 @@ from activerules.api.list_arguments import array_of, is_number_list, typed_list_
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import NO_WRAPPERS, MadeOnce, compiled_lines
+from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from, tuple_of
@@ -120,7 +120,7 @@ def real_part(dispatcher: Any, count: int, *, with_value: bool) -> Any:
             source += " return value[0].real"
         function = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
         function.__name__ = dispatcher.py_func.__name__
-        return njit(**NO_WRAPPERS)(function)
+        return njit(**NO_C_WRAPPER)(function)
 
     return _real_parts.get(dispatcher, (count, with_value), make)
 

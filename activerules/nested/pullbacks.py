@@ -33,7 +33,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_WRAPPERS
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.rules.checks import apart, copy_in_place
@@ -340,7 +340,7 @@ def _source(source: str) -> Any:
 
 def _compile(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
     source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-    return njit(**NO_WRAPPERS)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
+    return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
 
 
 def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
