@@ -4,11 +4,10 @@ Needs       a function to be compiled, which compiled callers may call, too
 Gives       `ENTRY_POINT`: its options for `njit`; `leave_unoptimised`: for a function that is
             being lowered
 Invariants  E1  of the code of an entry point only the wrapper for calls from Python is left
-                unoptimised; Numba's passes over the module, in which what it calls is linked, are
-                its only ones
+                unoptimised
 
-Numba's passes over single functions come before those over modules, which do the same; for the
-short functions of an entry point they took as long.
+Numba's passes over single functions stay: they remove pairs of references that would stay behind
+where a check of the entry point raises.
 """
 
 from __future__ import annotations
@@ -59,11 +58,6 @@ def _optimise_less(library: Any) -> None:
                 leave_unoptimised(function)
         add(module)
 
-    def prepare(module: Any) -> None:
-        """Replace Numba's passes over single functions; passes over the library follow."""
-        module.data_layout = library.codegen._data_layout
-
-    library._optimize_functions = prepare
     library.add_ir_module = add_marked
 
 
