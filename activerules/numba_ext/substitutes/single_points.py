@@ -56,7 +56,10 @@ def _with_value(builder: Builder, number: Any, x: Any, value: Value) -> Value:
     return builder.call(function, [x, value])
 
 
-@intrinsic
+_intrinsic: Any = intrinsic  # what it returns is called with fewer arguments
+
+
+@_intrinsic
 def with_value(typing_context, x, value):
     """`value` with the derivative of `x`, which is cast to the type of `value`; both are floats."""
 
@@ -121,13 +124,13 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
         if x < y or x > y:
             return value
         if x != y:
-            return with_value(math.exp(x + y), value)  # pyright: ignore[reportCallIssue]
+            return with_value(math.exp(x + y), value)
         middle = x * 0.5 + y * 0.5 + at_equal
         difference = x - y
         # false for infinities of one sign; the difference is zero, but LLVM does not know that
         if difference < 1.0:
             middle += curvature * difference * difference
-        return with_value(middle, value)  # pyright: ignore[reportCallIssue]
+        return with_value(middle, value)
 
     def loop(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
         value = original(context, builder, sig, args)
@@ -141,7 +144,7 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
 def _cube_root(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
     def number_or_not(x, value):
         # every derivative of the exponential is NaN at NaN
-        return value if x == x else with_value(math.exp(x), value)  # pyright: ignore
+        return value if x == x else with_value(math.exp(x), value)
 
     value = npyfuncs.np_real_cbrt_impl(context, builder, sig, args)
     typed = signature(sig.return_type, *sig.args, sig.return_type)
@@ -172,7 +175,7 @@ def _sinc(x):
         square = y * y
         series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
         value = 1.0 if x == 0.0 else np.sin(y) / y
-        return with_value(series, value)  # pyright: ignore[reportCallIssue]
+        return with_value(series, value)
 
     return sinc
 
@@ -189,7 +192,7 @@ def _unwrap(p, discont=None, axis=-1, period=6.283185307179586):
         for index, value in np.ndenumerate(values):
             turns = np.rint((value - p[index]) / period)
             smooth = p[index] + turns * period
-            result[index] = with_value(smooth, value)  # pyright: ignore[reportCallIssue]
+            result[index] = with_value(smooth, value)
         return result
 
     return unwrap
@@ -239,7 +242,7 @@ def _on_line(at, ends, slope, left, right):
     """Interpolate from the left end, or from the right one if that gives NaN."""
     value = slope * (at - ends[0]) + left
     if at == ends[0]:
-        return with_value(value, left)  # pyright: ignore[reportCallIssue]
+        return with_value(value, left)
     if np.isnan(value):
         value = slope * (at - ends[1]) + right
         if np.isnan(value) and left == right:

@@ -210,7 +210,7 @@ def _sum_of_products(a, b):
 
 def _product_of_vectors(a, b):
     value = dot_value(a, b)
-    return with_value(_sum_of_products(a, b), value)  # pyright: ignore[reportCallIssue]
+    return with_value(_sum_of_products(a, b), value)
 
 
 def _vectors(a, b):
