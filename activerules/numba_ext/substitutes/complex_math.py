@@ -29,6 +29,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.cpython import cmathimpl, mathimpl
+from numba.extending import register_jitable
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import LOWERING
@@ -199,14 +200,20 @@ def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Sequence[V
 # --- inverse hyperbolic functions ---
 
 
+@register_jitable
+def _steep_at_one(zero, one, value):
+    """`value`, with infinite slopes where the part `zero` is 0 and the part `one` is 1 or -1."""
+    if zero == 0.0 and abs(one) == 1.0:
+        steep = math.sqrt(zero) + math.sqrt(abs(one) - 1.0)
+        return complex(with_value(steep, value.real), with_value(steep, value.imag))
+    return value
+
+
 @LOWERING.lower(cmath.asinh, types.complex128)
 @LOWERING.lower(cmath.asinh, types.complex64)
 def _inverse_sinh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     def steep_at_i(z, value):
-        if z.real == 0.0 and abs(z.imag) == 1.0:
-            steep = math.sqrt(z.real) + math.sqrt(abs(z.imag) - 1.0)
-            return complex(with_value(steep, value.real), with_value(steep, value.imag))
-        return value
+        return _steep_at_one(z.real, z.imag, value)
 
     value = cmathimpl.asinh_impl(context, builder, sig, args)
     return context.compile_internal(builder, steep_at_i, _with_result(sig), [*args, value])
@@ -216,10 +223,7 @@ def _inverse_sinh(context: Context, builder: Builder, sig: Any, args: Sequence[V
 @LOWERING.lower(cmath.atanh, types.complex64)
 def _inverse_tanh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     def steep_at_one(z, value):
-        if z.imag == 0.0 and abs(z.real) == 1.0:
-            steep = math.sqrt(z.imag) + math.sqrt(abs(z.real) - 1.0)
-            return complex(with_value(steep, value.real), with_value(steep, value.imag))
-        return value
+        return _steep_at_one(z.imag, z.real, value)
 
     value = cmathimpl.atanh_impl(context, builder, sig, args)
     return context.compile_internal(builder, steep_at_one, _with_result(sig), [*args, value])
