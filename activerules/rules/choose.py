@@ -60,10 +60,15 @@ class RuleQuery:
         return ("forward",) if self.forward else ("augmented_primal", "reverse")
 
     def lowered(self, ty: Any) -> Kind:
-        """The activity a rule may have for a value of this type that is Const in the call."""
-        if self.forward:
+        """The activity a rule may have for a value of this type that is Const in the call.
+
+        What never carries a derivative, as an integer, is Const for every rule: there is no zero
+        tangent to pass with it.
+        """
+        kind = differentiable_kind(ty)
+        if self.forward and kind is not Const:
             return BatchDuplicated if BatchDuplicated in self.kinds else Duplicated
-        return differentiable_kind(ty)
+        return kind
 
     def __str__(self) -> str:
         *arguments, result = (

@@ -531,3 +531,23 @@ def test_an_integer_for_an_active_argument_is_told_how_to_admit_it():
     assert error.value.instead[0].endswith("admit constants:\na: Active | Const")
     pair(Active | Const)
     assert ar.grad(scaled)(1.5, 3) == 3.0
+
+
+def test_an_integer_for_a_duplicated_argument_is_refused_as_it_has_no_tangent():
+    @numba.njit
+    def scaled(x, a):
+        return a * x
+
+    def define(scale):
+        @ar.forward(scaled)
+        def _(config, ret: Duplicated, x: Duplicated, a: scale):
+            da = a.dval if ar.active(a) else 0.0
+            return scaled(x.val, a.val), x.dval * a.val + x.val * da
+
+    define(Duplicated)
+    assert ar.jvp(scaled, (1.5, 3.0), (1.0, None)) == (4.5, 3.0)
+    with pytest.raises(NoRuleForActivity) as error:
+        ar.jvp(scaled, (1.5, 3), (1.0, None))
+    assert error.value.instead[0].endswith("admit constants:\na: Duplicated | Const")
+    define(Duplicated | Const)
+    assert ar.jvp(scaled, (1.5, 3), (1.0, None)) == (4.5, 3.0)
