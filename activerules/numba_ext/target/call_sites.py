@@ -162,8 +162,9 @@ def name_call(
         f"declare that no derivative flows through it: ar.inactive({name})",
     ]
     around_it = "put the call into an @njit function of your own, and give that a rule"
+    held = "if a tuple or an object holds it, make that in the function that is differentiated"
     if site.is_by_address:
-        error.instead = [by_name, *of_it] if site.is_global else [by_name]
+        error.instead = [by_name, *(of_it if site.is_global else [held])]
     else:
         error.instead = of_it if site.is_global else [around_it]
 

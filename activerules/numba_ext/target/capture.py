@@ -27,6 +27,7 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
+from activerules.ir.text.called_values import with_called_values
 from activerules.ir.text.symbols import (
     called,
     globals_named,
@@ -47,6 +48,7 @@ from activerules.numba_ext.target import (
 )
 from activerules.numba_ext.target.call_sites import CallAt
 from activerules.numba_ext.target.declared import converts
+from activerules.numba_ext.target.function_values import may_hold_a_function
 from activerules.numba_ext.target.marked_calls import (
     SYMBOL_PREFIX,
     FollowedCall,
@@ -199,6 +201,8 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     text = with_definitions(text, DEFINITIONS, NEEDED)
     callers = dict.fromkeys((result.fndesc.llvm_func_name, *(f.name for f in module.functions)))
     marked = {name: session.calls.get(name, callers) for name in called(text, SYMBOL_PREFIX)}
+    exchanged = [result.signature, *(call.signature for call in marked.values())]
+    text = with_called_values(text, closed=not any(map(_exchanges_functions, exchanged)))
     text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)
     text = with_statuses(text, _STATUS, parameter="retptr", unless="-[23]")
     symbol, arguments = result.fndesc.llvm_func_name, _arguments(names, result.signature.args)
@@ -215,6 +219,11 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         call_at=session.sites.call_at,
         followed=session.calls.followed_in(callers),
     )
+
+
+def _exchanges_functions(signature: Any) -> bool:
+    """Whether functions that are values may pass from one side of a call to the other."""
+    return any(map(may_hold_a_function, (signature.return_type, *signature.args)))
 
 
 def _arguments(

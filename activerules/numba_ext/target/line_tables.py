@@ -23,6 +23,7 @@ from numba.core.typed_passes import NativeLowering
 from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.substitutes.dynamic_raises import RaisesComputed
 from activerules.numba_ext.substitutes.generators import LowersGenerators
+from activerules.numba_ext.target.function_values import CallsValues
 
 _ARRAY_EXPRESSION = "__numba_array_expr_"
 
@@ -63,7 +64,7 @@ class _FindsDefinition:
         return at.with_lineno(next(lines, at.line + 1) - 1)
 
 
-class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators):
+class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators, CallsValues):
     def lower_call(self, resty: Any, expr: Any) -> Any:
         """Lower as Numba does, and record the call for errors about what it leads to."""
         callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]

@@ -358,6 +358,10 @@ class ADDispatcher(dispatcher.Dispatcher):
         name = self.py_func.__name__
         return make_concrete_template(f"CallTemplate({name})", name, [chosen]), pysig, folded, {}
 
+    def get_function_type(self) -> Any:
+        """The type of the function as a value, if its signature is declared."""
+        return None if self.original is None else self.original.get_function_type()
+
     def add_overload(self, cres: Any) -> None:
         """Record a compile result; it has no entry point for Numba's C dispatcher."""
         self.overloads[tuple(cres.signature.args)] = cres

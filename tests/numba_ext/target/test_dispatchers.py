@@ -282,7 +282,7 @@ def of_what_extends_numba(x):
     ("f", "args", "name", "instead"),
     [
         (of_a_callback, (), "cubed", "scalar_rule(cubed, lambda Ω, x: (dcubed_dx,))"),
-        (of_what_is_passed, (cubed,), "f", "Instead  call an @njit function in its place"),
+        (of_what_is_passed, (cubed,), "f", "call an @njit function in its place"),
         (of_what_extends_numba, (), "hidden", "scalar_rule(hidden, lambda Ω, x: (dhidden_dx,))"),
     ],
 )

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from numba import float64, njit
+from numba import cfunc, float64, njit
 from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.core.types import FunctionType
 from numba.experimental import jitclass
 
 import activerules as ar
-from activerules.testing import check_gradient
+from activerules.testing import check_gradient, check_grads
 
 pytestmark = pytest.mark.filterwarnings("ignore", category=NumbaExperimentalFeatureWarning)
 SLOPE = float64[:](float64, float64[:])
@@ -101,14 +101,129 @@ def test_functions_are_passed_to_classes_and_to_differentiated_functions(functio
     check_gradient(function, (0.7,))
 
 
-@pytest.mark.parametrize("function", [of_started, of_solver])
+@pytest.mark.parametrize("function", [of_started, of_solver, of_steps])
 def test_v1_a_value_has_the_address_of_the_compiled_function_and_no_wrapper(function):
     """LLVM ends the process for a name that nothing defines."""
     check_gradient(function, (np.array([0.3, -0.2]),))
 
 
-def test_an_attribute_that_is_called_is_not_advised_to_have_a_rule():
-    with pytest.raises(ar.UnknownCall, match=r"into self\.slope, which has no derivative") as error:
-        ar.grad(of_steps)(np.array([0.3, -0.2]))
+@njit(float64(float64))
+def wave(x):
+    return math.sin(x) * x
+
+
+@njit(float64(float64))
+def power(x):
+    return math.exp(x * x) - x
+
+
+@njit(float64(float64))
+def uncalled(x):
+    return x / (x - 0.7)
+
+
+PAIR = (wave, power)
+
+
+@njit
+def of_a_choice(x, k):
+    return PAIR[k](x) * x
+
+
+@njit
+def of_each(x):
+    total = 1.0
+    for function in PAIR:
+        total *= function(x)
+    return total
+
+
+@njit
+def of_a_list(x, k):
+    functions = [power, wave]
+    functions.append(uncalled)
+    return functions[k](x) + functions[k](x * x)
+
+
+@njit
+def composed(functions, x):
+    for function in functions:
+        x = function(x)
+    return x
+
+
+@njit
+def of_nested_derivatives(x):
+    return ar.grad(of_each)(x) * composed(PAIR, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (of_a_choice, (0.7, 0)),
+        (of_a_choice, (0.7, 1)),
+        (of_each, (0.7,)),
+        (of_a_list, (0.7, 1)),
+        (of_nested_derivatives, (0.7,)),
+    ],
+)
+def test_v2_values_that_the_program_makes_are_called_by_name(function, args):
+    check_grads(function, args)
+
+
+@cfunc(float64(float64))
+def callback(x):
+    return x**3
+
+
+CALLBACKS = (callback,)
+
+
+@njit
+def of_a_callback(x, k):
+    return PAIR[k](x) * CALLBACKS[k](x)
+
+
+@njit
+def stepped(solver, y):
+    return solver.slope(0.1, y)[0]
+
+
+@njit
+def made():
+    return PAIR
+
+
+@njit
+def of_what_a_function_with_a_rule_returns(x, k):
+    return made()[k](x) * PAIR[k](x)
+
+
+@ar.augmented_primal(made)
+def _(config, ret: ar.Const):
+    return ar.AugmentedReturn(made(), None, None)
+
+
+@ar.reverse(made)
+def _(config, dret: ar.Const, tape):
+    return ()
+
+
+SOLVER = Solver(riccati, np.array([0.3, -0.2]))
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "argnum"),
+    [
+        (of_a_callback, (0.7, 0), 0),
+        (composed, (PAIR, 0.7), 1),
+        (stepped, (SOLVER, np.array([0.3, -0.2])), 1),
+        (of_what_a_function_with_a_rule_returns, (0.7, 0), 0),
+    ],
+)
+def test_v2_values_from_elsewhere_are_refused(function, args, argnum):
+    with pytest.raises(ar.UnknownCall, match=r"which has no derivative") as error:
+        ar.grad(function, argnum)(*args)
     assert "augmented_primal" not in str(error.value)
     assert "call an @njit function in its place" in str(error.value)
+    assert "if a tuple or an object holds it, make that in the function" in str(error.value)
