@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
+import numpy as np
 from numba import NumbaError
 from numba.extending import is_jitted
 
@@ -97,7 +98,14 @@ def _tangent(value: Any, delta: Any) -> Any:
     delta = ZeroTangent() if delta is None else extern(delta)
     if is_array(value) and is_array(delta) and delta.dtype == value.dtype:
         return delta
-    return filled(make_zero(value), delta)
+    return without_integers(filled(make_zero(value), delta))
+
+
+def without_integers(tangent: Any) -> Any:
+    """A tangent with zeros for the integers in tuples, as a forward rule is passed it."""
+    if is_tuple(tangent):
+        return like_tuple(type(tangent), map(without_integers, tangent))
+    return type(tangent)(0) if isinstance(tangent, int | np.integer | np.bool_) else tangent
 
 
 def _types_of_call(function: Any, x: Sequence[Any], mode: Half) -> tuple[list[Any], Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numba
 
 from activerules.annotations.activity import Const, Duplicated
+from activerules.chainrules.engine_rules import without_integers
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -72,7 +73,7 @@ class ForwardCheck:
         scales = SCALES[:width]
         lanes = [
             [
-                completed(None if kind is Const else scaled(v, scale), zero_of(x))
+                without_integers(completed(None if kind is Const else scaled(v, scale), zero_of(x)))
                 for v, kind, x in zip(
                     self.ref.directions, situation.kinds, self.ref.values, strict=True
                 )

@@ -111,8 +111,8 @@ class RuleCaller:
     def _whole_shadow(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
         """The shadow of a tuple; for a batch, a tuple of such shadows.
 
-        In it, numbers whose derivatives are returned are zero, and parts without derivative are
-        those of the value.
+        In it, numbers whose derivatives are returned are zero, and so are integers; other parts
+        without derivative are those of the value.
         """
         every, one = parameter.annotation.dval, one_shadow(parameter.annotation)
 
@@ -132,7 +132,7 @@ class RuleCaller:
         if part.annotation.kind is Active:
             return self.context.get_constant_null(part.value_type)
         if part.annotation.dval is None:
-            return values[0]
+            return _without_integer(self.emit, layout_of(part.value_type), values[0])
         return values[1] if lane is None else self.builder.extract_value(values[1], lane)
 
     def _fields(self, argument: RuleArgument, value: Value) -> list[Any]:
@@ -145,8 +145,12 @@ class RuleCaller:
             value = self.context.cast(self.builder, value, argument.passed, argument.value_type)
         fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
         if argument.annotation.dval is not None:
-            fields.append(self.shadow(argument, value))
+            fields.append(self._tangent(argument.annotation.dval, self.shadow(argument, value)))
         return fields
+
+    def _tangent(self, ty: types.Type, shadow: Value) -> Value:
+        """A shadow whose integers are zero: a rule may multiply by them, as by its numbers."""
+        return rebuild(self.emit, layout_of(ty), (shadow,), _without_integer)
 
     def shadow(self, argument: RuleArgument, value: Value) -> Any:
         """The shadow of an argument, as passed to the rule."""
@@ -278,6 +282,12 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
+
+
+def _without_integer(em: Emit, node: Node, value: Value) -> Value:
+    ty = node.numba_type
+    is_integer = isinstance(ty, types.Integer | types.Boolean)
+    return em.context.get_constant_null(ty) if is_integer else value
 
 
 def _without_owner(em: Emit, node: Node, value: Value) -> Value:

@@ -217,6 +217,45 @@ def test_a_rule_for_batches_takes_a_tuple_of_tangents_per_lane():
     np.testing.assert_allclose(found, expected)
 
 
+@numba.njit
+def multiple(p):
+    return p[0] * np.sum(p[1]) * p[2]
+
+
+@ar.forward(multiple)
+def _(config, ret: Duplicated, p: Duplicated):
+    (x, a, n), (dx, da, dn) = p.val, p.dval
+    s, ds = np.sum(a), np.sum(da)
+    return x * s * n, dx * s * n + x * ds * n + x * s * dn
+
+
+@numba.njit
+def pair(p):
+    return p[0] * p[1]
+
+
+@ar.forward(pair)
+def _(config, ret: Duplicated, p: Duplicated):
+    return pair(p.val), p.dval[0] * p.val[1] + p.val[0] * p.dval[1]
+
+
+@numba.njit
+def of_integers(x):
+    return multiple((x, np.array([x, 2.0]), 3)) * pair((x, 2)) + pair((x, True))
+
+
+def test_an_integer_in_a_tuple_has_a_tangent_of_zero():
+    """6 x^2 (x + 2) + x at 1.5: once, in lanes, twice, and where a rule runs directly."""
+    value, slope, curvature = 6 * 1.5**2 * 3.5 + 1.5, 18 * 1.5**2 + 24 * 1.5 + 1, 36 * 1.5 + 24
+    assert ar.jvp(of_integers, (1.5,), (1.0,)) == pytest.approx((value, slope))
+    both = ar.autodiff(ar.Forward, of_integers, ar.BatchDuplicated(1.5, (1.0, -2.0)))
+    assert both == pytest.approx((slope, -2 * slope))
+    assert ar.hvp(of_integers)(1.5, 1.0) == pytest.approx(curvature)
+    assert ar.jvp(pair, ((1.5, 3),), ((1.0, 3),)) == (4.5, 3.0)
+    assert frule((None, (1.0, None)), pair, (1.5, 3)) == (4.5, 3.0)
+    check_rule(multiple, (1.5, np.array([1.5, 2.0]), 3))
+
+
 def test_debug_mode_and_check_rule_find_a_wrong_derivative_by_a_tuple():
     point = (Scaled(2, 1.3, (B, 0.7)), X)
     with ar.debug_mode(), pytest.raises(RuleViolation, match="differs from finite differences"):
