@@ -28,6 +28,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.unlinked import linked_form, to_link
 from activerules.numba_ext.rules.checks import copied
 from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
@@ -75,7 +76,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     require_known(options)
     target = dispatcher_of(function)
     options = inherited(target, options)
-    target = without_cache(with_flags(target, options))
+    target = linked_form(without_cache(with_flags(target, options)))
     names = _positional(target)
     plain = target.py_func
     source = f"def f({', '.join(names)}): return _call({', '.join(names)})"
@@ -87,6 +88,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     checkpointed.__doc__ = plain.__doc__
     result = compiled_stub(checkpointed, target, options)
     result.__wrapped__ = plain
+    result.in_derivatives = linked_form(result)
     halves = _rule_of(target, names)
     augmented_primal(result, saves=names)(halves["augmented_primal"])
     reverse(result)(halves["reverse"])
@@ -97,7 +99,7 @@ def recomputing_rule(function: Any) -> Rule:
     """The rule for a function that has inactive arguments and no rule: it differentiates the body
     with those arguments Const.
     """
-    copy = njit(**flags_of(function.targetoptions))(_function_copy(function.py_func))
+    copy = to_link(_function_copy(function.py_func), **flags_of(function.targetoptions))
     names = _positional(function)
     read = {
         which: define_on(function, which, written, saves=names)

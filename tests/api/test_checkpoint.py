@@ -56,6 +56,17 @@ def test_checkpointed_steps_have_the_same_derivative():
     np.testing.assert_allclose(forward, ar.grad(evolve_plainly, 2)(u, v, 0.3))
 
 
+def test_what_only_derivatives_call_has_no_machine_code():
+    inner = numba.njit(lambda x: np.sin(x))
+    kept = ar.checkpoint(inner)
+    assert ar.grad(numba.njit(lambda x: kept(kept(x))))(0.5) == pytest.approx(
+        np.cos(np.sin(0.5)) * np.cos(0.5), rel=1e-14
+    )
+    assert not inner.overloads
+    assert not kept.overloads
+    assert kept(0.5) == np.sin(0.5)
+
+
 @numba.njit
 def softened(x):
     return x / np.sqrt(1.0 + np.sum(x * x))

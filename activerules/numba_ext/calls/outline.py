@@ -92,8 +92,11 @@ def _outline(
 
 def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
     """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct and
-    has to become an array.
+    has to become an array. Of a function its type says all: the value, its address in this process,
+    would bind the code to that.
     """
+    if isinstance(ty, types.Dispatcher):
+        return context.get_dummy_value()
     if not isinstance(ty, types.BaseTuple):
         return value
     return context.make_tuple(builder, ty, cgutils.unpack_tuple(builder, value, len(ty)))

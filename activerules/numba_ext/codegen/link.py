@@ -99,6 +99,11 @@ def leave_to_caller(library: Any) -> None:
     """
     library._optimize_functions = leave_as_is
     library._optimize_final_module = leave_as_is
+    make_no_code(library)
+
+
+def make_no_code(library: Any) -> None:
+    """Make no machine code of a code library."""
     library._finalize_final_module = lambda: _only_for_linking(library)
 
 

@@ -1,8 +1,9 @@
 """CPU code that is only ever linked into other code: no entry point, no machine code.
 
 Needs       a Python function, options of `@njit`, argument types
-Gives       `to_link`: a dispatcher for it, which is never called; `compile_to_link`: its compile
-            result; `single_call`: such a dispatcher of one call of a function; `in_order`: the
+Gives       `to_link`: a dispatcher for it, which only compiled code calls; `linked_form`: such a
+            dispatcher of a dispatcher's function; `compile_to_link`: its compile result;
+            `single_call`: such a dispatcher of one call of a function; `in_order`: the
             arguments a call names in the order of a function's parameters; `cpu_context`;
             `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another;
             `without_performance_warnings`: around the compile of a derivative; `refresh`
@@ -21,8 +22,11 @@ from __future__ import annotations
 import dis
 import inspect
 import warnings
+import weakref
+from collections import ChainMap
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -34,7 +38,12 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 
-from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
+from activerules.numba_ext.codegen.link import (
+    leave_to_caller,
+    make_no_code,
+    publish_environment,
+)
+from activerules.numba_ext.codegen.unoptimised import NeverCalled
 from activerules.rules.rule import parameters_of
 from activerules.rules.written import function_from
 
@@ -81,15 +90,50 @@ def uninherited_flags() -> AbstractContextManager[Any]:
     return ConfigStack().enter(flags)
 
 
-def to_link(function: Callable[..., Any], **options: Any) -> Any:
-    """Return a dispatcher whose code is only linked into callers, never made machine code alone."""
+def to_link(function: Callable[..., Any], *, optimised: bool = False, **options: Any) -> Any:
+    """Return a dispatcher whose code is only linked into callers, never made machine code alone.
+
+    `optimised`: by itself, so that it can be seen what LLVM proves of the function.
+    """
     jit: Any = numba.njit
     if _has_with(function.__code__):
         return jit(**options)(function)
-    dispatcher = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
-    compiler: Any = dispatcher._compiler
-    compiler._customize_flags = _without_machine_code
+    dispatcher = jit(**{**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})(function)
+    dispatcher._compiler._customize_flags = _without_machine_code
+    finish = make_no_code if optimised else leave_to_caller
+    dispatcher.add_overload = partial(_add_linked, dispatcher, finish)
     return dispatcher
+
+
+def _add_linked(dispatcher: Any, finish: Callable[[Any], None], result: Any) -> None:
+    """Record a compile result; it has no entry point for Numba's C dispatcher."""
+    context, library = result.target_context, result.library
+    # As Numba does with the entry point: the function finds its constants there.
+    publish_environment(context, result.fndesc, result.environment, library._final_module)
+    finish(library)
+    entry = NeverCalled(result.environment, library)
+    context.insert_user_function(entry, result.fndesc, [library])
+    dispatcher.overloads[tuple(result.signature.args)] = result._replace(entry_point=entry)
+
+
+_linked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+@global_compiler_lock
+def linked_form(dispatcher: Any) -> Any:
+    """A dispatcher of the same function for compiled callers, by `to_link`, optimised; what the
+    dispatcher has compiled is not compiled again.
+    """
+    if not dispatcher._can_compile:  # a declared signature converts arguments
+        return dispatcher
+    if dispatcher not in _linked:
+        own = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
+        options = {**dispatcher.targetoptions, **own}
+        options.pop("nopython", None)
+        linked = to_link(dispatcher.py_func, optimised=True, **options)
+        linked.overloads = ChainMap({}, dispatcher.overloads)
+        _linked[dispatcher] = linked
+    return _linked[dispatcher]
 
 
 def _has_with(code: CodeType) -> bool:
@@ -108,19 +152,9 @@ def _without_machine_code(flags: Any) -> Any:
     return flags
 
 
-@global_compiler_lock
 def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
     """Return Numba's compile result of a dispatcher made by `to_link`."""
-    if _has_with(dispatcher.py_func.__code__):
-        dispatcher.compile(args)
-    elif args not in dispatcher.overloads:
-        # Not by `dispatcher.compile`, which hands the entry point to Numba's C dispatcher.
-        result = dispatcher._compiler.compile(args, None)
-        # As Numba does with the entry point: the function finds its constants there.
-        module = result.library._final_module
-        publish_environment(result.target_context, result.fndesc, result.environment, module)
-        leave_to_caller(result.library)
-        dispatcher.overloads[args] = result
+    dispatcher.compile(args)
     return dispatcher.overloads[args]
 
 

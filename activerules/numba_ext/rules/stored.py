@@ -147,10 +147,11 @@ def _compiled(make: Any, key: str, path: str | None = None) -> Stored:
     handle, library, exported = make(key)
     module, needs = _alone(library, key, exported), parts_of(library)
     halves = [name for name in exported if name.endswith(HALVES)]
-    is_large = not is_bound_to_process(module) and is_called(module, halves, optimised=False)
+    bound = is_bound_to_process(module)
+    is_large = not bound and is_called(module, halves, optimised=False)
     if not is_large:
         _optimise(module)
-    code, bound = None, is_bound_to_process(module)
+    code, bound = None, bound and is_bound_to_process(module)
     if not bound:
         rename_environments(module, key)
         if is_large or is_called(module, halves):
@@ -280,6 +281,9 @@ def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
         # The JIT also finds internal symbols: Numba's own code would call these, although passes
         # may have changed their parameters.
         symbol.name = f"{symbol.name}.{stem}"
+    unused = llvm.create_new_module_pass_manager()
+    unused.add_global_dead_code_eliminate_pass()
+    unused.run(module, llvm.create_pass_builder(target_machine(), scalar_tuning()))
     return module
 
 

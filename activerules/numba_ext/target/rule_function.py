@@ -335,11 +335,12 @@ def compile_for_cpu(
             return _marked_call(function, result, pysig), pysig
         args = tuple(map(types.unliteral, args))
         kws = {name: types.unliteral(ty) for name, ty in kws.items()}
-        template, pysig, folded, _ = function.get_call_template(args, kws)
+        compiled = getattr(function, "in_derivatives", function)
+        template, pysig, folded, _ = compiled.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:
             raise errors.TypingError(f"no compiled signature of {qualified_name(function)} fits")
-        result = function.overloads[resolved.args]
+        result = compiled.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 
 

@@ -4,7 +4,7 @@ import pytest
 from numba import njit, objmode, types
 from numba.core.errors import TypingError
 
-from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
+from activerules.numba_ext.codegen.unlinked import compile_to_link, linked_form, to_link
 
 FLOAT = (types.float64,)
 
@@ -39,3 +39,15 @@ def test_u3_a_function_with_a_block_in_python_has_an_entry_point():
     dispatcher = to_link(through_python)
     compile_to_link(dispatcher, FLOAT)
     assert dispatcher(3.0) == 6.0
+
+
+def test_the_linked_form_of_a_dispatcher_is_for_compiled_callers():
+    doubled = njit(lambda x: 2 * x)
+    linked = linked_form(doubled)
+    assert njit(lambda x: linked(x) + 1)(3.0) == 7.0
+    assert not doubled.overloads
+    assert doubled(3) == 6  # makes machine code
+    assert njit(lambda x: linked(x) + 1)(3) == 7
+    assert linked.overloads[types.int64,] is doubled.overloads[types.int64,]
+    declared = njit("float64(float64)")(lambda x: x / 2)
+    assert linked_form(declared) is declared

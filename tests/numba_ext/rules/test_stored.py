@@ -9,10 +9,11 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from numba import from_dtype
+from numba import from_dtype, njit
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
+import activerules as ar
 from activerules.numba_ext.codegen.link import is_bound_to_process
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules import stored
@@ -208,3 +209,15 @@ def test_d2_what_means_something_else_in_another_process_is_not_written(
 
     assert not is_written(raises)  # the dtype is a constant
     assert is_written(lambda x: print(x))
+
+
+def test_the_function_that_a_rule_differentiates_is_no_address_in_its_code() -> None:
+    square = njit(lambda x: x * x)
+
+    def slope(x):
+        return ar.autodiff(ar.Reverse, square, ar.Active, ar.Active(x))[0]
+
+    with global_compiler_lock:
+        result = compile_to_link(to_link(slope), (types.float64,))
+        module = stored._alone(result.library, "stem", [result.fndesc.llvm_func_name])
+        assert not is_bound_to_process(module)
