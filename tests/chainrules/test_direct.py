@@ -560,7 +560,8 @@ def test_a_rule_that_returns_an_integer_for_a_float():
 
     @ar.augmented_primal(doubled)
     def _(config, ret: ar.Active, x: ar.Active):
-        return ar.AugmentedReturn(2 if x.val == 1.0 else 2.0 * x.val, None, None)
+        y = 2 if x.val == 1.0 else 2.0 * x.val
+        return ar.AugmentedReturn(y, None, None)
 
     @ar.reverse(doubled)
     def _(config, dret: ar.Active, tape, x: ar.Active):

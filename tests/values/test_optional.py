@@ -278,10 +278,12 @@ def _(config, dret, tape, x: ar.Active):
 
 def test_refusals_name_the_type_of_an_argument_that_may_be_none():
     def of_rule(x):
-        return halved(x if x > 0.0 else None)
+        perhaps = x if x > 0.0 else None
+        return halved(perhaps)
 
     def of_hessian(x):
-        return ar.hessian(halved)(x if x > 0.0 else None)
+        perhaps = x if x > 0.0 else None
+        return ar.hessian(halved)(perhaps)
 
     with pytest.raises(ar.UnsupportedIR, match=r"active data, and is float64 \| None"):
         ar.grad(of_rule)(2.0)

@@ -327,7 +327,12 @@ def test_tree_add_of_two_types_is_an_error(x, y, text):
 def test_what_has_no_shadow_of_its_own_is_refused():
     with pytest.raises(ar.ActivityError, match="a list of Python has no shadow"):
         ar.tree_add([1.0], [1.0])
-    perhaps = njit(lambda x: ar.make_zero(x if x.size else None))
+
+    @njit
+    def perhaps(x):
+        given = x if x.size else None
+        return ar.make_zero(given)
+
     for call, text in [
         (lambda: added(of(A)[1][0], of(B)[1][0]), "tree_add takes no Record"),
         (lambda: added(1.0, (1.0,)), "two values of one structure"),

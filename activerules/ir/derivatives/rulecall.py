@@ -58,6 +58,7 @@ class CallArgument:
     shadow_written     the shadow may be written even so
     element            the type of the floats in the memory
     pointers           the operands that point to memory of any kind, integers included
+    owner              the operand of an array that counts its references, if there is one
     opaque             the type of a "const" argument that contains floats but is not accepted by
                        rules (a list, a value that may be None), else "": refused if active data is,
                        or may be written, in it, unless it is `declared_inactive`
@@ -80,6 +81,7 @@ class CallArgument:
     replaces_pointers: bool = True
     keyed: bool = False
     pointers: tuple[int, ...] = ()
+    owner: int | None = None
     shadow_written: bool = False
     sent: bool = False
     received: bool = False

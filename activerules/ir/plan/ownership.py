@@ -161,8 +161,7 @@ def _is_deferred(call: Instruction, retained: frozenset[MemoryObject], facts: Fa
 def _unowned(use: RuleUse, retained: frozenset[MemoryObject], facts: Facts) -> frozenset[int]:
     if not (use.info.borrows and use.code.borrows):
         return frozenset()
-    arrays = [a for a in use.info.arguments if a.kind == "memory"]
-    owners = {k for a in arrays for k in a.pointers if k != a.data_operand}
+    owners = {a.owner for a in use.info.arguments if a.owner is not None}
     return frozenset(k for k in owners if _outlives(use.call.operands[k], retained, facts))
 
 

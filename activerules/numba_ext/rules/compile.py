@@ -168,14 +168,16 @@ class NumbaRuleCompiler:
             is_inactive_type = self._registry.is_inactive_type
             stopped = i in inactive or any(map(is_inactive_type, (ty, whole.numba_type)))
             kind = "const" if stopped else argument_kind(ty)
-            data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
             pointers = [start + k for k in _pointers(slots)]
+            of_array = (
+                {slot.role: start + k for k, slot in enumerate(slots)} if kind == "memory" else {}
+            )
             arguments.append(
                 CallArgument(
                     name=name,
                     kind=kind,
                     operands=tuple(range(start, start + len(slots))),
-                    data_operand=data[0] if kind == "memory" else None,
+                    data_operand=of_array.get("data"),
                     written=_may_write(marked, i, ty, pointers),
                     element=float_elements(ty),
                     declared_inactive=stopped,
@@ -184,6 +186,7 @@ class NumbaRuleCompiler:
                     replaces_pointers=layout_of(ty).is_container and marked.replaces_pointers,
                     keyed=layout_of(ty).has_keys,
                     pointers=tuple(pointers),
+                    owner=of_array.get("meminfo"),
                     shadow_written=changes_shadows(marked.function, i),
                     sent=i in paths.sends,
                     received=i in paths.receives,

@@ -6,6 +6,7 @@ from numba import njit
 from numba.core.runtime import rtsys
 
 import activerules as ar
+from activerules.ir.plan import planning
 from activerules.testing import check_gradient
 
 
@@ -103,3 +104,55 @@ def test_o1_an_array_that_is_returned_outlives_the_tape():
         for e in np.eye(2)
     ]
     np.testing.assert_allclose(slope, found, rtol=1e-6)
+
+
+@njit
+def steps(a, x, count):
+    for _ in range(count):
+        x = np.dot(a, x * 0.5)
+    return np.sum(x)
+
+
+@njit
+def scaled(x):
+    return 2.0 * x
+
+
+@ar.augmented_primal(scaled)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    return ar.AugmentedReturn(scaled(x.val), np.zeros_like(x.val), None)
+
+
+@ar.reverse(scaled)
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+    ar.accumulate(x, 2.0 * dret.dval)
+
+
+@njit
+def of_user(x):
+    return np.sum(scaled(x))
+
+
+def test_rules_of_numpy_functions_get_no_owner_of_arrays_that_outlive_their_tape(monkeypatch):
+    found = []
+
+    def recorded(*args):
+        ownership = plan_ownership(*args)
+        found.extend(len(owners) for owners in ownership.unowned.values())
+        return ownership
+
+    plan_ownership = planning.plan_ownership
+    monkeypatch.setattr(planning, "plan_ownership", recorded)
+    a, x = np.array([[0.2, 0.4], [-0.3, 0.6]]), np.array([1.0, 2.0])
+    check_gradient(steps, (a, x, 3))
+    assert found, "the program has a rule"
+    assert set(found) == {2}, "neither the caller's matrix nor a temporary vector"
+    found.clear()
+    _, pullback = ar.vjp(steps, a, x, 3)
+    assert set(found) == {1}, "a caller may let go of the matrix between the sweeps"
+    a_bar, x_bar, _ = pullback(1.0)
+    np.testing.assert_allclose(ar.grad(steps, (0, 1))(a, x, 3)[0], a_bar)
+    np.testing.assert_allclose(ar.grad(steps, (0, 1))(a, x, 3)[1], x_bar)
+    found.clear()
+    check_gradient(of_user, (x,))
+    assert set(found) == {0}, "rules of users may keep arrays"
