@@ -150,6 +150,47 @@ def test_thunks_are_computed_when_they_are_used_and_not_before():
     assert len(calls) == 3
 
 
+X, MATRIX = np.array([1.5, -2.0]), np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: X * t,
+        lambda t: t * X,
+        lambda t: t * Thunk(lambda: X),
+        lambda t: t / X,
+        lambda t: MATRIX @ t,
+        lambda t: t @ MATRIX,
+        lambda t: t[1],
+        lambda t: list(t),
+        lambda t: np.asarray(t, np.float32),
+        lambda t: float(t[0] * Thunk(lambda: 2.0)),
+    ],
+)
+def test_a_thunk_is_used_as_its_derivative_is(use):
+    value = np.array([0.5, 3.0])
+    assert same(unthunk(use(Thunk(lambda: value))), use(value))
+
+
+def test_parts_of_symbolic_tangents_and_their_numbers():
+    for zero in (ZERO, NONE):
+        assert (float(zero), complex(zero), bool(zero)) == (0.0, 0j, False)
+        assert zero.real is zero.imag is zero[3] is -zero is zero
+    assert (float(ONE), complex(ONE), ONE.real, ONE.imag) == (1.0, 1 + 0j, ONE, ZERO)
+
+
+def test_a_tangent_that_is_not_implemented_raises_where_it_is_needed():
+    missing = NotImplementedTangent("see the paper")
+    assert missing == NotImplementedTangent("see the paper") != NotImplementedTangent("")
+    assert len({missing, NotImplementedTangent("see the paper")}) == 1
+    assert -missing is conjugate(missing) is missing + ZERO is missing
+    assert missing * ZERO is ZERO
+    for use in (lambda: missing / 2.0, lambda: 2.0 / missing, lambda: missing * 2.0):
+        with pytest.raises(TangentNotImplemented, match="see the paper"):
+            use()
+
+
 def test_extern_reaches_through_structures():
     inner = Thunk(lambda: Thunk(lambda: 2.0))
     found = extern((inner, [inner], {"a": inner}, Tangent[Point](x=inner), 1.0))
