@@ -21,7 +21,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.rules.written import function_from
-from activerules.testing.numeric import is_differentiable, rand_tangent, shifted
+from activerules.testing.numeric import inner_terms, rand_tangent, shifted
 
 _PRODUCTS = {
     "number": "{x} * {w}",
@@ -36,14 +36,30 @@ def as_number(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The function that returns `inner(weights, f(*args))`, and the weights as its last arguments.
 
-    A function that returns a float, or nothing with a derivative, is returned unchanged.
+    A function that returns a float, or nothing that is weighted, is returned unchanged.
     """
     value = f(*(shifted(x, 0.0, None) for x in args))
-    if not is_differentiable(value) or isinstance(value, float | np.floating):
+    if not isinstance(value, tuple | complex | np.complexfloating | np.ndarray):
         return f, ()
-    weights = rand_tangent(value, rng)
+    weights = _weights(value, rng)
+    if not any(True for _ in leaves(weights)):
+        return f, ()
     compiled = njit(f) if isinstance(f, FunctionType) else f
     return _weighted(compiled, _form(weights), len(args)), tuple(leaves(weights))
+
+
+def _weights(value: Any, rng: np.random.Generator) -> Any:
+    """A tree of weights; `ValueError` for floats in lists and objects, which get none."""
+    if isinstance(value, tuple):
+        return tuple(_weights(item, rng) for item in value)
+    weight = rand_tangent(value, rng)
+    if isinstance(value, complex | float | np.inexact | np.ndarray):
+        return weight
+    if any(True for _ in inner_terms(weight, weight)):
+        raise ValueError(
+            f"a {type(value).__name__} of floats is not checked where it is returned in a tuple"
+        )
+    return None
 
 
 def slope(f: Callable[..., Any], argnums: tuple[int, ...], directions: Any, count: int) -> Any:

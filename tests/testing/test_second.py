@@ -86,6 +86,19 @@ def test_any_return_is_checked_by_a_weighted_sum():
     x, z = np.array([0.4, -1.2]), 0.7 - 0.2j
     check_grads(parts, (x, z), order=1)
 
+    @njit
+    def path(x):
+        return [(i, i) for i in range(x.size)], np.sum(x * x)
+
+    check_grads(path, (x,))
+
+    @njit
+    def listed(x):
+        return [x, x * x], x
+
+    with pytest.raises(ValueError, match="a list of floats is not checked where it is returned"):
+        check_grads(listed, (0.5,))
+
 
 def test_a_wrong_derivative_in_a_returned_array_is_found():
     @njit
