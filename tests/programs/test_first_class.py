@@ -57,11 +57,37 @@ def test_chosen_by_a_branch(kind):
     check_gradient(chosen_by_a_branch, (np.array([0.3, -0.7, 1.1]), kind))
 
 
-def test_kept_in_a_list():
+@pytest.mark.parametrize("k", [0, 1])
+def test_kept_in_a_list(k):
+    check_gradient(kept_in_a_list, (1.5, k))
+
+
+@njit(SIGNATURE)
+def with_a_rule(x, y):
+    return x - y
+
+
+@ar.reverse(with_a_rule)
+def _(config, dret: ar.Active, tape, x: ar.Active, y: ar.Active):
+    return dret.val, -dret.val
+
+
+@ar.augmented_primal(with_a_rule)
+def _(config, ret: ar.Active, x: ar.Active, y: ar.Active):
+    return ar.AugmentedReturn(with_a_rule(x.val, y.val), None, None)
+
+
+@njit
+def kept_with_a_rule(x, k):
+    functions = [sine, with_a_rule]
+    return functions[k](x, x)
+
+
+def test_kept_in_a_list_with_a_rule():
     """The function runs on its own, so the advice is not to make it run."""
-    kept_in_a_list(1.5, 1)
+    kept_with_a_rule(1.5, 1)
     with pytest.raises(ar.NotCompilable, match="but not in the form") as caught:
-        ar.grad(kept_in_a_list)(1.5, 1)
+        ar.grad(kept_with_a_rule)(1.5, 1)
     assert "first make" not in str(caught.value)
 
 

@@ -12,6 +12,7 @@ Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
 
 from __future__ import annotations
 
+from os.path import abspath, basename, dirname
 from types import FunctionType
 from typing import Any
 
@@ -42,7 +43,24 @@ def on_its_line(kernel: Any, builder: Builder) -> Any:
 
 
 class LineTable(debuginfo.DIBuilder):
-    """The source line of each instruction, and nothing else: no variables, no types."""
+    """The source line of each instruction, and nothing else: no variables, no types.
+
+    statement   the position of the statement that is being lowered; it is in another file than the
+                function if Numba inlined it (`inline="always"`)
+    """
+
+    statement: Any = None
+
+    def _di_location(self, line: int) -> Any:
+        scope: Any = self.subprograms[-1]
+        path = self.filepath if self.statement is None else abspath(self.statement.filename)
+        if path != self.filepath:
+            parts = {"directory": dirname(path), "filename": basename(path)}
+            file = self.module.add_debug_info("DIFile", parts)
+            block = {"scope": scope, "file": file, "discriminator": 0}
+            scope = self.module.add_debug_info("DILexicalBlockFile", block)
+        position = {"line": line, "column": 1, "scope": scope}
+        return self.module.add_debug_info("DILocation", position)
 
     def mark_variable(self, *args: Any, **kws: Any) -> None:
         """Do nothing: a declared variable would not be promoted from memory to a register."""
@@ -65,6 +83,11 @@ class _FindsDefinition:
 
 
 class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators, CallsValues):
+    def lower_inst(self, inst: Any) -> None:
+        """Lower a statement as Numba does, with its own file in the line table."""
+        self.debuginfo.statement = self.loc
+        super().lower_inst(inst)
+
     def lower_call(self, resty: Any, expr: Any) -> Any:
         """Lower as Numba does, and record the call for errors about what it leads to."""
         callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]

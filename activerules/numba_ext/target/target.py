@@ -9,9 +9,9 @@ Invariants  T1  every callee that is not a runtime function is defined in the mo
                 marked calls); a CPU compile in progress is not disturbed
             T4  flags that a callee in Numba inherits from the first caller that is compiled are
                 part of a twin's key
-            T5  the user's functions have line tables, which change no instruction; Numba's own
-                implementations have none, so that LLVM, when it inlines them, gives them the line
-                of the user's call
+            T5  the user's functions have line tables, which change no instruction; a statement
+                keeps its file where Numba inlines it; Numba's own implementations have none,
+                so that LLVM, when it inlines them, gives them the line of the user's call
 
 This is a separate target because on the CPU target every callee is vectorised and unrolled before
 its caller links it, and a pipeline class reaches only the top function. Implementations made with

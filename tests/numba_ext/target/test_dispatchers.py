@@ -20,6 +20,8 @@ from numba.extending import intrinsic, overload
 import activerules as ar
 from activerules.chainrules import scalar_rule
 from activerules.numba_ext.target.declared import declared_signature
+from tests.numba_ext.target import inlined
+from tests.numba_ext.target.inlined import first_difference
 
 
 @vectorize
@@ -295,6 +297,21 @@ def test_what_cannot_be_seen_is_named_as_the_program_names_it(f, args, name, ins
         rf"at the line +{re.escape(source[-1].strip())} .*test_dispatchers.py:{line + 2}",
         str(caught.value),
     )
+
+
+@njit
+def of_inlined_code(x):
+    return first_difference(x).sum()
+
+
+def test_code_that_numba_inlines_is_shown_in_its_own_file():
+    with pytest.raises(ar.UnknownCall, match="flows into cubed, ") as caught:
+        ar.grad(of_inlined_code)(np.array([0.3, 0.8]))
+    statement = "result[0] = cubed(x[1]) - cubed(x[0])"
+    source = inspect.getsource(inlined).splitlines()
+    line = next(k for k, text in enumerate(source, 1) if text.strip() == statement)
+    shown = rf"at the line +{re.escape(statement)} .*inlined\.py:{line}\n"
+    assert re.search(shown, str(caught.value))
 
 
 @guvectorize("(n),()->(n),()")
