@@ -85,7 +85,8 @@ class _FindsDefinition:
 class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators, CallsValues):
     def lower_inst(self, inst: Any) -> None:
         """Lower a statement as Numba does, with its own file in the line table."""
-        self.debuginfo.statement = self.loc
+        table: Any = self.debuginfo
+        table.statement = self.loc
         super().lower_inst(inst)
 
     def lower_call(self, resty: Any, expr: Any) -> Any:
