@@ -29,6 +29,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.ir.llvm.names import in_symbols
+from activerules.numba_ext.codegen.implementation_keys import TypedOnce
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.unlinked import (
     compile_to_link,
@@ -317,6 +318,8 @@ def on_cpu(arg: Any) -> Any:
         return context.resolve_value_type(arg.function)
     if isinstance(arg, types.Dispatcher):
         return types.Dispatcher(getattr(arg.dispatcher, "original", arg.dispatcher))
+    if isinstance(arg, TypedOnce):
+        return types.Function(arg.templates)
     return arg
 
 

@@ -139,10 +139,12 @@ class ADTypingContext(NumbaTypingContext):
         plain = plain_operator(val)
         if plain is not None and calls.carries_rule(plain):
             return AugmentedOperator(plain, ordinary, calls)
-        return ordinary
+        return self._session.keys.typed_once(ordinary)
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """The signature of a call; `func` is the type of the callee, or the callee itself."""
+        if known := self._session.keys.known(func, args, kws):
+            return known
         refuse_of_keys(func, args)
         callee = self._session.visible(func)
         function = callee if isinstance(callee, types.Callable) else self._lookup_global(callee)
@@ -153,7 +155,7 @@ class ADTypingContext(NumbaTypingContext):
         is_method = isinstance(callee, types.BoundFunction) and not isinstance(callee, Method)
         if is_method or isinstance(callee, types.ClassType):
             return typed_with_originals(super().resolve_function_type, callee, args, kws)
-        return self._session.keys.typed(function, resolve)
+        return self._session.keys.typed(func, function, args, kws, resolve)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         """The type of an attribute; that of a method is this context's own."""
@@ -441,6 +443,7 @@ class Session:
         with self._compiling():
             twin = self.twin(function)
             twin.compile(args)
+            self.keys.forget()
             return twin.overloads[args]
 
     @contextmanager
