@@ -13,7 +13,6 @@ from typing import Any, Concatenate, TypeVar
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from activerules.annotations.trees import NUMBERS
 from activerules.annotations.values import laid_like
@@ -29,6 +28,7 @@ from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen import renewed
 from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
@@ -195,7 +195,7 @@ def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
     return not np.may_share_memory(v, x)
 
 
-@overload(hvp, strict=False)
+@renewed.overload(hvp)
 def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
     product = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
     if _is_left_out(x) and _is_left_out(v):

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from numba import njit, types
-from numba.extending import overload
 
 from activerules.annotations.activity import (
     Active,
@@ -29,6 +28,7 @@ from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
+from activerules.numba_ext.codegen import renewed
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
@@ -157,7 +157,7 @@ class _OfValue:
         return repr(self._pullback)
 
 
-@overload(vjp, strict=False)
+@renewed.overload(vjp)
 def _vjp(function, *primals):
     dispatcher = dispatcher_of_type(function)
     make = nested_vjp_stub if compiles_for_derivative() else vjp_stub

@@ -14,14 +14,13 @@ from numba.core import types
 from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import (
     Signature,
-    infer,
-    infer_global,
     make_intrinsic_template,
     signature,
 )
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.values.kinds import items_of
 
@@ -29,7 +28,8 @@ from activerules.values.kinds import items_of
 def give_factory_form(make: Callable[..., Any]) -> None:
     """Support `make(function, *literals)` inside `@njit`; its result is callable there.
 
-    It is evaluated once per function and literals, so that callers share compiled code.
+    It is evaluated once per function and literals, so that callers share compiled code until the
+    rules change.
     """
     parameters = inspect.signature(make).parameters.values()
     accepted = inspect.Signature(
@@ -57,9 +57,7 @@ def give_factory_form(make: Callable[..., Any]) -> None:
     definition.__signature__ = accepted.replace(  # type: ignore[attr-defined]
         parameters=[_CONTEXT, *accepted.parameters.values()]
     )
-    template = make_intrinsic_template(make, definition, make.__name__)
-    infer(template)
-    infer_global(make, types.Function(template))
+    register(make, make_intrinsic_template(make, definition, make.__name__))
 
 
 def _target(function: Any) -> Any:

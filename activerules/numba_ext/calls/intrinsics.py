@@ -17,7 +17,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.target_extension import current_target
-from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
+from numba.core.typing.templates import make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import Mode, Reverse, no_mode
@@ -33,6 +33,7 @@ from activerules.numba_ext.calls.emitter import (
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
@@ -47,7 +48,6 @@ from activerules.numba_ext.target.derivative import (
     DerivativeCompiler,
     DerivativeSpec,
 )
-from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import gradient_of_leaf, leaves_of
@@ -77,19 +77,8 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     recomputed when the rules change, since not every form has an argument whose type contains the
     rules' epoch.
     """
-    form: Any = make_intrinsic_template(function, outlining(definition), definition.__name__)
-
-    class Template(form):
-        epoch = RULES.epoch
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            if Template.epoch != RULES.epoch:
-                Template.epoch = RULES.epoch
-                self._impl_cache.clear()
-            return super().generic(args, kws)
-
-    infer(Template)
-    infer_global(function, types.Function(Template))
+    name = definition.__name__
+    register(function, make_intrinsic_template(function, outlining(definition), name))
 
 
 def compiled_only(definition: Callable[..., Any]) -> Any:
