@@ -15,8 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core.compiler import Compiler
-from numba.core.compiler_machinery import LoweringPass, register_pass
-from numba.core.typed_passes import NativeLowering
 
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 
@@ -29,24 +27,17 @@ def leave_unoptimised(function: Any) -> None:
         function.attributes.add(attribute)
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class LibraryOfEntryPoint(LoweringPass):
-    """Make the code library of an entry point, which Numba's next pass would make otherwise."""
+class EntryCompiler(Compiler):
+    """Numba's compiler; the code library that it fills marks the wrapper for calls from Python."""
 
-    _name = "activerules_library_of_entry_point"
-
-    def __init__(self) -> None:
-        LoweringPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Make it where there is a wrapper for calls from Python."""
-        if state.library is not None or state.flags.no_cpython_wrapper:
-            return False
-        library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
-        library.enable_object_caching()
-        _optimise_less(library)
-        state.library = library
-        return True
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function; Numba would make the library when it lowers that."""
+        if self.state.library is None:
+            library = self.state.targetctx.codegen().create_library(func.__qualname__)
+            library.enable_object_caching()
+            _optimise_less(library)
+            self.state.library = library
+        return super().compile_extra(func)
 
 
 def _optimise_less(library: Any) -> None:
@@ -59,21 +50,6 @@ def _optimise_less(library: Any) -> None:
         add(module)
 
     library.add_ir_module = add_marked
-
-
-class EntryCompiler(Compiler):
-    """Numba's compiler for entry points."""
-
-    def define_pipelines(self) -> Any:
-        """Numba's pipelines with one more pass."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            before = next(
-                k for k, (step, _) in enumerate(pipeline.passes) if step is NativeLowering
-            )
-            pipeline.passes.insert(before, (LibraryOfEntryPoint, "library of an entry point"))
-            pipeline.finalize()
-        return pipelines
 
 
 ENTRY_POINT: dict[str, Any] = {"pipeline_class": EntryCompiler, **NO_C_WRAPPER}
