@@ -204,8 +204,8 @@ def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Ge
 
 def check_jacobians_agree(text: str, args: tuple, at: int) -> None:
     """With respect to one array: the Jacobian of value and arrays afterwards, or of an array that
-    was passed and is returned, once by columns and once by several sweeps over one tape; the
-    Hessian against its transpose.
+    was passed and is returned, once by columns, once by several sweeps over one tape, and by
+    calls of a pullback, of which none may change the next; the Hessian against its transpose.
     """
     parameters = text.split("def program(")[1].split(")")[0]
     result = RESULTS[at // 5 % len(RESULTS)]
@@ -217,6 +217,13 @@ def check_jacobians_agree(text: str, args: tuple, at: int) -> None:
     by_columns, by_rows = (mode(vector, argnums=k)(*args) for mode in (ar.jacfwd, ar.jacrev))
     size = max(1.0, np.max(np.abs(by_columns)))
     np.testing.assert_allclose(by_rows, by_columns, rtol=1e-9, atol=1e-9 * size)
+    out, pullback = ar.vjp(vector, *copied(args))
+    cotangent = np.random.default_rng(at).normal(size=out.shape)
+    bar = pullback(cotangent)[k]
+    pullback(out)
+    np.testing.assert_array_equal(pullback(cotangent)[k], bar)
+    atol = 1e-9 * size * np.sum(np.abs(cotangent))
+    np.testing.assert_allclose(bar, np.tensordot(cotangent, by_rows, 1), rtol=1e-9, atol=atol)
     n = args[k].size
     program = compiled(text)
     hessian = ar.hessian(program, argnums=k)(*copied(args)).reshape(n, n)
