@@ -57,11 +57,16 @@ def _is_flat(x: object) -> bool:
 
 @cache
 def _is_flat_class(kind: Any) -> bool:
-    is_never_flat = issubclass(kind, _NEVER_FLAT)
+    is_never_flat = dict in kind.__mro__ or _is_masked(kind)
     return not (is_never_flat or is_dataclass(kind) or hasattr(kind, _ORIGIN))
 
 
-_NEVER_FLAT: Any = (dict, np.ma.MaskedArray)
+def _is_masked(kind: Any) -> bool:
+    """Whether a class is one of masked arrays; NumPy loads them at the first mention, which takes
+    20 ms.
+    """
+    loaded: Any = sys.modules.get("numpy.ma")
+    return loaded is not None and issubclass(kind, loaded.MaskedArray)
 
 
 def flattened(x: Any) -> Any:
@@ -91,7 +96,7 @@ def flattened(x: Any) -> Any:
             why="its bytes are in the other order",
             instead=[NATIVE],
         )
-    if isinstance(x, np.ma.MaskedArray):
+    if _is_masked(type(x)):
         raise ActivityError(
             "an argument is a masked array, for which Numba has no type",
             instead=["x.filled(0.0), and the mask as an argument of its own"],
