@@ -1,7 +1,7 @@
 """CPU code that is only ever linked into other code: no entry point, no machine code.
 
 Needs       a Python function, options of `@njit`, argument types
-Gives       `to_link`: a dispatcher for it, which only compiled code calls; `linked_form`: such a
+Gives       `to_link`: a dispatcher for it, for compiled callers; `linked_form`: such a
             dispatcher of a dispatcher's function; `compile_to_link`: its compile result;
             `single_call`: such a dispatcher of one call of a function; `in_order`: the
             arguments a call names in the order of a function's parameters; `cpu_context`;
@@ -26,7 +26,7 @@ import weakref
 from collections import ChainMap
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from types import CodeType
 from typing import Any
 
@@ -93,6 +93,8 @@ def uninherited_flags() -> AbstractContextManager[Any]:
 def to_link(function: Callable[..., Any], *, optimised: bool = False, **options: Any) -> Any:
     """Return a dispatcher whose code is only linked into callers, never made machine code alone.
 
+    A call from Python, as of a rule that runs directly, compiles the function once more.
+
     `optimised`: by itself, so that it can be seen what LLVM proves of the function.
     """
     jit: Any = numba.njit
@@ -101,17 +103,31 @@ def to_link(function: Callable[..., Any], *, optimised: bool = False, **options:
     dispatcher = jit(**{**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})(function)
     dispatcher._compiler._customize_flags = _without_machine_code
     finish = make_no_code if optimised else leave_to_caller
-    dispatcher.add_overload = partial(_add_linked, dispatcher, finish)
+    for_python = cache(lambda: jit(**options)(function))
+    dispatcher.add_overload = partial(_add_linked, dispatcher, finish, for_python)
     return dispatcher
 
 
-def _add_linked(dispatcher: Any, finish: Callable[[Any], None], result: Any) -> None:
-    """Record a compile result; it has no entry point for Numba's C dispatcher."""
+class _EntryForPython(NeverCalled):
+    """Stands for the executable of a function that has none; calls another one of it."""
+
+    def __init__(self, environment: Any, library: Any, made: Callable[[], Any]) -> None:
+        super().__init__(environment, library)
+        self._made = made
+
+    def __call__(self, *args: Any) -> Any:
+        return self._made()(*args)
+
+
+def _add_linked(
+    dispatcher: Any, finish: Callable[[Any], None], for_python: Callable[[], Any], result: Any
+) -> None:
+    """Record a compile result; its entry point is for calls from Python alone."""
     context, library = result.target_context, result.library
     # As Numba does with the entry point: the function finds its constants there.
     publish_environment(context, result.fndesc, result.environment, library._final_module)
     finish(library)
-    entry = NeverCalled(result.environment, library)
+    entry = _EntryForPython(result.environment, library, for_python)
     context.insert_user_function(entry, result.fndesc, [library])
     dispatcher.overloads[tuple(result.signature.args)] = result._replace(entry_point=entry)
 
