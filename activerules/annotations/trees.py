@@ -138,7 +138,7 @@ _ORIGIN = "_origin"
 
 
 def _same(items: Iterable[Any], old: Iterable[Any]) -> bool:
-    return all(new is one for new, one in zip(items, old, strict=True))
+    return all(new is before for new, before in zip(items, old, strict=True))
 
 
 def _named(kind: Any, values: Sequence[Any]) -> Any:

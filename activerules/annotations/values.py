@@ -78,8 +78,8 @@ def _sum(x: Any, y: Any, name: str) -> Any:
     if is_array(x):
         return _sum_of_arrays(x, y, name)
     if isinstance(x, np.void):
-        one, other = np.array([x], x.dtype), np.array([y], y.dtype)
-        return _sum_of_arrays(one, other, name)[0]
+        left, right = np.array([x], x.dtype), np.array([y], y.dtype)
+        return _sum_of_arrays(left, right, name)[0]
     if hasattr(x, "_numba_type_"):
         if x._numba_type_ != y._numba_type_:
             raise _not_alike(name, f"is {x._numba_type_}", str(y._numba_type_))

@@ -98,7 +98,9 @@ class Columns:
     def first(self) -> str:
         """The text of the derivatives that the first run computes."""
         if self._at_once:
-            units = [self._tangent(lambda x, one=one: _one(x, x == one)) for one in self._leaves]
+            units = [
+                self._tangent(lambda x, leaf=leaf: _one(x, x == leaf)) for leaf in self._leaves
+            ]
             return self._push(units)
         return self._run()
 
@@ -201,9 +203,9 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
         if isinstance(leaf.numba_type, types.Array)
     ]
     return [
-        f"keep_apart({one}, {other})"
-        for first, (k, one) in enumerate(arrays)
-        for m, other in arrays[first + 1 :]
+        f"keep_apart({left}, {right})"
+        for first, (k, left) in enumerate(arrays)
+        for m, right in arrays[first + 1 :]
         if k in copies or m in copies
     ]
 

@@ -158,7 +158,7 @@ def _derivative(
 ) -> CompiledDerivative:
     activities: list[ActivityName] = ["const"] * len(argtypes)
     activities[i] = "duplicated"
-    arguments = [ArgumentSpec(*one) for one in zip(names, argtypes, activities, strict=True)]
+    arguments = [ArgumentSpec(*row) for row in zip(names, argtypes, activities, strict=True)]
     return compiled_forward(dispatcher, arguments, True, width, again=again, needs_primal=False)
 
 

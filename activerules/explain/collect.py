@@ -120,8 +120,8 @@ class _Reader:
                 writes[at] += self._is_undone(i)
                 work[at] += _work(i)
                 depth[at] = max(depth[at], loop.depth if loop else 0)
-        for one in cached:
-            tape[one.location] += one.bytes
+        for kept in cached:
+            tape[kept.location] += kept.bytes
         own = self._own_lines()
         called = sorted({*values, *tape} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
         every = [(at, False) for at in own] + [(at, True) for at in called]

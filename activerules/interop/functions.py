@@ -231,8 +231,8 @@ class ArrayFunction:
         """The results, copied where they lie in the memory of `arrays`."""
         results = [np.asarray(value) for value in out]
         return [
-            one.copy() if one.ndim and any(np.may_share_memory(one, x) for x in arrays) else one
-            for one in results
+            y.copy() if y.ndim and any(np.may_share_memory(y, x) for x in arrays) else y
+            for y in results
         ]
 
     def pushforward(self, wrt: tuple[int, ...]) -> ArrayFunction:
@@ -398,7 +398,7 @@ class Pullback(_Linear):
         pull = primal.record(args[:count], self.wrt)[1]
         turned = [self._turned(k) for k in range(count, len(self.kinds))]
         cotangents = [
-            np.conj(one) if turn else one for one, turn in zip(args[count:], turned, strict=True)
+            np.conj(bar) if turn else bar for bar, turn in zip(args[count:], turned, strict=True)
         ]
         bars = pull(primal._seed(cotangents))
         return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self.wrt]
@@ -410,8 +410,8 @@ class Pullback(_Linear):
     def _lines(self) -> str:
         primal = self.primal
 
-        def text(one: str, k: int) -> str:
-            return f"conj({one})" if self._turned(k) else one
+        def text(cotangent: str, k: int) -> str:
+            return f"conj({cotangent})" if self._turned(k) else cotangent
 
         count = len(primal.kinds)
         names = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
@@ -438,7 +438,7 @@ class Batched(Derived):
                 why="the shapes of its results are known when it has run",
             )
         for row in rows:
-            self.origin.require_shapes(row, [np.shape(one) for one in rows[0]])
+            self.origin.require_shapes(row, [np.shape(entry) for entry in rows[0]])
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def run_with_pullback(

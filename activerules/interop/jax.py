@@ -229,10 +229,10 @@ def _transpose(
     """The cotangents of the last arguments, in which the function is linear."""
     first = len(args) - function.linear
     filled = [
-        np.zeros(shape, dtype) if isinstance(one, _ad.Zero) else one
-        for one, shape, (dtype, _) in zip(cotangents, shapes, function.results, strict=True)
+        np.zeros(shape, dtype) if isinstance(cotangent, _ad.Zero) else cotangent
+        for cotangent, shape, (dtype, _) in zip(cotangents, shapes, function.results, strict=True)
     ]
-    outputs = [one.aval.shape for one in args[first:]]
+    outputs = [argument.aval.shape for argument in args[first:]]
     return [None] * first + _bind(function.transposed, outputs, [*args[:first], *filled])
 
 

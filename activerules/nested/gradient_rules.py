@@ -222,10 +222,10 @@ class _GradientWriter:
     def _augmented(self, gradient: Any) -> Any:
         arrays = [leaf for leaf in self.leaves if isinstance(leaf.numba_type, types.Array)]
         lines = [
-            f"_apart({one.name}.val, {other.name}.val)"
-            for k, one in enumerate(arrays)
-            for other in arrays[k + 1 :]
-            if one.written or other.written
+            f"_apart({left.name}.val, {right.name}.val)"
+            for k, left in enumerate(arrays)
+            for right in arrays[k + 1 :]
+            if left.written or right.written
         ]
         values = ", ".join(f"{name}.val" for name in self._names())
         lines.append(f"return _AugmentedReturn(_passing(_gradient, {values}), None, None)")

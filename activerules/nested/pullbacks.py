@@ -178,7 +178,7 @@ def _play_stub(
         "if used[0] != 0:",
         "    raise TapeError('a tape is used a second time: its reverse has run')",
         "used[0] = 1",
-        *(f"derivatives{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
+        *(f"derivatives{lane} = {called}" for lane, called in zip(lanes, calls, strict=True)),
         *["clear(shadow)"] * has_shadow(split_spec.result),
         f"return {tuple_of(items)}",
     ]

@@ -65,13 +65,13 @@ def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[De
     again = {spec.again}
     if spec.mode == "reverse" and not derivative.ordinary:
         again.add(False)  # as made for any caller
-    for width, needs_primal, one in product({spec.width, derivative.width}, needs, again):
+    for width, needs_primal, is_again in product({spec.width, derivative.width}, needs, again):
         yield replace(
             spec,
             width=width,
             deferred=derivative.deferred,
             needs_primal=needs_primal,
-            again=one,
+            again=is_again,
         )
 
 

@@ -97,7 +97,7 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
     location = locator.of(i)
     if isinstance(error, RuleError):
         _in_terms_of_user(error, i, location, locator, captured)
-    error.where = [one for entry in error.where for one in _in_source(entry, location)]
+    error.where = [place for entry in error.where for place in _in_source(entry, location)]
     if isinstance(error, UnknownCall) and error.names_callee:
         site = captured.call_at(location, i.callee_name)
         if site is not None:
@@ -136,8 +136,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
 
 
-def _same_line(one: str, other: str) -> bool:
-    return os.path.abspath(one) == os.path.abspath(other)
+def _same_line(left: str, right: str) -> bool:
+    return os.path.abspath(left) == os.path.abspath(right)
 
 
 def relax(

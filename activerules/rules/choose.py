@@ -242,7 +242,7 @@ def serve(rule: Rule, call: RuleQuery) -> Candidate | None:
 def misfits(rule: Rule, call: RuleQuery) -> list[int]:
     """The positions of the arguments, and of the result, whose activity a rule does not admit."""
     each = zip(rule.signature, call.kinds, call.types, strict=True)
-    return [i for i, one in enumerate(each) if _alternative(*one, call) is None]
+    return [i for i, argument in enumerate(each) if _alternative(*argument, call) is None]
 
 
 def _alternative(pattern: Pattern, kind: Kind, ty: Any, call: RuleQuery) -> Narrowed | None:

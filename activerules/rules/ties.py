@@ -68,7 +68,7 @@ def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
 def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
     """Whether a third rule is preferred for every call that two others tie on."""
     return patterns.covers(third.signature, both) and all(
-        patterns.is_preferred(third.signature, one.signature) for one in (rule, other)
+        patterns.is_preferred(third.signature, tied.signature) for tied in (rule, other)
     )
 
 

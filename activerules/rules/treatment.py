@@ -183,7 +183,7 @@ def serves_elements(
     arrays.
     """
     count = element_count(function)
-    if count is None or not any(_is_memory(one) for one in argtypes):
+    if count is None or not any(map(_is_memory, argtypes)):
         return False
     elements = [ty.dtype if _is_memory(ty) else ty for ty in argtypes[:count]]
     for_numbers = [r for r in rules if forward or _returns(r, {Active})]

@@ -378,17 +378,17 @@ def _agreed(bounded: Estimate, table: Estimate) -> Estimate:
     return table if is_better else bounded
 
 
-def _both(one: Estimate, other: Estimate) -> Estimate:
+def _both(left: Estimate, right: Estimate) -> Estimate:
     """The better of two tables, if there is no bound; the error is at least their difference."""
-    value, error = min(one, other, key=lambda estimate: estimate[1])
-    gap = _size(one[0] - other[0])
+    value, error = min(left, right, key=lambda estimate: estimate[1])
+    gap = _size(left[0] - right[0])
     return value, max(error, gap if math.isfinite(gap) else 0.0)
 
 
-def _agree(one: Estimate, other: Estimate) -> bool:
+def _agree(left: Estimate, right: Estimate) -> bool:
     """Whether two estimates agree within their errors; true if one of them failed."""
-    errors = one[1] + other[1]
-    return not math.isfinite(errors) or _size(one[0] - other[0]) <= _SAFETY * errors
+    errors = left[1] + right[1]
+    return not math.isfinite(errors) or _size(left[0] - right[0]) <= _SAFETY * errors
 
 
 def central_fdm(

@@ -75,8 +75,8 @@ def _members(model: Any) -> Iterator[tuple[int, Any]]:
     if isinstance(model, models.StructModel):
         yield from ((index, model.get_model(index)) for index in range(model.field_count))
     elif isinstance(model, models.UniTupleModel):
-        one = default_manager.lookup(model.fe_type.dtype)
-        yield from ((index, one) for index in range(model.fe_type.count))
+        item = default_manager.lookup(model.fe_type.dtype)
+        yield from ((index, item) for index in range(model.fe_type.count))
 
 
 def _meminfos(model: Any, target: Any) -> Iterator[int]:

@@ -87,16 +87,16 @@ def entries_of(context: Context, builder: Builder, ty: Any, values: Sequence[Any
     data = [context.make_helper(builder, ty, value=value).data for value in values]
     array = partial(_array_at, context, builder, array_type)
     if not isinstance(ty, types.DictType):
-        arrays = tuple(_items_of_list(builder, array, one) for one in data)
+        arrays = tuple(_items_of_list(builder, array, items) for items in data)
         return Entries(array_type, arrays, cgutils.true_bit)
     call = partial(dict_runtime.call, context, builder)
     primal, *shadows = data
     matches = [call("match", cgutils.bool_t, primal, shadow) for shadow in shadows]
     length = call("entries", cgutils.intp_t, primal)
-    lengths = [length, *(builder.select(one, length, length.type(0)) for one in matches)]
+    lengths = [length, *(builder.select(match, length, length.type(0)) for match in matches)]
     arrays = tuple(
-        array(_set(builder, one), DICT_KEYS, length, call("origin", cgutils.intp_t, one))
-        for one, length in zip(data, lengths, strict=True)
+        array(_set(builder, entries), DICT_KEYS, length, call("origin", cgutils.intp_t, entries))
+        for entries, length in zip(data, lengths, strict=True)
     )
     return Entries(array_type, arrays, reduce(builder.and_, matches, cgutils.true_bit))
 

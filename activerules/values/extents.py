@@ -312,7 +312,7 @@ class Tests:
         tests = cgutils.global_constant(builder, "activerules.tests", constant)
         arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (tables, tests)]
         counts = [_I64(len(self._extents)), _I64(len(rows))]
-        together = [one for pair in zip(arguments, counts, strict=True) for one in pair]
+        together = [part for pair in zip(arguments, counts, strict=True) for part in pair]
         function_type = ir.FunctionType(_I64, [a.type for a in together])
         function = cgutils.get_or_insert_function(builder.module, function_type, COMPARE)
         return builder.call(function, together)

@@ -281,10 +281,10 @@ def declared_of(ty: Any) -> Declared | None:
     if is_array and ty.dtype in _FLOATS:
         return Declared.array_of(_FLOATS[ty.dtype][0])
     parts = tuple(_parts_of(ty))
-    floats = tuple(one for part in parts for one in part.floats)
+    floats = tuple(field for part in parts for field in part.floats)
     if is_array:
         return Declared(floats, _size_of_element(ty.dtype)) if floats else NO_FLOATS
-    integers = frozenset(one for part in parts for one in part.integers)
+    integers = frozenset(field for part in parts for field in part.integers)
     return Declared(floats, ty.period if is_items else 0, integers)
 
 

@@ -112,8 +112,8 @@ def _look_for_differences(
         for ty, value in zip(array_types, arrays, strict=True):
             array = em.context.make_array(ty)(em.context, em.builder, value)
             shapes.append(cgutils.unpack_tuple(em.builder, array.shape, ty.ndim))
-        for one, other in zip(*shapes, strict=True):
-            refuse(em.builder.icmp_unsigned("!=", one, other), what)
+        for left, right in zip(*shapes, strict=True):
+            refuse(em.builder.icmp_unsigned("!=", left, right), what)
 
 
 def _change(

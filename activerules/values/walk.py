@@ -214,9 +214,9 @@ def _items_of_tuple(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     nodes = [child for _, child in slot.node.children]
     if slot.address is not None:
         items = (cgutils.gep_inbounds(em.builder, slot.address, 0, k) for k in range(len(nodes)))
-        return [slot.at(*one) for one in zip(nodes, items, strict=True)]
+        return [slot.at(*pair) for pair in zip(nodes, items, strict=True)]
     values = cgutils.unpack_tuple(em.builder, slot.value, len(nodes))
-    return [WalkedValue(em, *one) for one in zip(nodes, values, strict=True)]
+    return [WalkedValue(em, *pair) for pair in zip(nodes, values, strict=True)]
 
 
 def _fields_of_record(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
@@ -311,7 +311,7 @@ def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
     with each_address(em.context, em.builder, node.numba_type, visit.entries) as addresses:
         yield (
             EACH,
-            [slot.at(node.item, one) for slot, one in zip(visit.slots, addresses, strict=True)],
+            [slot.at(node.item, at) for slot, at in zip(visit.slots, addresses, strict=True)],
         )
 
 
@@ -400,7 +400,7 @@ def _fresh_leaf(making: Making, em: Emit, node: Node, value: Any) -> Any:
 def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     result = new_object(em.context, em.builder, node.numba_type)
     source, target = (
-        struct_of(em.context, em.builder, node.numba_type, one) for one in (value, result)
+        struct_of(em.context, em.builder, node.numba_type, struct) for struct in (value, result)
     )
     for k, (_, child) in enumerate(node.children):
         target[k] = fresh(em, child, source[k], making)

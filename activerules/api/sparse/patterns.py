@@ -132,7 +132,7 @@ def column_groups(pattern: Any) -> tuple[np.ndarray[Any, Any], int]:
     size = np.diff(by_column.indptr)
     orders = np.arange(len(size)), np.argsort(-size, kind="stable")
     tried = [_first_fit(by_column, order.tolist()) for order in orders]
-    return min(tried, key=lambda one: one[1])
+    return min(tried, key=lambda candidate: candidate[1])
 
 
 def _first_fit(by_column: Any, order: list[int]) -> tuple[np.ndarray[Any, Any], int]:

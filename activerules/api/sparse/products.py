@@ -70,7 +70,7 @@ class _Products(Columns):
     def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
         put = "put_row" if row.is_array else "put_item"
         matrix = self._matrix(row, x)
-        return [f"{put}({matrix}, {one}, {self._number(x, c)})" for c, one in enumerate(columns)]
+        return [f"{put}({matrix}, {col}, {self._number(x, c)})" for c, col in enumerate(columns)]
 
     def _number(self, x: LeafText, lane: int) -> str:
         return f"k + {lane}"

@@ -99,17 +99,17 @@ class Variation:
         """The loops around a value in whose iterations it may change (W1)."""
         work = [value]
         while work:
-            one = work[-1]
-            if one in self._loops:
+            node = work[-1]
+            if node in self._loops:
                 work.pop()
                 continue
-            around = self._around(one)
-            operands = self._operands(one) if isinstance(one, Instruction) and around else ()
+            around = self._around(node)
+            operands = self._operands(node) if isinstance(node, Instruction) and around else ()
             missing = [o for o in operands or () if o not in self._loops]
             if missing:
                 work += missing
                 continue
-            self._loops[one] = self._changing(one, around, operands)
+            self._loops[node] = self._changing(node, around, operands)
             work.pop()
         return self._loops[value]
 
@@ -183,7 +183,7 @@ class Variation:
             return None
         entry = Poly({m: c // size for m, c in address.offset.terms.items()})
         inside = around[: around.index(loop) + 1]
-        strides = [abs(entry.coefficient(one)) for one in inside]
+        strides = [abs(entry.coefficient(inner)) for inner in inside]
         if not 0 < max(strides) <= _LARGEST_STRIDE:
             return None
         bounds = self._bounds(entry, inside)
@@ -248,8 +248,8 @@ class Variation:
         return counters
 
     def _counter(self, loop: Loop) -> Value | None:
-        for phi, one in self.facts[loop].inductions.items():
-            if phi.type == I64 and integer_of(one.start) == 0 and one.constant_step == 1:
+        for phi, iv in self.facts[loop].inductions.items():
+            if phi.type == I64 and integer_of(iv.start) == 0 and iv.constant_step == 1:
                 return phi
         return None
 

@@ -38,18 +38,18 @@ def copies_at_entry(text: str, function: str) -> str:
     module = parse_module(text)
     copying = [f for f in module.defined() if any("byval(" in a.attributes for a in f.arguments)]
     own: dict[str, str] = {}
-    for one in copying:
-        if one.name.strip('"') == function:
-            _copy_at_entry(one, module)
+    for callee in copying:
+        if callee.name.strip('"') == function:
+            _copy_at_entry(callee, module)
             continue
-        own_copy = copy_function(one)
-        own_copy.name = suffixed(one.name, ".own")
+        own_copy = copy_function(callee)
+        own_copy.name = suffixed(callee.name, ".own")
         own_copy.suffix = _SHARED.sub("", own_copy.suffix)
-        own[one.name] = own_copy.name
+        own[callee.name] = own_copy.name
         module.functions[own_copy.name] = own_copy
         _copy_at_entry(own_copy, module)
-    for one in module.defined():
-        for call in one.instructions():
+    for caller in module.defined():
+        for call in caller.instructions():
             if call.callee_name in own:
                 call.callee = GlobalRef(own[call.callee_name])
                 marks = call.attributes["argument_attributes"]

@@ -56,15 +56,15 @@ class Escaped:
             return text
         numbers = {name: k for k, name in enumerate(self.names)}
         return _NAMED.sub(
-            lambda one: f"{one['kind']}{_STEM}{numbers[one['name']]}" if one["kind"] else one[0],
+            lambda m: f"{m['kind']}{_STEM}{numbers[m['name']]}" if m["kind"] else m[0],
             text,
         )
 
     def plain_name(self, name: str) -> str:
         """The plain name for `name`, which may be given as it is, or as LLVM prints it."""
-        for one in (_with_escapes(name), name):
-            if one in self.names:
-                return f"{_STEM}{self.names.index(one)}"
+        for spelling in (_with_escapes(name), name):
+            if spelling in self.names:
+                return f"{_STEM}{self.names.index(spelling)}"
         return name
 
     def restored(self, text: str) -> str:
@@ -72,7 +72,7 @@ class Escaped:
         if not self.names:
             return text
         text = _QUOTED.sub(lambda quoted: _PLAIN.sub(self._name, quoted[0]), text)
-        return _PLAIN.sub(lambda one: f'"{self._name(one)}"', text)
+        return _PLAIN.sub(lambda match: f'"{self._name(match)}"', text)
 
     @contextmanager
     def in_errors(self) -> Generator[None]:

@@ -47,7 +47,7 @@ def lane_by_lane(text: str) -> str:
 
     text = _CALL.sub(instead, text)
     return "\n".join(
-        [text, *(one for name, one in definitions.items() if f"@{name}" not in _defined(text))]
+        [text, *(d for name, d in definitions.items() if f"@{name}" not in _defined(text))]
     )
 
 

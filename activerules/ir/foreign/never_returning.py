@@ -55,7 +55,7 @@ def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]
 def with_declared(text: str, names: Set[str]) -> str:
     """The text in which these functions are declared."""
     return DEFINITION.sub(
-        lambda one: _declared(one[0]) if one["name"].strip('"') in names else one[0], text
+        lambda match: _declared(match[0]) if match["name"].strip('"') in names else match[0], text
     )
 
 

@@ -69,9 +69,9 @@ def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]
     """The forward derivative, followed by those of callees, and the declarations they need."""
     declarations: dict[str, str] = {}
     functions: list[Function] = []
-    for one in (plan, *plan.pairs):
-        scopes = Scopes(one, plan.request.width)
-        functions.append(build_forward(one, scopes, declarations, plan.recursive))
+    for part in (plan, *plan.pairs):
+        scopes = Scopes(part, plan.request.width)
+        functions.append(build_forward(part, scopes, declarations, plan.recursive))
         declarations |= scopes.definitions
     return functions, declarations
 

@@ -29,8 +29,8 @@ def build_check(plan: Plan, declarations: dict[str, str]) -> Function:
     b = Builder(entry, namer, declarations)
     parameters = make_parameters(plan, [])
     holds: list[Value] = [
-        _hold(b, one, parameters.primal)
-        for one in sorted(plan.assumptions, key=lambda assumption: assumption.text)
+        _hold(b, assumption, parameters.primal)
+        for assumption in sorted(plan.assumptions, key=lambda assumption: assumption.text)
     ]
     b.ret(reduce(lambda x, y: b.binary("and", x, y), holds))
     function = Function(

@@ -73,7 +73,7 @@ class _Gradient:
         )
         last = self._release_result(second, done, blocks)
         self.b.target = done
-        outcome = self.b.phi(I32, [(status, self.entry), *((second, one) for one in last)])
+        outcome = self.b.phi(I32, [(status, self.entry), *((second, block) for block in last)])
         if self.status:
             self._report(extra[1], tape, blocks)
         if self.uses_tape:

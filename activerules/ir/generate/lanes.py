@@ -132,8 +132,8 @@ class LaneBuilder(Builder):
             return _repeated(x, t)
         first = [Constant(t, "poison"), x, super().const(I32, 0)]
         everywhere = Constant(VectorType(self.width, I32), "zeroinitializer")
-        one = self.emit("insertelement", t, first)
-        return self.emit("shufflevector", t, [one, Constant(t, "poison"), everywhere])
+        single = self.emit("insertelement", t, first)
+        return self.emit("shufflevector", t, [single, Constant(t, "poison"), everywhere])
 
 
 def per_lane(width: int, make: Callable[[int], Value]) -> tuple[Value, ...]:

@@ -62,9 +62,9 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
             ]
             parameters.shadow[old] = tuple(lanes)
             parameters.arguments += lanes
-    for one in (frame, tape, *extra):
-        one.name = _free(one.name, taken)
-        parameters.arguments.append(one)
+    for added in (frame, tape, *extra):
+        added.name = _free(added.name, taken)
+        parameters.arguments.append(added)
     return parameters
 
 

@@ -21,10 +21,9 @@ from activerules.ir.plan.plan import Plan
 
 def widened(plan: Plan, width: int) -> Plan | None:
     """The plan for `width` lanes; None if a rule needs a primal sweep for each lane."""
-    whole = (plan, *plan.pairs)
-    if any(_may_keep_shadow(use) for one in whole for use in one.rules.values()):
+    if any(_may_keep_shadow(use) for p in (plan, *plan.pairs) for use in p.rules.values()):
         return None
-    pairs = tuple(_with_width(one, width) for one in plan.pairs)
+    pairs = tuple(_with_width(pair, width) for pair in plan.pairs)
     return replace(_with_width(plan, width), pairs=pairs)
 
 

@@ -42,8 +42,7 @@ class WindowSums:
         """Add the cotangent of a load; the last of its window passes the sum on."""
         window = self._plan.windows[load]
         self._arrived[load, lane] = bar
-        loads = [load for arm in window.arms for load in arm]
-        if not all((one, lane) in self._arrived for one in loads):
+        if not all((each, lane) in self._arrived for arm in window.arms for each in arm):
             return
         total: Value | None = None
         for k, arm in enumerate(window.arms):

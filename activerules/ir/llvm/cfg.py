@@ -104,14 +104,14 @@ def control_flow(function: Function) -> ControlFlow:
     facts = ControlFlow(tuple(order), predecessors, idom, position, (), {})
     loops = _loops(function, facts)
     innermost: dict[Block, Loop | None] = dict.fromkeys(order)
-    for loop in sorted(loops, key=lambda one: -len(one.blocks)):
+    for loop in sorted(loops, key=lambda loop: -len(loop.blocks)):
         loop.parent = innermost[loop.header]
         for block in loop.blocks:
             innermost[block] = loop
     for loop in loops:
         if loop.parent is not None:
             loop.parent.children.append(loop)
-    loops.sort(key=lambda one: position[one.header])
+    loops.sort(key=lambda loop: position[loop.header])
     return ControlFlow(tuple(order), predecessors, idom, position, tuple(loops), innermost)
 
 

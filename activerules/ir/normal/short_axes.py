@@ -52,7 +52,7 @@ def plain_subscripts(module: Module) -> None:
         plain: dict[Value, Value] = {}
         for i, chosen in choices:
             count = _counter(chosen)
-            loop = next((one for one in flow.loops if one.header is count.parent), None)
+            loop = next((each for each in flow.loops if each.header is count.parent), None)
             if loop is None or i.parent not in loop.blocks:
                 continue
             length = _length(i)

@@ -88,7 +88,7 @@ def make_forward_plan(request: Request) -> ForwardPlan:
     summaries = summaries_of(request)
     with_pairs = _plan_one(request, family, summaries)
     pairs = plan_callees(
-        family, lambda one: _plan_one(one, family, summaries)(pairs=(), recursive=frozenset())
+        family, lambda callee: _plan_one(callee, family, summaries)(pairs=(), recursive=frozenset())
     )
     return with_pairs(pairs=pairs, recursive=_recursive(pairs))
 

@@ -93,7 +93,7 @@ def make_layout(plan: Plan) -> Layout:
     for node in sorted(plan.cache.kept, key=repr):
         by_home.setdefault(plan.home(node), []).append(node)
     rows: dict[Loop, RowLayout] = {}
-    for loop in sorted(plan.loops, key=lambda one: -one.depth):
+    for loop in sorted(plan.loops, key=lambda loop: -loop.depth):
         links = [Link(child) for child in loop.children if child in rows]
         nodes = by_home.get(loop, []) + links
         if nodes:
@@ -113,7 +113,7 @@ def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlo
     aligned.
     """
     sized = [(_extent(node, plan), node) for node in nodes]
-    sized.sort(key=lambda one: -one[0][1])
+    sized.sort(key=lambda entry: -entry[0][1])
     fields: dict[Node, TapeSlot] = {}
     end = start
     for (size, alignment, t), node in sized:

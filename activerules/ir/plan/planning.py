@@ -70,8 +70,8 @@ def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
         analyses = Analyses(request, summaries, rewritten.flow, rewritten.returns)
     with_pairs = _Planner(analyse(analyses), family).decide()
 
-    def plan_callee(one: Request) -> Plan:
-        return _Planner(analyse(prepared(one, summaries)), family).decide()(pairs=())
+    def plan_callee(callee: Request) -> Plan:
+        return _Planner(analyse(prepared(callee, summaries)), family).decide()(pairs=())
 
     return with_pairs(pairs=plan_callees(family, plan_callee))
 

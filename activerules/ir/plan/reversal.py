@@ -134,7 +134,7 @@ def _targets_in_iteration(flow: ControlFlow, block: Block, step: Step) -> list[B
     for target in step.targets:
         inner = flow.loop_of(target)
         around = inner.ancestors() if inner is not None else ()
-        predecessors += [one.latch for one in around if one.latch and block not in one.blocks]
+        predecessors += [left.latch for left in around if left.latch and block not in left.blocks]
     return predecessors
 
 

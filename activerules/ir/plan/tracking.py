@@ -101,20 +101,20 @@ def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
     seen: set[Value] = set()
     work = [value]
     while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction) or not facts.activity.is_active(one):
+        i = work.pop()
+        if i in seen or not isinstance(i, Instruction) or not facts.activity.is_active(i):
             continue
-        seen.add(one)
-        if one.opcode == "load":
-            if not memory.isdisjoint(facts.memory.objects(one.operands[0])):
+        seen.add(i)
+        if i.opcode == "load":
+            if not memory.isdisjoint(facts.memory.objects(i.operands[0])):
                 return True
             continue
-        if one.opcode == "fdiv":
-            if facts.activity.is_active(one.operands[1]) and not _is_checked(one, facts):
+        if i.opcode == "fdiv":
+            if facts.activity.is_active(i.operands[1]) and not _is_checked(i, facts):
                 return True
-        elif one.opcode == "call" and function_of(one.callee_name or "") in STEEP_FUNCTIONS:
+        elif i.opcode == "call" and function_of(i.callee_name or "") in STEEP_FUNCTIONS:
             return True
-        work += one.operands
+        work += i.operands
     return False
 
 

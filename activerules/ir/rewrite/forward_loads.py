@@ -36,7 +36,7 @@ def forward_loads(
     live    the blocks whose writes are in `memory`
     """
     mover = _Mover(flow, memory, dependence)
-    for loop in sorted(flow.loops, key=lambda one: -one.depth):
+    for loop in sorted(flow.loops, key=lambda loop: -loop.depth):
         if loop.header in live:
             mover.hoist(loop)
     instead = repeated_loads(flow, memory, dependence, live)

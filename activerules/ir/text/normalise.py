@@ -175,7 +175,7 @@ def _parsed(text: str) -> Any:
 
 
 def _check_defined(module: Any, function: str) -> None:
-    defined = [one.name for one in module.functions if not one.is_declaration]
+    defined = [f.name for f in module.functions if not f.is_declaration]
     if function not in defined:
         raise UnsupportedIR(
             what=f"the module defines no function {function}",

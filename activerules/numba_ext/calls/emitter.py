@@ -99,7 +99,7 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
         for symbol, make in gradient.sources.items():
             if symbol not in known:
                 known[symbol] = make(context)
-        context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
+        context.add_linking_libs([known[symbol] for symbol in (gradient.symbol, *gradient.sources)])
         return
     if "vector_math" in gradient.options:
         link_vector_math(context.active_code_library)
@@ -277,7 +277,7 @@ class Emitter:
         seed = ty(None)
         if self.gradient.return_activity == "active":
             seed = ty([1.0, 0.0]) if self.holomorphic else ty(1.0)
-        return [self._stored(one) for one in (ty(None), *[seed] * self.gradient.width)]
+        return [self._stored(value) for value in (ty(None), *[seed] * self.gradient.width)]
 
     def _excinfo(self) -> Any:
         function_type = self.context.call_conv.get_function_type(types.none, ())

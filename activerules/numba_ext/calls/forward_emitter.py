@@ -55,8 +55,8 @@ class ForwardCall(DerivativeCall):
         """The Numba type of the tangent that a call returns."""
         if not self.wanted:
             return types.none
-        one = tangent_of(self.gradient.result_type)
-        return types.UniTuple(one, self.gradient.width) if self.batched else one
+        tangent = tangent_of(self.gradient.result_type)
+        return types.UniTuple(tangent, self.gradient.width) if self.batched else tangent
 
 
 def tangent_of(ty: Any) -> Any:
@@ -90,7 +90,7 @@ class ForwardEmitter(Emitter):
         owns are not checked.
         """
         per_argument = zip(self.arguments, fields, self.call.shadows, strict=True)
-        fields = [self._as_value(*one) for one in per_argument]
+        fields = [self._as_value(*argument) for argument in per_argument]
         fields = self._with_scratch(fields)
 
         def release() -> None:
@@ -175,7 +175,7 @@ def _tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Any:
 def _optional_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """The tangent of an optional value: None if the primal is None."""
     context, builder, ty = em.context, em.builder, leaf.numba_type
-    values, tangents = (context.make_helper(builder, ty, one) for one in (primal, tangent))
+    values, tangents = (context.make_helper(builder, ty, v) for v in (primal, tangent))
     result = context.make_helper(builder, _tangent_of_leaf(leaf))
     result.valid = values.valid
     with builder.if_then(cgutils.as_bool_bit(builder, values.valid)):

@@ -191,9 +191,9 @@ class _Checker:
         for table in (own, behind, plain):
             self.tests.refuse_if(table.failed, _NO_MEMORY)
         number = self.tests.add(own)
-        one = _Memory(argument, written, number, self.tests.add(behind))
-        self.compare(one, one)
-        yield one
+        memory = _Memory(argument, written, number, self.tests.add(behind))
+        self.compare(memory, memory)
+        yield memory
         yield _Memory(argument, written, self.tests.add(plain), None)
 
     def _collect(
@@ -333,15 +333,15 @@ class _Checker:
         self, lane: Sequence[_Memory], other_lane: Sequence[_Memory], *, written_only: bool
     ) -> None:
         """Check K5 for two lanes, or only for the shadows of written memory."""
-        for one in lane:
-            for other in other_lane:
-                if one.shadow is None or other.shadow is None:
+        for left in lane:
+            for right in other_lane:
+                if left.shadow is None or right.shadow is None:
                     continue
-                if one.written or other.written or not written_only:
-                    names = f"`{one.argument.name}` and `{other.argument.name}`"
+                if left.written or right.written or not written_only:
+                    names = f"`{left.argument.name}` and `{right.argument.name}`"
                     what = f"shadows of {names} in different lanes overlap"
                     refusal = Refusal(what, _MIXED_UP, _OWN_SHADOW)
-                    self.tests.keep_apart(one.shadow, other.shadow, refusal)
+                    self.tests.keep_apart(left.shadow, right.shadow, refusal)
 
     def _same_layout(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> None:
         builder, name = self.builder, argument.name

@@ -69,8 +69,8 @@ def store_floats(typing_context, target, source, index):
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         item = context.get_data_type(target.item_type).as_pointer()
         items = (
-            builder.gep(builder.bitcast(_items(context, builder, target, one), item), [args[2]])
-            for one in args[:2]
+            builder.gep(builder.bitcast(_items(context, builder, target, held), item), [args[2]])
+            for held in args[:2]
         )
         copy_floats(builder, declared, *items)
         return context.get_dummy_value()
@@ -115,7 +115,9 @@ def finish_all(
     context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
 ) -> None:
     """Give the lists in a tuple the contents of their copies, where the function raised."""
-    unpacked = (cgutils.unpack_tuple(builder, one, len(numba_type)) for one in (originals, copies))
+    unpacked = (
+        cgutils.unpack_tuple(builder, lists, len(numba_type)) for lists in (originals, copies)
+    )
     for ty, original, copy in zip(numba_type, *unpacked, strict=True):
         _finish(context, builder, ty, original, copy)
         _lengthen(context, builder, ty, original, copy)
@@ -193,8 +195,8 @@ def is_another(typing_context, first, last):
     """Whether two arrays differ in their memory, shape or strides."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        one, other = (ArrayMemory(context, builder, first, value) for value in args)
-        return one.differs(other)
+        left, right = (ArrayMemory(context, builder, first, value) for value in args)
+        return left.differs(right)
 
     return types.boolean(first, last), codegen
 

@@ -188,7 +188,7 @@ def copy_objects(typing_context, x):
 def _copy(context: Context, builder: Builder, numba_type: Any, value: Value) -> Any:
     if isinstance(numba_type, types.BaseTuple):
         items = [
-            _copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, numba_type, value)
+            _copy(context, builder, ty, p) for ty, (p,) in parts_of(builder, numba_type, value)
         ]
         return context.make_tuple(builder, numba_type, items)
     if is_instance(numba_type):
@@ -315,17 +315,17 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
         first, last, reached = (
             [
-                ArrayMemory(context, builder, *one)
-                for one in arrays_in_value(context, builder, ty, value)
+                ArrayMemory(context, builder, *array)
+                for array in arrays_in_value(context, builder, ty, value)
             ]
             for ty, value in zip((before, after, others), args[1:4], strict=True)
         )
         meet: Any = cgutils.false_bit
-        for k, (one, now) in enumerate(zip(first, last, strict=True)):
+        for k, (then, now) in enumerate(zip(first, last, strict=True)):
             near: Any = cgutils.false_bit
             for other in first[:k] + first[k + 1 :] + reached:
-                near = builder.or_(near, one.extent.meets(other.extent, builder))
-            meet = builder.or_(meet, builder.and_(near, one.differs(now)))
+                near = builder.or_(near, then.extent.meets(other.extent, builder))
+            meet = builder.or_(meet, builder.and_(near, then.differs(now)))
         for condition, refusal in ((args[0], _REPLACED), (meet, _OTHER_WAY)):
             what, why, instead = refusal
             with cgutils.if_unlikely(builder, condition):
@@ -405,8 +405,8 @@ def copy_floats(builder: Builder, declared: Declared, target: Any, source: Any) 
     for offset, kind in declared.floats:
         llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
         to, at = (
-            builder.bitcast(cgutils.pointer_add(builder, one, _I64(offset)), llvm)
-            for one in (target, source)
+            builder.bitcast(cgutils.pointer_add(builder, address, _I64(offset)), llvm)
+            for address in (target, source)
         )
         builder.store(builder.load(at), to)
 

@@ -152,8 +152,8 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
         for j, x, path in (
             (j, x, path)
             for j, x, numba_type in lists
-            for one, path in _arrays(numba_type)
-            if one == ty
+            for array_type, path in _arrays(numba_type)
+            if array_type == ty
         ):
             n = f"{g}_{len(sources)}"
             of = {"j": j, "x": x, "g": g, "path": path, "n": n}
@@ -199,7 +199,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
         **_NAMES,
         "_run": running(dispatcher, argtypes, local_lists.finish_all),
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
-        **{f"_transfer{g}": one for g, one in enumerate(functions)},
+        **{f"_transfer{g}": transfer for g, transfer in enumerate(functions)},
     }
     return replacement_of(plain, source, names)
 
@@ -218,7 +218,7 @@ def _noted(x: str, ty: Any) -> Iterator[str]:
 
 def _arrays(ty: types.ListType) -> Iterator[tuple[Any, str]]:
     """The types of the arrays of numbers in an item of a list, and their paths."""
-    yield from (one for one in _paths(ty.item_type, "") if is_number_array(one[0]))
+    yield from (path for path in _paths(ty.item_type, "") if is_number_array(path[0]))
 
 
 def _paths(item: Any, path: str) -> Iterator[tuple[Any, str]]:

@@ -43,8 +43,8 @@ _list_functions: list[Any] = []
 def changes_shadows(function: Any, position: int) -> bool:
     """Whether a function made here writes, in its rules, the shadow of an argument."""
     # by identity: ctypes functions cannot be compared by their hashes
-    of_lists = position % 2 == 0 and any(function is one for one in _list_functions)
-    return of_lists or (position == 0 and any(function is one for one in _functions))
+    of_lists = position % 2 == 0 and any(function is known for known in _list_functions)
+    return of_lists or (position == 0 and any(function is known for known in _functions))
 
 
 @numba.njit

@@ -114,16 +114,16 @@ class RuleCaller:
         In it, numbers whose derivatives are returned are zero, and so are integers; other parts
         without derivative are those of the value.
         """
-        every, one = parameter.annotation.dval, one_shadow(parameter.annotation)
+        every, single = parameter.annotation.dval, one_shadow(parameter.annotation)
 
         def shadow(lane: int | None) -> Any:
             leaves = [
                 self._leaf_of_shadow(self.arguments[i], values, lane)
                 for i, values in zip(parameter.parts, parts, strict=True)
             ]
-            return self._whole(one, leaves)
+            return self._whole(single, leaves)
 
-        if one == every:
+        if single == every:
             return shadow(None)
         lanes = [shadow(lane) for lane in range(len(items_of(every)))]
         return self.context.make_tuple(self.builder, every, lanes)

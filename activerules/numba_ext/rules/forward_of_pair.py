@@ -260,9 +260,9 @@ class _RuleWriter:
         if leaf.is_array:
             return [allocation, *self._each_element(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
         lines = [allocation]
-        for one, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
+        for factor, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
             lines += self._run([], self._cotangent(leaf, seed))
-            lines += [f"d_{leaf.name} += part{one}"]
+            lines += [f"d_{leaf.name} += part{factor}"]
         return lines
 
     def _returned(self) -> str:
@@ -296,9 +296,9 @@ class _RuleWriter:
         *loops, innermost = over_elements("{index}", into, leaf.numba_type.ndim, "").splitlines()
         index = innermost.strip()
         each: list[str] = []
-        for one, seed in _ones(leaf, "1", "1j"):
+        for factor, seed in _ones(leaf, "1", "1j"):
             each += self._run([f"{seeded}[{index}] = {seed}"], self._cotangent(None, ""))
-            each += [f"{into}[{index}] += part{one}"]
+            each += [f"{into}[{index}] += part{factor}"]
         return [*loops, *(" " * leaf.numba_type.ndim + line for line in each)]
 
     def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
@@ -365,7 +365,7 @@ def entry(returned, index, count, only, value):
     if only.literal_value:
         wanted = derivative_type(value)
         entries = entries and any(
-            rounds(items_of(returned)[position], one) for one in (wanted, anonymous(wanted))
+            rounds(items_of(returned)[position], ty) for ty in (wanted, anonymous(wanted))
         )
     if entries:
         return lambda returned, index, count, only, value: returned[position]
@@ -395,8 +395,8 @@ def unit(x):
 @chosen_by_types
 def imaginary_unit(x):
     """An i of the type of a complex number."""
-    one = as_dtype(x).type(1j)
-    return lambda x: one
+    i = as_dtype(x).type(1j)
+    return lambda x: i
 
 
 @chosen_by_types

@@ -59,9 +59,9 @@ def _meet(typing_context, x, y):
     def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
         em = Emit(context, builder)
         overlap = cgutils.alloca_once_value(builder, cgutils.false_bit)
-        for one in _memory(em, x, args[0]):
-            for other in _memory(em, y, args[1]):
-                _note_if_same(em, overlap, one, other)
+        for left in _memory(em, x, args[0]):
+            for right in _memory(em, y, args[1]):
+                _note_if_same(em, overlap, left, right)
         return builder.load(overlap)
 
     return types.boolean(x, y), codegen
@@ -82,13 +82,13 @@ def _memory(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
             yield visit.node.numba_type, visit.values[0]
 
 
-def _note_if_same(em: Emit, flag: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
-    (ty, value), (other_ty, other_value) = one, other
-    if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
-        typed = signature(types.boolean, ty, other_ty)
-        meets = em.context.compile_internal(em.builder, arrays_overlap, typed, (value, other_value))
-    elif is_instance(layout_of(ty)) and ty == other_ty:
-        addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, other_value)]
+def _note_if_same(em: Emit, flag: Any, left: tuple[Any, Any], right: tuple[Any, Any]) -> None:
+    (ty, value), (right_ty, right_value) = left, right
+    if isinstance(ty, types.Array) and isinstance(right_ty, types.Array):
+        typed = signature(types.boolean, ty, right_ty)
+        meets = em.context.compile_internal(em.builder, arrays_overlap, typed, (value, right_value))
+    elif is_instance(layout_of(ty)) and ty == right_ty:
+        addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, right_value)]
         meets = em.builder.icmp_unsigned("==", *addresses)
     else:
         return

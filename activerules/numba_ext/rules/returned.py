@@ -54,10 +54,10 @@ def identities(
         primal, *shadow = _identified(caller, check, fields)
         of = caller.arguments[check.index].value_type
         known = [caller.call(caller.helper(identity_of, of), [primal])]
-        for one in shadow:
-            known.append(caller.call(caller.helper(retain_shadow, of), [one]))
+        for dual in shadow:
+            known.append(caller.call(caller.helper(retain_shadow, of), [dual]))
             release = caller.helper(release_shadow, of, types.intp)
-            caller.retained.append((release, [one, known[-1]]))
+            caller.retained.append((release, [dual, known[-1]]))
         noted.append(known)
     return noted
 
@@ -103,22 +103,22 @@ def check_apart(
     parts = [leaf for value, ty in others for leaf in leaves_in(caller.builder, ty, value)]
     parts = [leaf for leaf in parts if isinstance(leaf[0], types.Array) or is_object(leaf[0])]
     own = _arrays_of(caller, result)
-    pairs = [(one, other) for k, one in enumerate(own) for other in (*own[k + 1 :], *parts)]
+    pairs = [(left, right) for k, left in enumerate(own) for right in (*own[k + 1 :], *parts)]
     if not pairs:
         return
     meet = reduce(caller.builder.or_, [may_meet(caller, *pair) for pair in pairs])
     with caller.builder.if_then(meet, likely=False), caller.one_exit():
-        for (ty, value), (other_type, other) in pairs:
-            caller.call(caller.helper(check, ty, other_type), [value, other])
+        for (ty, value), (right_type, right) in pairs:
+            caller.call(caller.helper(check, ty, right_type), [value, right])
 
 
 def may_meet(
-    caller: RuleCaller, one: tuple[types.Type, Value], other: tuple[types.Type, Value]
+    caller: RuleCaller, left: tuple[types.Type, Value], right: tuple[types.Type, Value]
 ) -> Value:
     """Whether two values may share memory, by the extents of two arrays: most calls of a rule
     then need no compiled check, which costs as much as the product of two short rows.
     """
-    if not all(isinstance(ty, types.Array) for ty, _ in (one, other)):
+    if not all(isinstance(ty, types.Array) for ty, _ in (left, right)):
         return cgutils.true_bit
     mine, its = (
         extent_of(
@@ -126,7 +126,7 @@ def may_meet(
             ty,
             caller.context.make_array(ty)(caller.context, caller.builder, value),
         )
-        for ty, value in (one, other)
+        for ty, value in (left, right)
     )
     return mine.meets(its, caller.builder)
 

@@ -186,7 +186,7 @@ def file_of(functions: Sequence[Any], argtypes: Sequence[types.Type]) -> File | 
     plain = [getattr(function, "py_func", function) for function in functions]
     if not (all(map(_is_importable, plain)) and all(map(_has_full_name, argtypes))):
         return None
-    if not all(is_of_library(one.__module__) for one in plain):
+    if not all(is_of_library(function.__module__) for function in plain):
         if not all(map(_is_cached, functions)):
             return None
         rules = RULES.fingerprint  # its code may contain derivatives of others
@@ -215,9 +215,9 @@ def folders() -> list[Path]:
     paths = set[Path]()
     for module in ("rules.library.linalg", "numba_ext.replaced.replaced"):
         plain = next(
-            one
-            for one in vars(import_module(f"{_PACKAGE}.{module}")).values()
-            if isfunction(one) and one.__module__ == f"{_PACKAGE}.{module}"
+            value
+            for value in vars(import_module(f"{_PACKAGE}.{module}")).values()
+            if isfunction(value) and value.__module__ == f"{_PACKAGE}.{module}"
         )
         with suppress(RuntimeError):  # nowhere to write
             location: Any = _CacheLocation(plain)

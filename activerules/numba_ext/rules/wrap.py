@@ -318,14 +318,14 @@ class _ReverseHalf(_Half):
         saved, known = rest[: len(rule.saved)], rest[len(rule.saved) :]
         for check, then in zip(rule.objects, known, strict=True):
             check_object(self, check, self.primals[check.index], then, 2)
-        for one, copy in zip(rule.saved, saved, strict=True):
-            passed = self.arguments[one.index].value_type
-            if one.restored is None:
-                self.primals[one.index] = self.as_passed(passed, copy, one.copy_type)
+        for argument, copy in zip(rule.saved, saved, strict=True):
+            passed = self.arguments[argument.index].value_type
+            if argument.restored is None:
+                self.primals[argument.index] = self.as_passed(passed, copy, argument.copy_type)
             else:
-                restored = self.helper(one.restored, one.copy_type, passed)
-                args = [copy, self.primals[one.index]]
-                self.primals[one.index] = self.made_for(passed, restored, args)
+                restored = self.helper(argument.restored, argument.copy_type, passed)
+                args = [copy, self.primals[argument.index]]
+                self.primals[argument.index] = self.made_for(passed, restored, args)
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]

@@ -89,8 +89,8 @@ def _unfit(em: Emit, visit: Visit) -> Any:
         for slot in visit.slots:
             array = em.context.make_array(slot.node.numba_type)(em.context, builder, slot.value)
             shapes.append(cgutils.unpack_tuple(builder, array.shape, slot.node.numba_type.ndim))
-        for one, other in zip(*shapes, strict=True):
-            differs = builder.or_(differs, builder.icmp_unsigned("!=", one, other))
+        for left, right in zip(*shapes, strict=True):
+            differs = builder.or_(differs, builder.icmp_unsigned("!=", left, right))
     return differs
 
 

@@ -103,8 +103,8 @@ def record_form(typing_context, spec, function, *args):
             primal = nothing
         shadow = nothing
         if has_shadow(split_spec.result):
-            for one in shadows:
-                context.nrt.incref(builder, result, one)  # S2
+            for lane in shadows:
+                context.nrt.incref(builder, result, lane)  # S2
             shadow = shadows[0]
             if is_batched(args):
                 shadow = context.make_tuple(builder, parts[2], shadows)

@@ -239,8 +239,8 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
         primal_tuple = context.make_tuple(builder, primal_types, primals)
         context.nrt.incref(builder, primal_types, primal_tuple)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
-        for ty, one in zip(items_of(shadow_types), shadows, strict=True):
-            own_constants(context, builder, ty, one)
+        for ty, lane in zip(items_of(shadow_types), shadows, strict=True):
+            own_constants(context, builder, ty, lane)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, primal_tuple, packed, shadow]

@@ -66,8 +66,8 @@ def recording(typing_context, spec, function, *args):
         fields = lanes.working()
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
-        for ty, one in zip(items_of(tape[1]), shadows, strict=True):
-            own_constants(context, builder, ty, one)
+        for ty, lane in zip(items_of(tape[1]), shadows, strict=True):
+            own_constants(context, builder, ty, lane)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:
@@ -141,10 +141,10 @@ def _read_one_lane(
         )
     checks.refuse_runtime_activity(split_spec.options, "with several shadows per argument")
     width = width_of(call_arguments.parameter_names(dispatcher, len(args)), args)
-    one = replace(one_lane(split_spec), repeated=True)
-    one, call = read_split(one, function, [first_lane(ty) for ty in args])
+    single = replace(one_lane(split_spec), repeated=True)
+    single, call = read_split(single, function, [first_lane(ty) for ty in args])
     refuse_shared_records(call.arguments)
-    return one, call, width
+    return single, call, width
 
 
 def _tape_type(call: DerivativeCall) -> Any:

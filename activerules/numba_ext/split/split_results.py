@@ -105,14 +105,14 @@ def _kinds(ty: Any) -> Iterator[str]:
     """
     plain = types.Integer | types.Boolean
     for leaf in leaves_of(ty):
-        one = types.unliteral(optional_leaf(leaf) or leaf)
-        if isinstance(one, types.Array):
-            is_known = isinstance(one.dtype, types.Float | types.Complex | plain)
+        held = types.unliteral(optional_leaf(leaf) or leaf)
+        if isinstance(held, types.Array):
+            is_known = isinstance(held.dtype, types.Float | types.Complex | plain)
             yield "array" if is_known else "other"
-        elif isinstance(one, types.Float | types.Complex):
+        elif isinstance(held, types.Float | types.Complex):
             yield "float"
         else:
-            constant = isinstance(one, plain | types.NoneType | types.UnicodeType)
+            constant = isinstance(held, plain | types.NoneType | types.UnicodeType)
             yield "nothing" if constant else "other"
 
 

@@ -34,8 +34,8 @@ class RaisesComputed(Lower):
     def lower_dynamic_raise(self, inst: Any) -> None:
         """Return from the function with the exception."""
         arguments = [
-            (self.typeof(one.name), self.loadvar(one.name)) if isinstance(one, Var) else (None, one)
-            for one in inst.exc_args
+            (self.typeof(arg.name), self.loadvar(arg.name)) if isinstance(arg, Var) else (None, arg)
+            for arg in inst.exc_args
         ]
         where = (self.loc, self.func_ir.func_id.func_name)
         context: Any = self.context

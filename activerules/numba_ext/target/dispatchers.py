@@ -193,7 +193,7 @@ def _known_arity(function: Any) -> int | None:
     try:
         parameters = signature_of(function).parameters.values()
     except ValueError:
-        counts = {len(one.args) for each in known.templates for one in getattr(each, "cases", ())}
+        counts = {len(case.args) for each in known.templates for case in getattr(each, "cases", ())}
         return counts.pop() if len(counts) == 1 else None
     return sum(p.default is p.empty and p.kind in _POSITIONAL for p in parameters) or None
 

@@ -94,7 +94,7 @@ _EFFECTS: dict[str, CallEffect] = {
     f"{OBJECTS}write": CallEffect(hands_over=True),
     f"{OBJECTS}items": CallEffect(hands_over=True),
     f"{OBJECTS}length": CallEffect(mirrored=(0, 1)),
-    **dict.fromkeys((f"{OBJECTS}{one}" for one in ("notes", "note", "meet")), _NOTHING),
+    **dict.fromkeys((f"{OBJECTS}{name}" for name in ("notes", "note", "meet")), _NOTHING),
     # random numbers: state that is no data of the program
     "numba_get_np_random_state": _OPAQUE,
     "numba_get_py_random_state": _OPAQUE,

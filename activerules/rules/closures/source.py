@@ -129,7 +129,7 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
     end = body[-1].end_lineno or 0, body[-1].end_col_offset or 0
     positions = ((line, column) for line, _, column, _ in code.co_positions())
     starts = [(line, column) for line, column in positions if line and column]
-    return all(start <= one <= end for one in starts if one[0] >= start[0])
+    return all(start <= place <= end for place in starts if place[0] >= start[0])
 
 
 def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:
@@ -176,19 +176,19 @@ def _inner_code(code: types.CodeType) -> types.CodeType:
     return code
 
 
-def _same_code(one: types.CodeType, other: types.CodeType) -> bool:
+def _same_code(left: types.CodeType, right: types.CodeType) -> bool:
     names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
-    if any(getattr(one, name) != getattr(other, name) for name in names):
+    if any(getattr(left, name) != getattr(right, name) for name in names):
         return False
-    return len(one.co_consts) == len(other.co_consts) and all(
-        map(_same_constant, one.co_consts, other.co_consts)
+    return len(left.co_consts) == len(right.co_consts) and all(
+        map(_same_constant, left.co_consts, right.co_consts)
     )
 
 
-def _same_constant(one: Any, other: Any) -> bool:
-    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):
-        return _same_code(one, other)
-    return type(one) is type(other) and repr(one) == repr(other)
+def _same_constant(left: Any, right: Any) -> bool:
+    if isinstance(left, types.CodeType) and isinstance(right, types.CodeType):
+        return _same_code(left, right)
+    return type(left) is type(right) and repr(left) == repr(right)
 
 
 def _no_source(function: Any, why: str) -> RuleDefinitionError:

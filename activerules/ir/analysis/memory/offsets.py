@@ -30,17 +30,21 @@ def offsets_of(offset: int, stride: int, low: int | None) -> Address:
     return Address(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
 
 
-def covers(one: Address, other: Address) -> bool:
+def covers(whole: Address, part: Address) -> bool:
     """Whether one set of offsets contains another."""
-    if one.stride == 0 or other.stride % one.stride or (other.offset - one.offset) % one.stride:
-        return one == other
-    low = other.low if other.stride else other.offset
-    return one.low is None or (low is not None and low >= one.low)
+    if (
+        whole.stride == 0
+        or part.stride % whole.stride
+        or (part.offset - whole.offset) % whole.stride
+    ):
+        return whole == part
+    low = part.low if part.stride else part.offset
+    return whole.low is None or (low is not None and low >= whole.low)
 
 
-def widest(one: Address, other: Address) -> Address:
+def widest(left: Address, right: Address) -> Address:
     """A set that contains the offsets of both."""
-    return offsets_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
+    return offsets_of(left.offset, gcd(left.stride, right.stride, left.offset - right.offset), None)
 
 
 def shifted(address: Address, start: Address, end: Address) -> Address:

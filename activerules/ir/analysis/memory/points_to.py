@@ -96,13 +96,15 @@ def pointees_in(
 ) -> set[MemoryObject]:
     """What pointers in `memory` may point to, including those copied there from other memory."""
     pointees: set[MemoryObject] = set()
-    for one in closure([memory], lambda o: (*copy_sources.get(o, ()), *integer_sources.get(o, ()))):
-        pointees.update(contents.get(one, ()))
-        if one in tables:
-            pointees.update(tables[one])
-        elif one.kind in {"argument", "loaded", "global"}:
-            pointees.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
-        elif one == RUNTIME:
+    for source in closure(
+        [memory], lambda o: (*copy_sources.get(o, ()), *integer_sources.get(o, ()))
+    ):
+        pointees.update(contents.get(source, ()))
+        if source in tables:
+            pointees.update(tables[source])
+        elif source.kind in {"argument", "loaded", "global"}:
+            pointees.add(source if source.kind == "loaded" else MemoryObject("loaded", source))
+        elif source == RUNTIME:
             pointees.add(RUNTIME)
     return pointees
 

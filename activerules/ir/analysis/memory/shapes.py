@@ -247,9 +247,9 @@ class Shapes:
             self._same(b.data, a.data)
         self._limit(_find(a))
 
-    def _same(self, one: _Cell, other: _Cell) -> None:
-        self._flow(one, other)
-        self._flow(other, one)
+    def _same(self, left: _Cell, right: _Cell) -> None:
+        self._flow(left, right)
+        self._flow(right, left)
 
     def _limit(self, node: _Node) -> None:
         if len(node.fields) + len(node.scalars) > _MOST_ENTRIES:
@@ -510,8 +510,8 @@ def _find(node: _Node) -> _Node:
     return node
 
 
-def _meet(node: _Node, one: Address, size: int, other: Address, other_size: int) -> bool:
-    return one.may_overlap(size, other, other_size, header=node.header is not False)
+def _meet(node: _Node, address: Address, size: int, other: Address, other_size: int) -> bool:
+    return address.may_overlap(size, other, other_size, header=node.header is not False)
 
 
 def _is_copied(

@@ -191,10 +191,10 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
         raise MixedCopy
     if any(o in types.declared for o in objects):
         return _record_period(copy, objects, types)
-    spots = [_spots(p, types) for p in _pointers(copy)]
-    period = gcd(*(stride for one in spots for _, stride, _ in one))
+    spots = [spot for p in _pointers(copy) for spot in _spots(p, types)]
+    period = gcd(*(stride for _, stride, _ in spots))
     fields: set[tuple[int, Type]] = set()
-    for offset, _, t in (spot for one in spots for spot in one):
+    for offset, _, t in spots:
         size = size_of(t, memory.named_types)
         start = offset % period if period else offset
         if (period and start + size > period) or (start < 0 < start + size):
@@ -224,7 +224,7 @@ def _record_period(
     if any(at + size_of(t, types.memory.named_types) > period for at, t in fields):
         raise MixedCopy
     return PeriodicCopy(
-        period, tuple(CopiedScalar(at, t) for at, t in sorted(fields, key=lambda one: one[0]))
+        period, tuple(CopiedScalar(at, t) for at, t in sorted(fields, key=lambda field: field[0]))
     )
 
 
@@ -473,5 +473,5 @@ def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
                 fields.add((offset, a.type))
     return [
         CopiedScalar(offset, t)
-        for offset, t in sorted(fields, key=lambda one: (one[0], str(one[1])))
+        for offset, t in sorted(fields, key=lambda field: (field[0], str(field[1])))
     ]

@@ -110,8 +110,8 @@ def _through_phis(address: Address, memory: MemoryFacts) -> Address:
         if address.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
             break
         incoming = [memory.address(o) for o in phi.operands]
-        steps = [one for one in incoming if one.base is phi and not one.through]
-        starts = [one for one in incoming if one.base is not phi]
+        steps = [a for a in incoming if a.base is phi and not a.through]
+        starts = [a for a in incoming if a.base is not phi]
         if len(starts) != 1 or starts[0].through:
             break
         stride = gcd(
