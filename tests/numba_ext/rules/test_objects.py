@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from numba import float64, int64
+from numba import float64, int64, njit
 from numba.core import types
 from numba.experimental import jitclass, structref
 from numba.typed import List
@@ -495,3 +495,30 @@ def test_what_is_shared_with_an_object_is_refused_where_it_is_written():
     ):
         with pytest.raises(ar.RuleArgumentsOverlap, match=what):
             gradient(x, way)
+
+
+@ar.checkpoint
+@njit
+def damp(arrays, p):
+    """Writes into the arrays of a list."""
+    total = p
+    for w in arrays:
+        total += np.sin(w[1] * total)
+        w[2] *= p
+    return total
+
+
+def test_lists_built_from_other_containers_are_passed_to_a_rule_that_writes_into_their_arrays():
+    @njit
+    def from_dict(x, a, b):
+        held = {0: a[::-1].copy(), 1: b}
+        return damp(List([held[0], np.sin(b)]), x) + held[1][0]
+
+    @njit
+    def from_list(x, a, b):
+        held = List([a, b])
+        return damp(List([held[0], np.sin(b)]), x) * held[0][2]
+
+    for program in (from_dict, from_list):
+        args = (0.7, np.arange(4.0) + 0.3, np.arange(4.0) - 0.6)
+        check_gradient(program, args, (Active, Duplicated, Duplicated))

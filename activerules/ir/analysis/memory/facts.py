@@ -501,8 +501,9 @@ def _readers(
     readers: dict[Instruction, frozenset[MemoryObject]] = {}
     for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
         effect = marked(i)
-        if effect is None or effect.hands_out or effect.follows:
+        if effect is None or effect.hands_out or (effect.follows and effect.replaces_pointers):
             continue
-        written = {o for p in (i.operands[k] for k in effect.writes) for o in solver.objects(p)}
+        holders = set(effect.writes).difference(effect.follows)
+        written = {o for k in holders for o in solver.objects(i.operands[k])}
         readers[i] = frozenset(closure(written, solver.pointees))
     return readers
