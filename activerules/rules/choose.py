@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from activerules.annotations.activity import (
     BY_NAME,
@@ -294,7 +294,7 @@ def _pair(chosen: Candidate, call: RuleQuery, rules: Sequence[Rule]) -> RulePair
         arguments=tuple(arguments),
         result=result,
         lowering=tuple(_lowering(a, b) for a, b in zip(call.kinds, arguments, strict=False)),
-        result_lowering="as is" if result is call.kinds[-1] else "zero cotangent",
+        result_lowering=_result_lowering(result, rule.result, call),
         tape_type=reverse.tape_type,
         location=reverse.location,
         saves=_saved(rule),
@@ -308,6 +308,16 @@ def _saved(rule: Rule) -> frozenset[int]:
         half.argument_names.index(name) for half in rule.halves.values() for name in half.saves
     }
     return frozenset(names)
+
+
+def _result_lowering(
+    result: Kind, pattern: Pattern, call: RuleQuery
+) -> Literal["as is", "zero cotangent", "zero value"]:
+    if result is not call.kinds[-1]:
+        return "zero cotangent"
+    number = call.lowered(call.types[-1]) is Active
+    both = number and patterns.matching(pattern, Active, call.types[-1]) is not None
+    return "zero value" if result is Const and both else "as is"
 
 
 def _lowering(passed: Kind, wanted: Kind) -> Lowering:

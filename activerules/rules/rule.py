@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from activerules.annotations.activity import Annotation
+from activerules.annotations.activity import Annotation, Const
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern
 
@@ -116,7 +116,9 @@ class RulePair(ChosenRule):
     """A pair chosen for a call.
 
     augmented, reverse   the Python functions
-    result_lowering      "zero cotangent" if the result is Const at the call, but not in the rule
+    result_lowering      for a result that is Const at the call: "zero cotangent" if it is Active or
+                         Duplicated in the rule; "zero value" if the rule takes it as Const, but
+                         would take a cotangent, too, and may read one in `dret.val` without asking
     tape_type            the annotation of the tape in the reverse, or None
     saves                positions of the arguments that the reverse finds unchanged
     keeps_shadow         whether the augmented primal must run for every shadow of its arguments
@@ -124,10 +126,15 @@ class RulePair(ChosenRule):
 
     augmented: Callable[..., Any]
     reverse: Callable[..., Any]
-    result_lowering: Literal["as is", "zero cotangent"]
+    result_lowering: Literal["as is", "zero cotangent", "zero value"]
     tape_type: Any
     saves: frozenset[int] = frozenset()
     keeps_shadow: bool = True
+
+    @property
+    def keeps_result(self) -> bool:
+        """Whether `dret.val` is the result, which is Const and kept for that."""
+        return self.result is Const and self.result_lowering == "as is"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,7 +119,7 @@ class PairCheck:
         config = RuleConfig(
             overwritten=situation.overwritten,
             needs_primal=situation.needs_primal
-            or pair.result is Const
+            or pair.keeps_result
             or (pair.result in SHADOWED and reads_value(pair.reverse)),
             written=tuple(self.ref.written(i) for i in range(len(copies))),
         )

@@ -303,7 +303,7 @@ def _overwritten(config: RuleConfig, annotated: Sequence[Annotation], primal: An
 def _result(pair: RulePair, augmented: Any, bar: Any) -> Annotation:
     """What `reverse` is passed as `dret`; `bar` is the cotangent of the result."""
     if pair.result is Const:
-        return Const(augmented.primal)
+        return Const(augmented.primal if pair.keeps_result else bar)
     if pair.result is Active:
         return Active(bar)
     arrays = list(arrays_in(augmented.shadow))

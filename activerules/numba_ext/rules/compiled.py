@@ -140,6 +140,7 @@ class CompiledRule:
     shared            checks for arguments that the function may write into, against the others
     new_shadow        compile result of `make_zero`, if the rule can have new shadows of its result
     objects           checks of the arguments that are objects
+    zero_result       whether the result is Const, and `dret` has a zero in its place
     keeps_value       whether the tape has a copy of the result, which the reverse reads in `dret`
     """
 
@@ -160,6 +161,7 @@ class CompiledRule:
     shared: tuple[SharedCheck, ...]
     new_shadow: Any
     objects: tuple[ObjectCheck, ...] = ()
+    zero_result: bool = False
     keeps_value: bool = False
 
     @property

@@ -71,7 +71,14 @@ from activerules.numba_ext.target.readonly import arguments_read, only_reads_arr
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.rule import RulePair
-from activerules.values.kinds import anonymous, derivative_type, is_object, items_of, leaves_of
+from activerules.values.kinds import (
+    anonymous,
+    derivative_type,
+    is_number_array,
+    is_object,
+    items_of,
+    leaves_of,
+)
 
 
 def compile_rule(
@@ -93,7 +100,7 @@ def compile_rule(
         read = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
-        needs_primal = request.needs_primal or pair.result is Const  # `dret` contains it then
+        needs_primal = request.needs_primal or pair.keeps_result
         config = ConfigType(
             RuleConfig(
                 overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
@@ -134,6 +141,7 @@ def compile_rule(
             shared=shared_checks(marked, arguments, written),
             new_shadow=_new_shadow(marked, pair, request),
             objects=object_checks(marked, arguments),
+            zero_result=pair.result_lowering == "zero value",
             keeps_value=pair.result is not Active
             and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
             and reads_value(pair.reverse),
@@ -264,8 +272,8 @@ def shared_checks(
     return tuple(checks)
 
 
-def _is_array(ty: types.Type) -> bool:
-    return isinstance(ty, types.Array) and ty.ndim > 0
+def _is_array(ty: Any) -> bool:
+    return is_number_array(ty) and ty.ndim > 0
 
 
 def alias_check(marked: MarkedCall) -> Any:

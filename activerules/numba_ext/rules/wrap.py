@@ -284,7 +284,7 @@ class _Augmented(_Half):
         rule, context, builder = self.rule, self.context, self.builder
         shadow_type = rule.augmented_types[1]
         return_type = rule.marked.result_type
-        if rule.result.kind is Active:
+        if rule.result.kind is Active or rule.zero_result:
             # The cotangent of a result that no active code reads is zero.
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, result)

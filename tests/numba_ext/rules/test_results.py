@@ -457,3 +457,66 @@ def test_a_rule_for_a_duplicated_result_is_asked_for_its_shadow_where_the_result
         return np.sum(out) * x[0]
 
     check_gradient(unused, (X,))
+
+
+def test_the_cotangent_of_a_number_that_is_not_used_is_zero_for_rules_without_annotations():
+    @njit
+    def bent(v, p):
+        """Changes `v`, and returns numbers."""
+        v[0] = np.sin(v[0] * p)
+        return v[1] * p, v[1] + 1j * p
+
+    @ar.augmented_primal(bent)
+    def _(config, ret, v: ar.Duplicated, p: ar.Active):
+        kept = v.val[0], v.val[1]
+        return ar.AugmentedReturn(bent(v.val, p.val), None, kept)
+
+    @ar.reverse(bent)
+    def _(config, dret, tape, v: ar.Duplicated, p: ar.Active):
+        first, second = tape
+        product_bar, z_bar = dret.val
+        angle_bar = v.dval[0] * np.cos(first * p.val)
+        v.dval[0] = angle_bar * p.val
+        v.dval[1] += product_bar * p.val + z_bar.real
+        return None, angle_bar * first + product_bar * second + z_bar.imag
+
+    @njit
+    def change_only(v, p):
+        bent(v, p)
+        return v[0] * v[1]
+
+    @njit
+    def compare(v, p):
+        product, _ = bent(v, p)
+        return v[0] * v[1] if product > -50.0 else p
+
+    @njit
+    def all_of_it(v, p):
+        product, z = bent(v, p)
+        return v[0] * v[1] + product * z.imag + z.real
+
+    for program in (change_only, compare, all_of_it):
+        check_gradient(program, (np.array([0.3, 0.7]), 2.0), (ar.Duplicated, ar.Active))
+    check_rule(bent, np.array([0.3, 0.7]), 2.0)
+
+
+def test_a_rule_for_a_constant_result_alone_finds_the_result():
+    @njit
+    def counted(v):
+        v *= 2.0
+        return 3.0
+
+    @ar.augmented_primal(counted)
+    def _(config, ret: ar.Const, v: ar.Duplicated):
+        return ar.AugmentedReturn(counted(v.val), None, None)
+
+    @ar.reverse(counted)
+    def _(config, dret: ar.Const, tape, v: ar.Duplicated):
+        v.dval[:] *= dret.val - 1.0
+
+    @njit
+    def program(v):
+        counted(v)
+        return v[0] * v[1]
+
+    check_gradient(program, (np.array([0.3, 0.7]),), (ar.Duplicated,))
