@@ -92,10 +92,10 @@ def unknown_field(ty: Any) -> str | None:
 
 
 def is_object(ty: types.Type) -> bool:
-    """Whether a leaf is memory with numbers other than an array: a record, an instance, a typed
-    list or dictionary.
+    """Whether a leaf is memory with numbers other than an array of numbers: a record, an array of
+    records, an instance, a typed list or dictionary.
     """
-    return layout_of(ty).has_shadow and not isinstance(ty, types.Array)
+    return layout_of(ty).has_shadow and not is_number_array(ty)
 
 
 def float_elements(ty: types.Type) -> Type | None:

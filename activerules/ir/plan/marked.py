@@ -227,7 +227,7 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Refuse active data in an argument that rules treat as constant: its derivative would be lost.
 
-    Such arguments are lists of Python, arrays of records, and tuples with objects.
+    Such arguments are lists of Python, and tuples with objects.
     """
     for k in argument.operands:
         operand = call.operands[k]
