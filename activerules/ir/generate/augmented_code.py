@@ -251,12 +251,15 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self.values[call] = status
         fine = Block(self.namer("rule.ok"))
         done = Block(self.namer("rule.done"))
-        failed = done if use.site is None else Block(self.namer("rule.failed"))
+        plain = use.site is None and not use.caught
+        failed = done if plain else Block(self.namer("rule.failed"))
         # the rule's results exist only if it succeeded; then the program checks the status
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
-        if use.site is not None:
+        if not plain:
             self._open(failed)
             add_site(self.b, use.site, self._value(call.operands[1]), status)
+            if use.caught:
+                self._return_if(self._has_ended(status), status, call, raised=True)
             self.b.br(done)
         self._open(fine)
         self._keep_results(use, tape)
@@ -304,9 +307,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *outputs])
         if use.returns == "status":
             self.values[call] = status
-            self._return_if(self._has_ended(status), status)
+            self._return_if(self._has_ended(status), status, call, raised=use.has_rules)
             return
-        self._return_if(self.b.icmp("ne", status, self.b.const(I32, 0)), status)
+        ended = self.b.icmp("ne", status, self.b.const(I32, 0))
+        self._return_if(ended, status, call, raised=use.has_rules)
         if handed_back:
             self.values[call] = self.b.load(call.type, outputs[0])
         if use.result_shadow:

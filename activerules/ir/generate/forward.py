@@ -393,11 +393,13 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         status = self.values[call] = self.b.call(use.code.symbol, I32, operands)
         if not duplicated:
             self._forget_result(ret, use.info.result_size)
-        if use.site is not None:
+        if use.site is not None or use.caught:
             failed, done = Block(self.namer("rule.failed")), Block(self.namer("rule.done"))
             self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
             self._open(failed)
             add_site(self.b, use.site, self._value(excinfo), status)
+            if use.caught:
+                self._return_if(self._has_ended(status), status, call, raised=True)
             self.b.br(done)
             self._open(done)
 
@@ -416,7 +418,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *outputs])
         if use.returns == "status":
             self.values[call] = status
-        self._return_if(self._has_ended(status), status)
+        self._return_if(self._has_ended(status), status, call, raised=use.has_rules)
         if outputs:
             self.values[call] = self.b.load(call.type, outputs[0])
         if len(outputs) > 1:

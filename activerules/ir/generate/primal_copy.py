@@ -3,7 +3,7 @@
 Needs       the facts of the primal, a builder
 Gives       `PrimalCopy`: a block for each block of the primal, copies of its instructions, maps
             from its values and pointers to their copies and shadows; branches for the ends that
-            the primal does not have: memory or the stack is exhausted
+            the primal does not have: memory or the stack is exhausted, a rule is misused
 Invariants  a copy has the operands of the primal until `_connect` replaces them, after all blocks
             are written
             where memory or the stack is exhausted, references that the function owns are lost
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from activerules.ir.derivatives.rulecall import EXCINFO
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.mirror import ValueOf, derived_shadow
@@ -200,11 +201,16 @@ class PrimalCopy(Generic[P, B]):
         number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
         return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
 
-    def _return_if(self, ended: Value, status: Value) -> None:
-        """Return a callee's status if `ended`: the callee ran out of memory or stack."""
+    def _return_if(self, ended: Value, status: Value, call: Instruction, *, raised: bool) -> None:
+        """Return the status of a call if `ended`; `raised`: and the exception that it stored."""
         failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
         self.b.cond_br(ended, failed, fine)
         self._open(failed)
+        if raised:
+            own = self.plan.request.parameters[EXCINFO].argument
+            if call.operands[EXCINFO] is not own:
+                exception = self.b.load(PTR, self._value(call.operands[EXCINFO]))
+                self.b.store(exception, self._value(own))
         self._leave(self.b, status)
         self._open(fine)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from activerules.errors import MixedActivity
+from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.analysis.types.copies import PeriodicCopy, cut_floats, may_mix_types, mixed_copy
 from activerules.ir.derivatives.rulecall import (
@@ -42,12 +43,13 @@ _CARRIED = {"load", "phi", "select", "freeze"}
 
 @dataclass(frozen=True, eq=False)
 class ForwardRuleCall:
-    """A marked call that a forward rule serves; `site`: its position, for error messages."""
+    """A marked call that a forward rule serves; `caught` and `site` as in `RuleUse`."""
 
     call: Instruction
     info: CallInfo
     request: ForwardRuleRequest
     code: ForwardRuleCode
+    caught: bool
     site: str | None
 
     def shadow_operands(self) -> list[Value]:
@@ -193,7 +195,8 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | 
             "the call was kept for its rules, and none of them is for forward mode",
             [f"write one: @ar.forward({info.name})"],
         )
-    return ForwardRuleCall(call, info, request, code, site_of(call, info, asked))
+    caught = not fails_with(call, facts.returns)
+    return ForwardRuleCall(call, info, request, code, caught, site_of(call, info, asked))
 
 
 def _as_forward(activity: ActivityName) -> ActivityName:

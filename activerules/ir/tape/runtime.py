@@ -28,8 +28,10 @@ TAPE_SIZE = 80
 STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
 TOO_DEEP = 0x41520002
-ENDS = range(OUT_OF_MEMORY, TOO_DEEP + 1)
-"""The statuses of a derivative that its primal does not have."""
+REFUSED = 0x41520003
+"""A check of ours on a rule has failed, and stored its exception as a function that raises does."""
+ENDS = range(OUT_OF_MEMORY, REFUSED + 1)
+"""The statuses of a derivative that its primal does not have: no `try` of the program sees them."""
 
 PREFIX = "activerules.tape."
 

@@ -324,7 +324,7 @@ class _Checker:
         what = f"{names} {overlap}, but their shadows do not likewise"
         unlike = Refusal(what, _SAME_MEMORY, _ALIKE)
         what = f"the shadows of {names} {overlap}, but the arguments do not likewise"
-        mixed = Refusal(what, _MIXED_UP, _OWN_SHADOW)
+        mixed = Refusal(what, _MIXED_UP, (*_OWN_SHADOW, _NOT_TWICE))
         self.tests.keep_alike(
             first.primal, second.primal, (unlike, mixed), shadows_only=not written
         )
@@ -431,6 +431,7 @@ _ALIKE = (
     "autodiff, with shadows that are views of one array, as the arguments are",
 )
 _OWN_SHADOW = ("a shadow of its own for each",)
+_NOT_TWICE = "of a checkpointed function, which runs on copies: a copy of what is in a list twice"
 
 
 def _own_shadow(name: str) -> tuple[str, ...]:

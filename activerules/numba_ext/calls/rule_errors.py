@@ -73,7 +73,7 @@ def _define(context: Context, module: Any, maker: Any) -> None:
     builder = entry_builder(function)
     pickled = pickle.dumps(_Fetched())
     constant = cgutils.global_constant(module, ".fetched", cgutils.make_bytearray(pickled))
-    with builder.if_then(builder.icmp_signed("==", status, RETCODE_USEREXC)):
+    with builder.if_then(builder.icmp_signed(">=", status, RETCODE_USEREXC)):
         size = cgutils.intp_t(context.get_abi_sizeof(_RECORD))
         memory = context.nrt.allocate_unchecked(builder, size)
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):

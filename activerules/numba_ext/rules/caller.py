@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active
+from activerules.ir.tape.runtime import REFUSED
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
@@ -203,8 +204,12 @@ class RuleCaller:
         with compiling_for_cpu():
             return compile_function(function, args, self.marked)
 
-    def call(self, compiled: Any, args: Sequence[Any]) -> Any:
-        """Call a compiled function; if it fails, return its status (W3)."""
+    def check(self, compiled: Any, args: Sequence[Any]) -> Any:
+        """Call a function that raises where a rule is misused; no `try` of the program sees it."""
+        return self.call(compiled, args, failing=I32(REFUSED))
+
+    def call(self, compiled: Any, args: Sequence[Any], *, failing: Value | None = None) -> Any:
+        """Call a compiled function; if it fails, return its status, or that in `failing` (W3)."""
         builder, fndesc = self.builder, compiled.fndesc
         callee = self._declared(compiled)
         status, result = self.context.call_conv.call_function(
@@ -214,11 +219,12 @@ class RuleCaller:
             address = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
             builder.store(status.excinfoptr, builder.bitcast(address, exception_type))
+            returned: Value = status.code if failing is None else failing
             if self._exit is None:
-                self._fail(status.code)
+                self._fail(returned)
             else:
                 block, code = self._exit
-                builder.store(status.code, code)
+                builder.store(returned, code)
                 builder.branch(block)
         return result
 

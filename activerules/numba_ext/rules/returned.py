@@ -29,7 +29,7 @@ def keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple
     copies: list[tuple[types.Type, Any]] = []
     for check in checks:
         keep = caller.helper(check.keep, *(caller.arguments[i].value_type for i in check.indices))
-        value = caller.call(keep, [caller.primals[i] for i in check.indices])
+        value = caller.check(keep, [caller.primals[i] for i in check.indices])
         copies.append((keep.signature.return_type, value))
         caller.scratch.append(copies[-1])
     return copies
@@ -42,7 +42,7 @@ def check_shared(
     for check, (ty, before) in zip(checks, copies, strict=True):
         index = check.indices[0]
         compiled = caller.helper(check.check, caller.arguments[index].value_type, ty)
-        caller.call(compiled, [caller.primals[index], before])
+        caller.check(compiled, [caller.primals[index], before])
 
 
 def identities(
@@ -86,7 +86,7 @@ def check_object(
     """Return an error if parts of an object were replaced."""
     now = caller.call(caller.helper(identity_of, caller.arguments[check.index].value_type), [value])
     unchanged = caller.helper(check.unchanged, types.intp, types.intp, types.intp)
-    caller.call(unchanged, [now, before, cgutils.intp_t(which)])
+    caller.check(unchanged, [now, before, cgutils.intp_t(which)])
 
 
 def check_apart(
@@ -109,7 +109,7 @@ def check_apart(
     meet = reduce(caller.builder.or_, [may_meet(caller, *pair) for pair in pairs])
     with caller.builder.if_then(meet, likely=False), caller.one_exit():
         for (ty, value), (right_type, right) in pairs:
-            caller.call(caller.helper(check, ty, right_type), [value, right])
+            caller.check(caller.helper(check, ty, right_type), [value, right])
 
 
 def may_meet(
@@ -147,4 +147,4 @@ def check_alike(
     for (ty, primal), (_, dual) in zip(
         *map(partial(_arrays_of, caller), (result, shadow)), strict=True
     ):
-        caller.call(caller.helper(check, ty, ty), [primal, dual])
+        caller.check(caller.helper(check, ty, ty), [primal, dual])

@@ -268,3 +268,64 @@ def test_a_second_derivative_names_the_rule_that_runs_in_the_interpreter():
     program = njit(lambda x: interpreted(x) * x)
     with pytest.raises(ar.NotYetSupported, match=r"objmode(.|\n)*of a rule for interpreted"):
         ar.hvp(program, 3.0, 1.0)
+
+
+@njit
+def shift(a, b, p):
+    a[1] = a[1] * p + b[0]
+    return a[1] * p
+
+
+@ar.augmented_primal(shift)
+def _(config, ret: ar.Active, a: ar.Duplicated, b: ar.Duplicated, p: ar.Active):
+    before = a.val[1]
+    return ar.AugmentedReturn(shift(a.val, b.val, p.val), None, (before, a.val[1]))
+
+
+@ar.reverse(shift)
+def _(config, dret: ar.Active, tape, a: ar.Duplicated, b: ar.Duplicated, p: ar.Active):
+    before, after = tape
+    bar = a.dval[1] + dret.val * p.val
+    a.dval[1] = bar * p.val
+    b.dval[0] += bar
+    return None, None, bar * before + dret.val * after
+
+
+@ar.forward(shift)
+def _(config, ret: ar.Duplicated, a: ar.Duplicated, b: ar.Duplicated, p: ar.Duplicated):
+    a.dval[1] = a.dval[1] * p.val + a.val[1] * p.dval + b.dval[0]
+    y = shift(a.val, b.val, p.val)
+    return y, a.dval[1] * p.val + a.val[1] * p.dval
+
+
+@njit
+def shift_twice(a, b, p):
+    if p > 100.0:
+        return shift_twice(a, b, p - 1.0)
+    return shift(a, b, p) + shift(a, b, p)
+
+
+def attempting(function):
+    @njit
+    def program(a, p):
+        total = 1.0
+        for k in range(2):
+            try:
+                total += function(a, a[k:], p)
+            except Exception:
+                total = 0.0
+        return total * p
+
+    return program
+
+
+@pytest.mark.parametrize("function", [shift, shift_twice], ids=("called", "not inlined"))
+def test_no_try_of_the_program_catches_the_refusal_of_a_rule(function):
+    a, p = np.array([0.3, 0.7, 0.2]), 1.1
+    program = attempting(function)
+    for derivative in (
+        lambda: ar.value_and_grad(program, argnums=(0, 1))(a.copy(), p),
+        lambda: ar.jvp(program, (a.copy(), p), (np.ones(3), 0.5)),
+    ):
+        with pytest.raises(ar.RuleArgumentsOverlap, match="shift"):
+            derivative()
