@@ -1,7 +1,7 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode;
 with many programs, Jacobians by both modes and Hessians, too.
 
-`make fuzz` runs 3,600 of them at random seeds; the ordinary tests the same 41 each time. A failure
+`make fuzz` runs 4,400 of them at random seeds; the ordinary tests the same 44 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -20,6 +20,7 @@ import activerules as ar
 from activerules.errors import RuleCheckError
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import rand_tangent
+from fuzz.containers import container_programs
 from fuzz.generator import programs
 from fuzz.nests import nests
 from fuzz.ruled import ruled
@@ -32,6 +33,7 @@ FIXED = "FUZZ_PROGRAMS" not in os.environ
 SHARDS = 3 if FIXED else 10
 NESTED = 2 if FIXED else 4  # shards of programs of loops over matrices
 RULED = 1 if FIXED else 4  # shards of programs that call functions with rules
+CONTAINERS = 1 if FIXED else 4  # shards of programs of lists, dictionaries, records and objects
 SIZE = 4
 LARGEST = 8 if FIXED else 18
 LARGEST_NEST = 4 if FIXED else 8
@@ -94,6 +96,11 @@ def test_gradient_of_random_calls_of_functions_with_rules(shard: int):
     run_or_start("test_gradient_of_random_calls_of_functions_with_rules", run_ruled, shard)
 
 
+@pytest.mark.parametrize("shard", range(CONTAINERS))
+def test_gradient_of_random_programs_of_containers(shard: int):
+    run_or_start("test_gradient_of_random_programs_of_containers", run_containers, shard)
+
+
 def run_or_start(name: str, run: Callable[[int], None], shard: int) -> None:
     """Run the programs of a shard here, or, if there are many, in a process of its own."""
     if FIXED or "FUZZ_SHARD" in os.environ:
@@ -139,6 +146,16 @@ def run_ruled(shard: int) -> None:
 
     count = 5 if FIXED else EXAMPLES // SHARDS
     run_examples(shard, count, run, ruled(LARGEST), ACTIVITIES_OF_VECTORS, SEEDS)
+
+
+def run_containers(shard: int) -> None:
+    def run(text: str, activities: tuple, at: int) -> None:
+        note(f"{[a.__name__ for a in activities]} at vectors({at})")
+        check(text, vectors(at), activities, at, both_modes=True)
+
+    count = 3 if FIXED else EXAMPLES // SHARDS
+    strategy = container_programs(LARGEST)
+    run_examples(shard, count, run, strategy, ACTIVITIES_OF_VECTORS, SEEDS)
 
 
 SEEDS = st.integers(0, 999)
