@@ -149,7 +149,7 @@ def hessian_of(typing_context, spec, function, *args):
     call = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     texts = TupleTexts()
     for j in argnums:
-        written = written_arrays(dispatcher, names, argtypes, j, 1)
+        written = written_arrays(dispatcher, names, argtypes, j)
         arguments = ", ".join(names_of(written))
         if _is_added_up_in_place(argtypes[j], argnums) and not written_arguments(
             dispatcher, names, argtypes, j

@@ -127,14 +127,13 @@ def pushed(
 
 
 def written_arrays(
-    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int, width: int
+    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
 ) -> tuple[bool, ...]:
     """Like `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
     again.
     """
-    return copied_arguments(
-        names, argtypes, _derivative(dispatcher, names, argtypes, i, width, again=True)
-    )
+    gradient = _derivative(dispatcher, names, argtypes, i, 1, again=True)
+    return copied_arguments(names, argtypes, gradient)
 
 
 def written_arguments(

@@ -115,11 +115,10 @@ def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> N
 def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
     """The calls of functions with rules, in a function and its callees, that no rule serves."""
     for part in (plan, *plan.pairs):
-        for block in part.flow.order:
-            for i in block.instructions if block in part.returns.live else ():
-                info = part.calls.marked(i) if i.opcode == "call" else None
-                if info is not None and not info.inactive and i not in part.rules:
-                    yield i
+        for i in part.returns.instructions():
+            info = part.calls.marked(i) if i.opcode == "call" else None
+            if info is not None and not info.inactive and i not in part.rules:
+                yield i
 
 
 def _is_in_own_rule(function: Any, location: str) -> bool:

@@ -107,7 +107,7 @@ def jacobian_products(typing_context, spec, function, *args):
 def hessian_products(typing_context, spec, function, *args):
     """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
-    written = written_arrays(dispatcher, names, argtypes[1:], i, 1)
+    written = written_arrays(dispatcher, names, argtypes[1:], i)
     arguments = names_of(written, first=1)
     [row] = carrying("out", gradient_type(argtypes[i + 1]))
     texts = TupleTexts()

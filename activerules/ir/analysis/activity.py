@@ -107,7 +107,7 @@ def analyse_activity(
     memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
 ) -> Activity:
     """Find active values and memory; `soundness.refuse_unsound` checks what is left."""
-    body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
+    body = list(returns.instructions())
     float_bits = all_float_bits(types)
     spread = _Spread(memory, types, calls, returns, seeds, float_bits)
     varied, varied_memory = spread.forwards(body)

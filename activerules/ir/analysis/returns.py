@@ -13,6 +13,7 @@ live.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from activerules.errors import UnsupportedIR
@@ -31,6 +32,12 @@ class Returns:
     predecessors: dict[Block, tuple[Block, ...]]
     flow: ControlFlow
     status: bool = False
+
+    def instructions(self) -> Iterator[Instruction]:
+        """The instructions of the live blocks, in order."""
+        for block in self.flow.order:
+            if block in self.live:
+                yield from block.instructions
 
     def exits_of(self, loop: Loop) -> list[tuple[Block, Block]]:
         """The live exit edges of a loop."""

@@ -52,8 +52,7 @@ def refuse_unsound(
     UnsupportedIR.
     """
     check = _Check(activity, types, calls, seeds, HiddenBits(activity, types, calls, seeds))
-    live = [block for block in activity.memory.flow.order if block in returns.live]
-    body = [i for block in live for i in block.instructions]
+    body = list(returns.instructions())
     for i in body:
         # other refusals may be mere consequences of what such a call might change
         check.unknown_call(i)

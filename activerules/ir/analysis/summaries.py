@@ -196,12 +196,7 @@ class _Summariser:
 
     def __post_init__(self) -> None:
         self.numbers = {a: k for k, a in enumerate(self.function.arguments)}
-        self.body = [
-            i
-            for block in self.memory.flow.order
-            if block in self.returns.live
-            for i in block.instructions
-        ]
+        self.body = list(self.returns.instructions())
         end = self.returns.exit.terminator
         self.returned = end.operands[0] if end.operands else None
         self.fresh = self.memory.escaping(self.returned)

@@ -416,16 +416,14 @@ _SYMBOLS = {
     },
 }
 _INTRINSICS = {"minimumnum": "minnum", "maximumnum": "maxnum", "fmuladd": "fma"}
-_INACTIVE = frozenset(
-    "floor ceil trunc rint nearbyint round roundeven logb ilogb lround llround lrint llrint "
-    "is.fpclass".split()
-)
-_PURE = frozenset(FUNCTIONS) | frozenset(
-    "ilogb lround llround lrint llrint nextafter is.fpclass sincos sincospi modf frexp "
-    "abs smax smin umax umin ctpop ctlz cttz bswap bitreverse fshl fshr fptosi.sat fptoui.sat "
-    "sadd.with.overflow uadd.with.overflow ssub.with.overflow usub.with.overflow "
-    "smul.with.overflow umul.with.overflow sadd.sat uadd.sat ssub.sat usub.sat "
-    "scmp ucmp expect objectsize".split()
+_NO_FLOAT = frozenset("ilogb lround llround lrint llrint is.fpclass".split())
+_INACTIVE = _NO_FLOAT | {name for name, row in FUNCTIONS.items() if not any(row.partials)}
+_PURE = _NO_FLOAT.union(
+    FUNCTIONS,
+    "sincos sincospi modf frexp abs smax smin umax umin ctpop ctlz cttz bswap bitreverse fshl fshr "
+    "fptosi.sat fptoui.sat sadd.with.overflow uadd.with.overflow ssub.with.overflow "
+    "usub.with.overflow smul.with.overflow umul.with.overflow sadd.sat uadd.sat ssub.sat usub.sat "
+    "scmp ucmp expect objectsize".split(),
 )
 
 _DIVISION = 8

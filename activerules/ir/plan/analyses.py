@@ -84,18 +84,17 @@ class Analyses:
     def _float_memory_of_calls(self) -> dict[MemoryObject, Declared]:
         """Local arrays that marked calls take or return as arrays of floats."""
         declared: dict[MemoryObject, Declared] = {}
-        for block in self.returns.live:
-            for call in block.instructions:
-                info = self.calls.marked(call) if call.opcode == "call" else None
-                if info is None:
-                    continue
-                if info.result_element is not None:
-                    declared[MemoryObject("result", call)] = Declared.array_of(info.result_element)
-                for argument in info.arguments:
-                    if argument.element is not None and argument.data_operand is not None:
-                        for o in self.memory.objects(call.operands[argument.data_operand]):
-                            if o.kind in {"allocation", "result"}:
-                                declared[o] = Declared.array_of(argument.element)
+        for call in self.returns.instructions():
+            info = self.calls.marked(call) if call.opcode == "call" else None
+            if info is None:
+                continue
+            if info.result_element is not None:
+                declared[MemoryObject("result", call)] = Declared.array_of(info.result_element)
+            for argument in info.arguments:
+                if argument.element is not None and argument.data_operand is not None:
+                    for o in self.memory.objects(call.operands[argument.data_operand]):
+                        if o.kind in {"allocation", "result"}:
+                            declared[o] = Declared.array_of(argument.element)
         return declared
 
 

@@ -102,19 +102,18 @@ def _plan_one(
     facts = analyse(prepared(request, summaries))
     rules: dict[Instruction, ForwardRuleCall] = {}
     derived: dict[Instruction, CalleeUse] = {}
-    for block in facts.flow.order:
-        for i in block.instructions if block in facts.returns.live else ():
-            info = facts.calls.marked(i)
-            if i in facts.memory.called:
-                callee = use_callee(i, facts, family)
-                if callee is not None:
-                    derived[i] = callee
-            elif info is not None:
-                use = _rule(i, info, facts)
-                if use is not None:
-                    rules[i] = use
-            else:
-                _check(i, facts)
+    for i in facts.returns.instructions():
+        info = facts.calls.marked(i)
+        if i in facts.memory.called:
+            callee = use_callee(i, facts, family)
+            if callee is not None:
+                derived[i] = callee
+        elif info is not None:
+            use = _rule(i, info, facts)
+            if use is not None:
+                rules[i] = use
+        else:
+            _check(i, facts)
     integers = [
         i
         for i in _shadowed_stores(facts)

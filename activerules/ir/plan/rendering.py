@@ -152,13 +152,8 @@ def _calls(plan: Plan) -> list[str]:
 
 def marked_calls(plan: Facts) -> list[Instruction]:
     """The live calls of functions with rules, in order."""
-    return [
-        i
-        for block in plan.flow.order
-        if block in plan.returns.live
-        for i in block.instructions
-        if i.opcode == "call" and plan.calls.marked(i) is not None
-    ]
+    calls = (i for i in plan.returns.instructions() if i.opcode == "call")
+    return [call for call in calls if plan.calls.marked(call) is not None]
 
 
 def is_computation(node: Node) -> bool:

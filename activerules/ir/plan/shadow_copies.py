@@ -8,7 +8,7 @@ Gives       `mirrored`: the stores and copies of pointers and integers that are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from activerules.ir.analysis.types.copies import (
@@ -72,18 +72,12 @@ def mirrored(facts: Facts) -> Mapping[Instruction, tuple[CopiedScalar, ...] | No
     the pointers are repeated, if there are any.
     """
     repeated: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
-    for i in _live(facts):
+    for i in facts.returns.instructions():
         if i.opcode == "store" and _is_mirrored_store(i, facts):
             repeated[i] = None
         elif memory_intrinsic(i) and _is_mirrored_copy(i, facts):
             repeated[i] = _pointers_copied(i, facts)
     return repeated
-
-
-def _live(facts: Facts) -> Iterator[Instruction]:
-    for block in facts.flow.order:
-        if block in facts.returns.live:
-            yield from block.instructions
 
 
 def _is_mirrored_store(i: Instruction, facts: Facts) -> bool:

@@ -353,20 +353,20 @@ def require_holomorphic(arguments: Sequence[ArgumentSpec]) -> None:
         )
 
 
-def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in split mode") -> None:
+def refuse_holomorphic(mode: Mode) -> None:
     """Refuse `holomorphic` for calls other than those that return one complex derivative."""
     if "holomorphic" in mode.options:
         raise NotYetSupported(
-            f"{mode} {where} is not yet supported",
+            f"{mode} with batched arguments or in split mode is not yet supported",
             instead=["autodiff(Reverse.holomorphic(), …) with one shadow per argument"],
         )
 
 
-def refuse_runtime_activity(options: Collection[str], where: str) -> None:
+def refuse_runtime_activity(options: Collection[str]) -> None:
     """Refuse `runtime_activity` for forms that do not compare pointers."""
     if "runtime_activity" in options:
         raise NotYetSupported(
-            f"the option .runtime_activity() {where} is not yet supported",
+            "the option .runtime_activity() with several shadows per argument is not yet supported",
             instead=["Const for the array that is constant", "a branch between two calls"],
         )
 

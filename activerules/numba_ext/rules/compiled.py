@@ -138,7 +138,8 @@ class CompiledRule:
                       result), and the function
     copied            the types of arrays and lists of the tape that the reverse gets copies of
     shared            checks for arguments that the function may write into, against the others
-    new_shadow        compile result of `make_zero`, if the rule can have new shadows of its result
+    new_shadow        compile result of the function that makes more shadows of the result from the
+                      first, if the rule promises that one run serves all
     objects           checks of the arguments that are objects
     zero_result       whether the result is Const, and `dret` has a zero in its place
     keeps_value       whether the tape has a copy of the result, which the reverse reads in `dret`

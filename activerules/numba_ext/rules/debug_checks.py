@@ -26,14 +26,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.checks import arrays_overlap
 from activerules.rules.written import function_from, item_by_item
-
-
-def _is_inexact(ty: Any) -> bool:
-    return isinstance(ty, types.Float | types.Complex)
-
-
-def _is_inexact_array(ty: Any) -> bool:
-    return isinstance(ty, types.Array) and _is_inexact(ty.dtype)
+from activerules.values.kinds import is_number, is_number_array
 
 
 def _by_items(parameters: str, item: str, joined: str, ty: Any) -> Any:
@@ -131,7 +124,7 @@ def agrees(x, y, tolerance):
         return _by_items("x, y, tolerance", "agrees(x[{i}], y[{i}], tolerance)", "and", x)
     if isinstance(x, types.List | types.ListType) and x == y:
         return _agree_lists
-    if _is_inexact(x) or _is_inexact(y):
+    if is_number(x) or is_number(y):
         return _agree_numbers
     if isinstance(x, types.Number) and isinstance(y, types.Number):
         return lambda x, y, tolerance: x == y
@@ -184,7 +177,7 @@ def is_zero_like(shadow, primal):
 @chosen_by_types
 def all_finite(x):
     """Whether no float in a value is NaN or infinite."""
-    if isinstance(x, types.Array) and _is_inexact(x.dtype):
+    if is_number_array(x):
 
         def of_array(x):
             for index in np.ndindex(x.shape):
@@ -195,7 +188,7 @@ def all_finite(x):
         return of_array
     if _is_items(x):
         return _by_items("x", "all_finite(x[{i}])", "and", x)
-    if _is_inexact(x):
+    if is_number(x):
         return lambda x: np.isfinite(x)
     return lambda x: True
 
@@ -215,7 +208,7 @@ def unless_changed(x, after):
     """The arrays of `x`, filled with NaN where they differ from `after`."""
     if _is_items(x, after):
         return _by_items("x, after", "unless_changed(x[{i}], after[{i}])", "make", x)
-    if not (_is_inexact_array(x) and x.layout == "C" and x.mutable and x.aligned):
+    if not (is_number_array(x) and x.layout == "C" and x.mutable and x.aligned):
         return lambda x, after: x
 
     def of_array(x, after):
@@ -260,7 +253,7 @@ def direction(x, value, seed):
     """A direction to move an argument in; None if Const."""
     if isinstance(x, AnnotationType) and x.kind not in (Active, *_SHADOWED):
         return lambda x, value, seed: None
-    if _is_inexact_array(value):
+    if is_number_array(value):
         turn = 1j if isinstance(value.dtype, types.Complex) else 0.0
 
         def of_array(x, value, seed):
@@ -276,7 +269,7 @@ def direction(x, value, seed):
         return of_array
     if _is_items(value):
         return _by_items("x, value, seed", "direction(None, value[{i}], seed + {i})", "make", value)
-    if _is_inexact(value):
+    if is_number(value):
         turn = 1j if isinstance(value, types.Complex) else 0.0
         return lambda x, value, seed: (abs(value) + 1e-6) * (_wave(seed) + turn * _wave(seed + 0.3))
     return lambda x, value, seed: None
@@ -305,7 +298,7 @@ def moved(value, along_it, step):
 @chosen_by_types
 def paired(bar, plus, minus):
     """A cotangent times a difference of values."""
-    if _is_inexact_array(bar) and isinstance(plus, types.Array):
+    if is_number_array(bar) and isinstance(plus, types.Array):
 
         def of_arrays(bar, plus, minus):
             total = 0.0
@@ -317,7 +310,7 @@ def paired(bar, plus, minus):
     if _is_items(bar, plus):
         item = "paired(bar[{i}], plus[{i}], minus[{i}])"
         return _by_items("bar, plus, minus", item, "+", bar)
-    if _is_inexact(bar):
+    if is_number(bar):
         return lambda bar, plus, minus: _product(bar, plus - minus)
     return lambda bar, plus, minus: 0.0
 
@@ -384,7 +377,7 @@ def tangent(x, lane):
 @chosen_by_types
 def fits(plus, minus, plus_half, minus_half, found, step, tolerance):
     """Whether a tangent agrees with finite differences of a value."""
-    if _is_inexact_array(found):
+    if is_number_array(found):
 
         def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
             for index in np.ndindex(found.shape):
@@ -406,7 +399,7 @@ def fits(plus, minus, plus_half, minus_half, found, step, tolerance):
         item = f"fits({four}, found[{{i}}], step, tolerance)"
         names = "plus, minus, plus_half, minus_half, found, step, tolerance"
         return _by_items(names, item, "and", found)
-    if _is_inexact(found):
+    if is_number(found):
 
         def of_floats(plus, minus, plus_half, minus_half, found, step, tolerance):
             coarse = (plus - minus) / (2.0 * step)

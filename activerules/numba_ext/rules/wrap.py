@@ -72,7 +72,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     module = library.create_ir_module(symbols.augmented)
     halves: list[_Half] = [
         _Augmented(context, module, rule, symbols.augmented),
-        _ReverseHalf(context, module, rule, symbols.reverse),
+        _Reverse(context, module, rule, symbols.reverse),
     ]
     if rule.new_shadow is not None:
         halves.append(_NewShadow(context, module, rule, symbols.new_shadow))
@@ -305,7 +305,7 @@ class _Augmented(_Half):
         )
 
 
-class _ReverseHalf(_Half):
+class _Reverse(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
 
     def borrowed(self, value_type: types.Type, value: Value) -> Any:

@@ -57,7 +57,7 @@ def batch_form(mode, function, args, deferred):
     gradient = derivative(width=width, deferred=deferred)
     run = _together
     if gradient.width != width:
-        checks.refuse_runtime_activity(options, "with several shadows per argument")
+        checks.refuse_runtime_activity(options)
         refuse_shared_records(arguments)
         gradient = derivative(split=True)
         run = _one_by_one

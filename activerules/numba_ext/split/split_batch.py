@@ -139,7 +139,7 @@ def _read_one_lane(
             why="a rule in it needs a primal sweep for every lane",
             instead=["vjp, whose pullback is called once per cotangent"],
         )
-    checks.refuse_runtime_activity(split_spec.options, "with several shadows per argument")
+    checks.refuse_runtime_activity(split_spec.options)
     width = width_of(call_arguments.parameter_names(dispatcher, len(args)), args)
     single = replace(one_lane(split_spec), repeated=True)
     single, call = read_split(single, function, [first_lane(ty) for ty in args])

@@ -29,7 +29,7 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.record_copies import record_fields
 from activerules.ir.analysis.types.same_layout import is_same_layout
-from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, is_zero
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -98,7 +98,7 @@ def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
 
 def _is_filled_with_integers(o: MemoryObject, types: ValueTypes) -> bool:
     return o.is_local and any(
-        a.type.is_int and a.instruction.opcode == "store" and not _clears(a.instruction)
+        a.type.is_int and a.instruction.opcode == "store" and not clears(a.instruction)
         for a in types.accesses.get(o, ())
     )
 
@@ -160,14 +160,10 @@ def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether a value that is not a float may be among the bytes copied from or to an object."""
     return any(
         not a.type.is_float
-        and not _clears(a.instruction)
+        and not clears(a.instruction)
         and any(types.may_be_copied(a, o, p) for p in _pointers(copy))
         for a in types.accesses.get(o, ())
     )
-
-
-def _clears(i: Instruction) -> bool:
-    return i.opcode == "store" and is_zero(i.operands[0])
 
 
 @dataclass(frozen=True)
@@ -236,7 +232,7 @@ def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
         for access in types.accesses.get(o, ()):
             if access.address is None or not types.memory.starts(start, o):
                 raise MixedCopy
-            if not _clears(access.instruction):
+            if not clears(access.instruction):
                 offset = access.address.offset - start.offset
                 spots.append((offset, gcd(access.address.stride, start.stride), access.type))
     return spots
@@ -262,7 +258,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         start = memory.address(copy.operands[0])
         for o in copied_on:
             for access in types.accesses.get(o, ()):
-                if not _clears(access.instruction):
+                if not clears(access.instruction):
                     occurrences = _occurrences(access, start, length, memory)
                     fields.update((scalar.offset, scalar.type) for scalar in occurrences)
     fields |= {
@@ -270,7 +266,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         for pointer in _pointers(copy)
         for o in memory.objects(pointer)
         for access in types.accesses.get(o, ())
-        if not _clears(access.instruction)
+        if not clears(access.instruction)
         for scalar in _occurrences_in(access, memory.address(pointer), o, length, memory)
     }
     scalars = sorted((CopiedScalar(*field) for field in fields), key=lambda scalar: scalar.offset)

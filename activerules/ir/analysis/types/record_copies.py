@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, is_zero
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
@@ -132,7 +132,7 @@ def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) ->
         if a.address is not None
         else o in types.as_declared
         for a in types.accesses.get(o, ())
-        if not (a.type.is_int and (o in types.declared or _clears(a.instruction)))
+        if not (a.type.is_int and (o in types.declared or clears(a.instruction)))
     )
 
 
@@ -141,7 +141,3 @@ def _fits(access: TypedAccess, layout: Declared, types: ValueTypes) -> bool:
         return layout.admits(access.type, access.address)
     named = types.memory.named_types
     return access.type.is_int and not layout.meets_float(access.type, access.address, named)
-
-
-def _clears(i: Instruction) -> bool:
-    return i.opcode == "store" and is_zero(i.operands[0])

@@ -317,6 +317,11 @@ def _is_sign(shift: Instruction) -> bool:
     return isinstance(shift.type, IntType) and amount == shift.type.bits - 1
 
 
+def clears(i: Instruction) -> bool:
+    """Whether an instruction stores zero bits."""
+    return i.opcode == "store" and is_zero(i.operands[0])
+
+
 def is_zero(value: Value) -> bool:
     """Whether a constant is all zero bits."""
     return isinstance(value, Constant) and value.text in {
