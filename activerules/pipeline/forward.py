@@ -23,7 +23,7 @@ from activerules.ir.plan.marked import only_returned
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
-from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import (
     ArgumentActivity,

@@ -23,7 +23,7 @@ from activerules.ir.llvm.model import Function, Module
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
 from activerules.numba_ext.target.derivative import ArgumentActivity
 from activerules.pipeline.stages import STEM

@@ -27,7 +27,7 @@ from activerules.ir.plan.planning import make_plan
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
-from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import (
     ArgumentActivity,

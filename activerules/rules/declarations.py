@@ -72,7 +72,7 @@ class Declarations:
         declared = (self.is_inactive, self.inactive_arguments, self.refusal)
         return any(declared) or bool(self.in_mode(mode))
 
-    def lacks(self, mode: Half) -> bool:
+    def only_in_other(self, mode: Half) -> bool:
         """Whether a user wrote rules for the other mode only, so its body serves this one."""
         if self.is_inactive or self.refusal:
             return False

@@ -334,14 +334,14 @@ class Registry:
         body was not declared right in this one.
         """
         entry = self._entry(function)
-        return entry.lacks(mode) and mode not in entry.by_body
+        return entry.only_in_other(mode) and mode not in entry.by_body
 
     def follows_in(self, mode: Half, function: object) -> bool:
         """Whether a function has a user's rule for the other mode and none for this one, and its
         body was declared right in this one.
         """
         entry = self._entry(function)
-        return entry.lacks(mode) and mode in entry.by_body
+        return entry.only_in_other(mode) and mode in entry.by_body
 
     def follow_in(self, mode: Half, function: Any) -> None:
         """Declare that differentiating the body of a function is right in a mode."""

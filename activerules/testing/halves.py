@@ -40,7 +40,7 @@ from activerules.annotations.tangents import NoTangent, ZeroTangent
 from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
-from activerules.numba_ext.rules import compile as _overloads  # noqa: F401  (what rules call)
+from activerules.numba_ext.rules import rule_compiler as _overloads  # noqa: F401  (what rules call)
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES

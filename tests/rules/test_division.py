@@ -126,7 +126,7 @@ def _(config, dret: Active, tape, x: Active, n: Const):
     return 4 // n.val * dret.val, None
 
 
-def test_typing_t2_flags_of_the_caller_do_not_reach_the_rule():
+def test_pair_rules_t2_flags_of_the_caller_do_not_reach_the_rule():
     @njit(error_model="numpy")
     def caller(x, n):
         return whole_parts(x, n) + 4 // n

@@ -74,7 +74,7 @@ class _Point:
 
 
 class _Calculator:
-    """The part of `ir.builder.Builder` that rows use, on numbers."""
+    """The part of `ir.llvm.builder.Builder` that rows use, on numbers."""
 
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}

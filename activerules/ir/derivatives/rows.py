@@ -2,7 +2,7 @@
 
 A `Partial` multiplies a cotangent (or tangent) `g` by the derivative of the result with respect to
 its operand; it is linear in `g`, so reverse and forward mode share it. None stands for a derivative
-that is zero wherever it exists. `g` may be a vector of tangents (see `lanes.py`); the slope is
+that is zero wherever it exists. `g` may be a vector of tangents (`ir.generate.lanes`); the slope is
 computed from values of the primal alone, which are scalars.
 
 Code is emitted only for wanted partials: an operand that is not active costs nothing, needs no

@@ -18,9 +18,9 @@ from activerules.ir.generate.cotangents import SUM, Cotangents, tracked_sum, was
 from activerules.ir.generate.lanes import RARELY
 from activerules.ir.generate.materialise import AtHand
 from activerules.ir.generate.rule_sites import add_site
-from activerules.ir.generate.sweep import add_scalars, clear, clear_but, null, suffixed
+from activerules.ir.generate.sweep import add_scalars, clear, clear_but, null
 from activerules.ir.generate.window_sums import WindowSums
-from activerules.ir.llvm.builder import Builder, at_offset
+from activerules.ir.llvm.builder import Builder, at_offset, suffixed
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.types import I8, I32, I64, PTR, VOID, StructType
 from activerules.ir.normal.effects import CLEAR_COUNTED, COPIED_SIZE, COPY_RESIZED, memory_intrinsic
@@ -63,7 +63,7 @@ class Adjoints:
                 self._add_store(i, lane)
             case "freeze":
                 used = self._use_of(i, lane)
-                self.bars.add_one(i.operands[0], self.bars.take_one(i, lane), lane, used)
+                self.bars.add_lane(i.operands[0], self.bars.take_lane(i, lane), lane, used)
             case "call" if i in self.plan.rules:
                 self._call_rule(self.plan.rules[i], lane)
             case "call" if memory_intrinsic(i):
@@ -76,7 +76,7 @@ class Adjoints:
         return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer), lane)
 
     def _add_load(self, i: Instruction, lane: int) -> None:
-        g = self.bars.take_one(i, lane)
+        g = self.bars.take_lane(i, lane)
         if i in self.plan.windows:
             self.windows.add(i, g, lane)
         elif i in self.plan.added_if_chosen:
@@ -114,7 +114,7 @@ class Adjoints:
             g = self.b.load(value.type, shadow, align=align, metadata=scope)
             self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
             knows_use = lane == 0 and i in self.plan.tracked
-            self.bars.add_one(value, g, lane, was_used(self.b, g) if knows_use else None)
+            self.bars.add_lane(value, g, lane, was_used(self.b, g) if knows_use else None)
         else:
             self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
 
@@ -146,7 +146,7 @@ class Adjoints:
     def _add_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)
         assert row is not None
-        g, used = self.bars.take_one(i, lane), self._use_of(i, lane)
+        g, used = self.bars.take_lane(i, lane), self._use_of(i, lane)
         wanted = self.plan.wanted(i)
         access = row.access(i, wanted, self.values.primal)
         bars = row.adjoint(self.b, access, g, wanted)
@@ -155,7 +155,7 @@ class Adjoints:
             if bar is not None:
                 assert partial is not None
                 term = bar if partial.used else self._term(i, k, g, bar, used)
-                self.bars.add_one(
+                self.bars.add_lane(
                     operand, term, lane, self._used_by(operand, partial, access, used)
                 )
 
@@ -278,7 +278,7 @@ class Adjoints:
     ) -> None:
         for k, (operand, lane) in enumerate(itertools.product(operands, lanes)):
             address = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
-            self.bars.add_one(operand, self.b.load(operand.type, address), lane)
+            self.bars.add_lane(operand, self.b.load(operand.type, address), lane)
 
     def _return_unless_zero(self, status: Value, first: Callable[[], None] | None = None) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))

@@ -13,8 +13,8 @@ from __future__ import annotations
 from functools import reduce
 
 from activerules.ir.analysis.loops.dependence import Assumption
-from activerules.ir.generate.sweep import make_parameters, names_of, suffixed
-from activerules.ir.llvm.builder import Builder
+from activerules.ir.generate.sweep import make_parameters, names_of
+from activerules.ir.llvm.builder import Builder, suffixed
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I1, int_type
 from activerules.ir.plan.plan import Plan

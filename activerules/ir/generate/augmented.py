@@ -84,7 +84,7 @@ class _Augmenter(AugmentedCode):
             self._instruction(i, live)
         if live:
             self._make_tables(block)
-            self._end(block)
+            self._reserve_rows(block)
         self._terminator(block)
         self.tails[block] = self.current
 
@@ -149,7 +149,7 @@ class _Augmenter(AugmentedCode):
             total = self.b.binary("add", total, term)
         return total
 
-    def _end(self, block: Block) -> None:
+    def _reserve_rows(self, block: Block) -> None:
         """In the preheader of a loop of known length, before the terminator, reserve its rows."""
         target = block.successors[0] if len(block.successors) == 1 else None
         loop = self.plan.flow.loop_of(target) if target is not None else None

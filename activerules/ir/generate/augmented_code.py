@@ -29,9 +29,8 @@ from activerules.ir.generate.sweep import (
     names_of,
     null,
     result_parameters,
-    suffixed,
 )
-from activerules.ir.llvm.builder import Builder, at_offset
+from activerules.ir.llvm.builder import Builder, at_offset, suffixed
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType
 from activerules.ir.normal.effects import TAPE_ARRAY, TAPE_SHADOW, counted_memory, effect_of

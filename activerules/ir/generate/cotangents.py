@@ -72,9 +72,9 @@ class Cotangents:
 
     def take(self, value: Value) -> Lanes:
         """Read the cotangents of a value and set them to zero."""
-        return per_lane(self._width, lambda lane: self.take_one(value, lane))
+        return per_lane(self._width, lambda lane: self.take_lane(value, lane))
 
-    def take_one(self, value: Value, lane: int) -> Value:
+    def take_lane(self, value: Value, lane: int) -> Value:
         """Read the cotangent of a value in one lane and set it to zero."""
         zero = self._b.const(value.type, 0.0)
         if value not in self._shared:
@@ -110,9 +110,9 @@ class Cotangents:
     def add(self, value: Value, bars: Lanes) -> None:
         """Add to the cotangents of a value, if it is active."""
         for lane, bar in enumerate(bars):
-            self.add_one(value, bar, lane)
+            self.add_lane(value, bar, lane)
 
-    def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
+    def add_lane(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
         """Add to the cotangent in one lane.
 
         used   whether this use of the value was executed (an i1); None if it certainly was

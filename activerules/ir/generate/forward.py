@@ -32,8 +32,8 @@ from activerules.ir.generate.mirror import (
 from activerules.ir.generate.primal_copy import PrimalCopy, name_beside
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import clear, names_of, null, suffixed
-from activerules.ir.llvm.builder import Builder, add_incoming
+from activerules.ir.generate.sweep import clear, names_of, null
+from activerules.ir.llvm.builder import Builder, add_incoming, suffixed
 from activerules.ir.llvm.model import (
     Argument,
     Block,

@@ -20,9 +20,8 @@ from activerules.ir.generate.sweep import (
     names_of,
     null,
     result_parameters,
-    suffixed,
 )
-from activerules.ir.llvm.builder import Builder, Namer, at_offset
+from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, StructType, Type
 from activerules.ir.normal.effects import counted_memory

@@ -31,9 +31,8 @@ from activerules.ir.generate.sweep import (
     make_parameters,
     names_of,
     null,
-    suffixed,
 )
-from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.builder import Builder, suffixed
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction
 from activerules.ir.llvm.types import I1, I32, I64, PTR
@@ -142,9 +141,9 @@ class _Reverser:
     def _read_loop_state(self, block: Block) -> None:
         """Load the current iteration, and the address of the rows, of every loop around a block."""
         for loop in self._around(block):
-            self._read_one(loop)
+            self._read_state(loop)
 
-    def _read_one(self, loop: Loop) -> None:
+    def _read_state(self, loop: Loop) -> None:
         state = RowState(null(), None, self.b.load(I64, self.iterations[loop]))
         if loop in self.bases:
             state.base = self.b.load(PTR, self.bases[loop])
@@ -227,7 +226,7 @@ class _Reverser:
             self.b.store(base, self.bases[loop])
             if loop in self.counts:
                 self.b.store(self.b.binary("add", leaving, self.b.const(I64, 1)), self.counts[loop])
-        self._read_one(loop)
+        self._read_state(loop)
         self.values.begin_block()
 
     def _previous_iteration(

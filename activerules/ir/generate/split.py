@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from activerules.ir.generate.cotangents import seeds_of
 from activerules.ir.generate.gradient import bound_stack
-from activerules.ir.generate.sweep import make_parameters, suffixed
-from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.generate.sweep import make_parameters
+from activerules.ir.llvm.builder import Builder, Namer, suffixed
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I8, I32, I64, PTR, VOID, Type
 from activerules.ir.plan.layout import Layout

@@ -1,6 +1,6 @@
 """A rule, chosen and compiled for one marked call: its arguments, its halves, its tape.
 
-Needs       nothing from the engine; `typing` makes instances of these classes
+Needs       nothing from the engine; `pair_rules` makes instances of these classes
 Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the stored tape
 """
 

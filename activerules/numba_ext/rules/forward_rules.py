@@ -38,15 +38,7 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.functions import callable_rule, compile_function
 from activerules.numba_ext.rules.objects import object_checks
-from activerules.numba_ext.rules.returned import (
-    check_alike,
-    check_apart,
-    check_objects,
-    check_shared,
-    identities,
-    keep_shared,
-)
-from activerules.numba_ext.rules.typing import (
+from activerules.numba_ext.rules.pair_rules import (
     alias_check,
     alike_check,
     cpu_typing_context,
@@ -55,6 +47,14 @@ from activerules.numba_ext.rules.typing import (
     rule_arguments,
     shared_checks,
     wrong_return,
+)
+from activerules.numba_ext.rules.returned import (
+    check_alike,
+    check_apart,
+    check_objects,
+    check_shared,
+    identities,
+    keep_shared,
 )
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session

@@ -19,7 +19,7 @@ from numba.core import types
 
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.numba_versions import NOT_CAPTURED
-from activerules.numba_ext.rules.typing import checked_primal
+from activerules.numba_ext.rules.pair_rules import checked_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.abi import flatten
 from activerules.values.kinds import is_object

@@ -7,7 +7,7 @@ import pytest
 from numba import njit, typeof, types
 
 import activerules as ar
-import activerules.numba_ext.rules.compile
+import activerules.numba_ext.rules.rule_compiler
 from activerules.numba_ext.calls.products import ADJOINT, PLAIN, add_product
 
 # how a matrix lies in a larger one, and whether BLAS takes it so

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-import activerules.numba_ext.rules.compile  # noqa: F401  (the compiled forms)
+import activerules.numba_ext.rules.rule_compiler  # noqa: F401  (the compiled forms)
 from activerules.rules.library import triangular
 
 # around one block of 16 rows, two, and none

@@ -351,7 +351,7 @@ def _with_its_argument(x):
 
 
 @pytest.mark.parametrize("function", [_with_a_view, _with_its_argument])
-def test_r2_compile_r3_arrays_that_share_memory_are_refused(unfreed, function):
+def test_r2_rule_compiler_r3_arrays_that_share_memory_are_refused(unfreed, function):
     checkpointed = ar.checkpoint(njit(function))
 
     @njit

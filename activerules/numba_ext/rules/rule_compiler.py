@@ -1,8 +1,8 @@
 """The rule compiler: the rule of a marked call, chosen and compiled to the engine's convention.
 
 Needs       the marked calls of a capture, a rule registry
-Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol
-            it hands out
+Gives       `NumbaRuleCompiler`, an `ir.derivatives.rulecall.RuleCompiler`; its `libraries` define
+            every symbol it hands out
 Invariants  R1  a rule is compiled once per call signature and request
             R2  an error about a rule names the call that needed it
             R3  the results are new memory, as `results` says
@@ -55,6 +55,7 @@ from activerules.numba_ext.rules.forward_rules import (
     compile_forward_rule,
 )
 from activerules.numba_ext.rules.functions import flags_in_place_of
+from activerules.numba_ext.rules.pair_rules import compile_rule, parameters_of
 from activerules.numba_ext.rules.parts import flattened, wholes_of
 from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals
 from activerules.numba_ext.rules.results import (
@@ -66,7 +67,6 @@ from activerules.numba_ext.rules.results import (
 )
 from activerules.numba_ext.rules.stored import Stored, StoredRules
 from activerules.numba_ext.rules.tapes import is_trusted
-from activerules.numba_ext.rules.typing import compile_rule, parameters_of
 from activerules.numba_ext.rules.wrap import build
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type

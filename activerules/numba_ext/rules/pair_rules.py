@@ -1,4 +1,4 @@
-"""Rules compiled for the CPU, and their types checked against the protocol of rules.
+"""Rule pairs compiled for the CPU, and their types checked against the protocol of rules.
 
 Needs       a marked call, the rule chosen for it, and the request it was chosen by
 Gives       `compile_rule`: a `CompiledRule`; the typing that it shares with forward rules

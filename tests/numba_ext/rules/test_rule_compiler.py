@@ -19,7 +19,7 @@ from activerules.errors import (
 )
 from activerules.ir.derivatives.rulecall import RuleRequest
 from activerules.numba_ext.codegen.machine_code import MachineCode
-from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import capture
 from activerules.rules.registry import RULES
 from activerules.testing.numeric import directional_derivative, rand_tangent
@@ -94,7 +94,7 @@ def test_code_of_a_rule_has_tape_size_and_drop(overwritten, size):
     code = choose(sum_scaled, argtypes, activities, "duplicated", (overwritten, False, False))
     assert (code.tape_size, code.tape_alignment) == (size, 8)
     assert code.drop is not None
-    assert "test_compile.py" in code.description
+    assert "test_rule_compiler.py" in code.description
 
 
 def _defined(library):
@@ -504,7 +504,7 @@ def no_primal(config, ret: ar.Active, x: ar.Active):
         (no_primal, "None, expected float64 as primal"),
     ],
 )
-def test_typing_t1_wrong_augmented_return(augmented, found):
+def test_pair_rules_t1_wrong_augmented_return(augmented, found):
     with pytest.raises(RuleReturnError, match=found) as caught:
         chosen_pair(augmented, good_reverse)
     assert augmented.__name__ in str(caught.value)
@@ -524,7 +524,7 @@ def returns_text(config, dret: ar.Active, tape, x: ar.Active):
 
 
 @pytest.mark.parametrize("reverse", [returns_nothing, returns_too_many, returns_text])
-def test_typing_t1_reverse_that_returns_wrong_types_is_refused(reverse):
+def test_pair_rules_t1_reverse_that_returns_wrong_types_is_refused(reverse):
     with pytest.raises(RuleReturnError, match=r"expected \(float64,\) or float64"):
         chosen_pair(good_augmented, reverse)
 
@@ -564,7 +564,7 @@ def float_tape(config, ret: ar.Active, x: ar.Active):
 
 
 @pytest.mark.parametrize("reverse", [unpacks_the_tape, annotates_the_tape])
-def test_typing_t1_tape_mismatch(reverse):
+def test_pair_rules_t1_tape_mismatch(reverse):
     with pytest.raises(TapeMismatch, match="float64"):
         chosen_pair(float_tape, reverse)
 
