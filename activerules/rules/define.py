@@ -220,13 +220,12 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
         RULES.follow_in(mode, function)
         return
     require_function(function, "opt_out")
-    location = "opt_out"
-    patterns = tuple(
-        _pattern(a, f"argument {i}", opt_out, location) for i, a in enumerate(signature)
+    admitted = tuple(
+        _pattern(a, f"argument {i}", opt_out, "opt_out") for i, a in enumerate(signature)
     )
-    if patterns:
-        refuse_other_count(function, len(patterns), [], "opt_out")
-    RULES.opt_out(function, patterns or None)
+    if admitted:
+        refuse_other_count(function, len(admitted), [], "opt_out")
+    RULES.opt_out(function, admitted or None)
 
 
 def require_function(function: Any, what: str) -> None:

@@ -107,16 +107,12 @@ class Adjoints:
         value, pointer = i.operands
         shadow = self.values.shadow(pointer, lane)
         align, scope = i.attributes.get("align"), self._scope(pointer, lane)
-        if not value.type.is_float:
-            self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
-            return
-        if self.plan.activity.is_active(value):
-            g = self.b.load(value.type, shadow, align=align, metadata=scope)
-            self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
+        is_active = self.plan.activity.is_active(value)
+        g = self.b.load(value.type, shadow, align=align, metadata=scope) if is_active else None
+        self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
+        if g is not None:
             knows_use = lane == 0 and i in self.plan.tracked
             self.bars.add_lane(value, g, lane, was_used(self.b, g) if knows_use else None)
-        else:
-            self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
 
     def _add_memory(self, i: Instruction, lane: int) -> None:
         target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])

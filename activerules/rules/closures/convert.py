@@ -36,7 +36,7 @@ from activerules.rules.closures.rrule import PullbackFinder, refuse
 from activerules.rules.closures.source import (
     Definition,
     definition_of,
-    function_from,
+    function_from_tree,
     own_nodes,
     written_function,
 )
@@ -113,8 +113,8 @@ class _Converter:
         reverse_body = self.reverse(config, dret, tape)
         reverse = self.function("reverse", [config, dret, tape, *annotated], reverse_body)
         return Conversion(
-            augmented=function_from(augmented, self.rule, self.values),
-            reverse=function_from(reverse, self.rule, self.values),
+            augmented=function_from_tree(augmented, self.rule, self.values),
+            reverse=function_from_tree(reverse, self.rule, self.values),
             arguments=tuple(self.arguments),
             tape=(*self.unchanged, *self.tape),
             source=f"{source}\n\n{ast.unparse(reverse)}",

@@ -2,7 +2,7 @@
 
 Needs       a plain Python function whose source can be read
 Gives       `definition_of`: its definition, with the lines of its file; `free_names`: the variables
-            it takes from an enclosing scope; `function_from`: a function from a definition
+            it takes from an enclosing scope; `function_from_tree`: a function from a definition
 Invariants  S1  the definition compiles to exactly the function's code, even if the file was edited
                 since, or has several lambdas on one line
             S2  code made from a definition keeps its file and lines
@@ -61,7 +61,7 @@ def free_names(definition: Definition, scope: Sequence[str]) -> tuple[str, ...]:
     return _inner_code(compile(outer, "<scope>", "exec", dont_inherit=True)).co_freevars
 
 
-def function_from(
+def function_from_tree(
     definition: ast.FunctionDef, like: types.FunctionType, values: Mapping[str, Any]
 ) -> types.FunctionType:
     """A function with the globals, file, lines and captured variables of `like`.
