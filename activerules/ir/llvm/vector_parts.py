@@ -1,7 +1,7 @@
 """Operations on vectors that can be done lane by lane: calls, and bit casts of integers.
 
 Needs       names of intrinsics; lanes as scalars
-Gives       `ELEMENTWISE`, `REDUCTIONS`, `VECTOR_SUFFIX`; `recast(builder, lanes, types)`
+Gives       `is_on_lanes`, `REDUCTIONS`, `VECTOR_SUFFIX`; `recast(builder, lanes, types)`
 Invariants  L1  lane 0 has the low bits of an integer, as on every machine that Numba supports
 """
 
@@ -26,6 +26,7 @@ ELEMENTWISE = frozenset(
         "lrint llrint fptosi.sat fptoui.sat sadd.sat uadd.sat ssub.sat usub.sat"
     ).split()
 )
+REDUCING = "llvm.vector.reduce."
 REDUCTIONS: dict[str, str] = {
     **{name: name for name in "fadd fmul add mul and or xor".split()},
     **{name: f"llvm.{name}" for name in "smax smin umax umin".split()},
@@ -34,6 +35,13 @@ REDUCTIONS: dict[str, str] = {
     "fmaximum": "llvm.maximum",
     "fminimum": "llvm.minimum",
 }
+
+
+def is_on_lanes(name: str) -> bool:
+    """Whether an intrinsic on vectors is the same intrinsic on their lanes, or reduces them."""
+    if name.startswith(REDUCING):
+        return name.split(".")[3] in REDUCTIONS
+    return without_types(VECTOR_SUFFIX.sub(".", name)) in ELEMENTWISE
 
 
 def without_types(name: str) -> str:

@@ -38,11 +38,11 @@ from activerules.ir.llvm.types import (
     size_of,
 )
 from activerules.ir.llvm.vector_parts import (
-    ELEMENTWISE,
+    REDUCING,
     REDUCTIONS,
     VECTOR_SUFFIX,
+    is_on_lanes,
     recast,
-    without_types,
 )
 
 _LANEWISE = BINARY_FLOAT | BINARY_INT | CASTS | {"fneg", "icmp", "fcmp", "getelementptr", "freeze"}
@@ -346,7 +346,7 @@ class Scalariser:
         name = i.callee_name or ""
         if name in self.split:
             self._call_of_parts(i, self.split[name])
-        elif name.startswith("llvm.vector.reduce."):
+        elif name.startswith(REDUCING):
             self._reduction(i, name.split(".")[3])
         elif name.startswith("llvm.") and VECTOR_SUFFIX.search(name):
             self._intrinsic(i, name)
@@ -387,9 +387,9 @@ class Scalariser:
         ]
 
     def _intrinsic(self, i: Instruction, name: str) -> None:
-        scalar = VECTOR_SUFFIX.sub(".", name)
-        if without_types(scalar) not in ELEMENTWISE or not isinstance(i.type, VectorType):
+        if not is_on_lanes(name) or not isinstance(i.type, VectorType):
             raise CannotSplit
+        scalar = VECTOR_SUFFIX.sub(".", name)
         self.parts[i] = [
             self._scalar_call(
                 scalar,

@@ -14,7 +14,7 @@ N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.cfg import ControlFlow, Loop
@@ -23,6 +23,7 @@ from activerules.ir.llvm.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Fu
 from activerules.ir.llvm.printer import print_instruction
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import VectorType
+from activerules.ir.llvm.vector_parts import is_on_lanes
 
 OPCODES = (
     BINARY_FLOAT
@@ -82,14 +83,24 @@ def _refuse_loop(loop: Loop, function: Function, flow: ControlFlow) -> None:
         raise UnsupportedIR(what=f"{name} has several latches")
 
 
-def _refuse_vector(i: Instruction) -> None:
-    if isinstance(i.type, VectorType) or any(isinstance(o.type, VectorType) for o in i.operands):
+def _refuse_vectors(blocks: Iterable[Block]) -> None:
+    """Refuse vectors that `scalarise` left, at the instruction that most likely kept it from them:
+    a call that is not made of calls on lanes.
+    """
+    vectors = [i for block in blocks for i in block.instructions if _has_vectors(i)]
+    names = {i: i.callee_name or "" for i in vectors if i.opcode == "call"}
+    calls = [i for i, name in names.items() if not is_on_lanes(name)]
+    for i in calls or vectors:
         raise refusal(
             i,
-            "N7: vector instructions have no derivative yet",
+            "N7: vectors that cannot be taken apart into scalars",
             "the engine differentiates scalar code, and vectorises its derivative afterwards",
             ["compile without vectorisation (clang: -fno-vectorize -fno-slp-vectorize)"],
         )
+
+
+def _has_vectors(i: Instruction) -> bool:
+    return any(isinstance(value.type, VectorType) for value in (i, *i.operands))
 
 
 def _refuse_register_variable(i: Instruction) -> None:
@@ -138,10 +149,10 @@ def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
 
 def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> None:
     """Raises `UnsupportedIR`, naming the first rule that is broken and what breaks it."""
+    _refuse_vectors(block for block in flow.order if block in live)
     for block in flow.order:
         if block in live:
             for instruction in block.instructions:
-                _refuse_vector(instruction)
                 _refuse_opcode(instruction)
                 _refuse_register_variable(instruction)
                 _refuse_second_return(instruction)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from activerules.annotations.activity import Active
 from activerules.errors import UnsupportedIR
 from activerules.ir.analysis.returns import analyse_returns
+from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.normal.normal_form import check, tidy
@@ -93,3 +95,21 @@ def test_n6_a_call_that_returns_twice_is_refused():
 )
 def test_n7_vectors_growing_stacks_and_irreducible_loops_are_refused(body):
     refused("N7", body)
+
+
+def test_n7_the_call_that_keeps_vectors_whole_is_named():
+    """Not the first instruction on vectors, which could be taken apart, nor a sum of lanes."""
+    text = """
+declare <2 x double> @llvm.vector.reverse.v2f64(<2 x double>)
+declare double @llvm.vector.reduce.fadd.v2f64(double, <2 x double>)
+define double @f(double %x) {
+  %v = insertelement <2 x double> zeroinitializer, double %x, i64 0
+  %s = call double @llvm.vector.reduce.fadd.v2f64(double %x, <2 x double> %v)
+  %w = call <2 x double> @llvm.vector.reverse.v2f64(<2 x double> %v)
+  %y = extractelement <2 x double> %w, i64 1
+  %r = fmul double %y, %s
+  ret double %r
+}
+"""
+    with pytest.raises(UnsupportedIR, match=r"N7: .*\n.*\n.*llvm\.vector\.reverse"):
+        differentiate(text, "f", [Active])
