@@ -25,17 +25,17 @@ import sys
 import numpy as np
 from numba import njit
 import activerules as ar
-from activerules.numba_ext.rules import typing as ruletyping
+from activerules.numba_ext.rules import pair_rules
 import rules
 
 compiled = []
-compile_function = ruletyping.compile_function
+compile_function = pair_rules.compile_function
 
 def counted(function, *args):
     compiled.append(getattr(function, "__name__", function.__class__.__name__))
     return compile_function(function, *args)
 
-ruletyping.compile_function = counted
+pair_rules.compile_function = counted
 
 @njit
 def f(A, x):
