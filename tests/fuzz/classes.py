@@ -11,7 +11,7 @@ from numba.experimental import jitclass
 
 import activerules as ar
 
-RECORD = np.dtype([("u", "f8"), ("k", "i8"), ("v", "f8", (2,))])
+RECORD = np.dtype([("u", "f8"), ("v", "f8", (2,))])
 
 Pair = namedtuple("Pair", "value data")
 
@@ -76,7 +76,6 @@ def records_of(a, b):
         records[k].u = a[k]
         records[k].v[0] = b[k]
         records[k].v[1] = a[k] * b[k]
-        records[k].k = k
     return records
 
 

@@ -78,3 +78,19 @@ def test_tangent(program):
         for name, x in zip(program.parameters, args, strict=False)
     ]
     ForwardCheck(program.function, args, activities, np.random.default_rng(7)).run_forward()
+
+
+def test_a_dictionary_of_constants_whose_references_are_dropped_where_those_of_active_arrays_are():
+    # LLVM drops references to the dictionary and to `r` by one call, so both need a shadow.
+    @njit
+    def program(x, a, b):
+        r = b * 2.0
+        held = {0: a, 1: a}
+        for _ in held.values():
+            for _ in held.values():
+                r[:2] *= x
+        return r[0]
+
+    x, a, b = 0.3, np.array([0.3, 1.3]), np.array([-0.4, 0.3])
+    found = ar.jvp(program, (x, a, b), (1.0, None, np.ones(2)))
+    np.testing.assert_allclose(found, (2 * b[0] * x**4, 8 * b[0] * x**3 + 2 * x**4), rtol=1e-13)

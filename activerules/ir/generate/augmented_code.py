@@ -201,7 +201,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         effect = effect_of(i.callee_name)
         assert effect is not None
         operands = [self._value(o) for o in i.operands]
-        shadow = allocated_shadow(self.b, i, operands, owned=True)
+        shadow = allocated_shadow(self.b, i, operands, plain=True)
         self._fail_if_null(shadow)
         self._own(GlobalRef(effect.released_by), shadow)
         clear_allocated(self.b, i, shadow, operands)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.lanes import LaneBuilder, per_lane, with_scalars
 from activerules.ir.generate.mirror import (
@@ -352,11 +353,20 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if not self.plan.activity.has_shadow(i):
             return
         operands = [self._value(o) for o in i.operands]
-        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, owned=False))
+        plain = not self._refers_to_shadows(i)
+        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, plain=plain))
         self.shadows[i] = shadows
         for shadow in shadows:
             self._fail_if_null(shadow)
             clear_allocated(self.b, i, shadow, operands)
+
+    def _refers_to_shadows(self, i: Instruction) -> bool:
+        """Whether the shadow of an allocation may hold pointers to other shadows: a destructor
+        would release what they point to, and need not stand null pointers.
+        """
+        activity = self.plan.activity
+        pointees = activity.memory.pointees(MemoryObject("allocation", i))
+        return UNKNOWN in pointees or not activity.active_memory.isdisjoint(pointees)
 
     def _memory(self, i: Instruction) -> None:
         """Repeat memcpy and memmove on the shadow; clear it for memset, and where the source has no

@@ -65,16 +65,15 @@ def derived_shadow(
 
 
 def allocated_shadow(
-    b: Builder, i: Instruction, operands: Sequence[Value], *, owned: bool
+    b: Builder, i: Instruction, operands: Sequence[Value], *, plain: bool
 ) -> Value:
     """A second allocation like that of `i`; it may have failed, and is not yet cleared.
 
-    If the tape owns every shadow (`owned`), releasing one must not release the shadows it refers
-    to: it has no destructor.
+    plain   without destructor: the tape owns the shadows that it refers to, or it refers to none
     """
     effect = effect_of(i.callee_name)
     assert effect is not None
-    if effect.plain is None or not owned:
+    if effect.plain is None or not plain:
         return b.call(i.callee_name or "", PTR, operands)
     return b.call(effect.plain, PTR, [operands[k] for k in effect.size])
 
