@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from numba import njit
 
 import activerules as ar
 from activerules.testing.gradient import Check, default_activity
