@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from fuzz.writer import Writer
+
 UNARY = (
     "math.sin({})", "math.cos({})", "math.tanh({})", "math.exp(-abs({}))", "math.atan({})",
     "math.sqrt(1.0 + {0} * {0})", "math.log(1.5 + {0} * {0})", "-({})", "abs({})",
@@ -59,7 +61,7 @@ class Scope:
     local_floats: list[str] = field(default_factory=list)
     local_arrays: list[str] = field(default_factory=list)
     indices: list[tuple[str, str]] = field(default_factory=list)
-    depth: int = 0
+    depth: int = 1
     in_loop: bool = False
 
     def inner(self, **changes: object) -> Scope:
@@ -74,21 +76,16 @@ class Scope:
         return copied
 
 
-class Writer:
-    """Draws one program of up to `largest` statements; `draw(k)` gives a number below k."""
+class ProgramWriter(Writer):
+    """Draws one program of numbers, arrays, views, loops and branches."""
+
+    least = 4
 
     def __init__(self, draw: Callable[[int], int], largest: int) -> None:
-        self.draw = draw
-        self.lines: list[str] = []
-        self.names = 0
-        self.budget = 4 + draw(largest - 3)
+        super().__init__(draw, largest)
         self.helpers: list[str] = []
 
     # --- expressions ---
-
-    def pick(self, items: object) -> str:
-        """One of several."""
-        return items[self.draw(len(items))]
 
     def scalar(self, scope: Scope, depth: int = 2) -> str:
         """A float expression."""
@@ -149,10 +146,6 @@ class Writer:
 
     # --- statements ---
 
-    def emit(self, scope: Scope, text: str) -> None:
-        """Add a line at the depth of the scope."""
-        self.lines.append("    " * (scope.depth + 1) + text)
-
     def fresh(self, stem: str) -> str:
         """A new name."""
         self.names += 1
@@ -172,21 +165,21 @@ class Writer:
         )  # fmt: skip
         nested = (self.branch, self.counted, self.counted, self.stencil, self.until)
         leave = (self.leave,) if scope.in_loop else ()
-        is_full = self.budget <= 0 or scope.depth >= 3
+        is_full = self.budget <= 0 or scope.depth >= 4
         kinds = simple if is_full else (*simple, *nested, *leave)
         kinds[self.draw(len(kinds))](scope)
 
     def assign(self, scope: Scope) -> None:
         """A new float."""
         name, value = self.fresh("s"), self.bounded(scope)
-        self.emit(scope, f"{name} = {value}")
+        self.emit(scope.depth, f"{name} = {value}")
         scope.floats.append(name)
         scope.local_floats.append(name)
 
     def update(self, scope: Scope) -> None:
         """A float that is there takes another value."""
         name = self.pick(scope.local_floats)
-        self.emit(scope, f"{name} = {self.bounded(scope)} + 0.5 * math.tanh({name})")
+        self.emit(scope.depth, f"{name} = {self.bounded(scope)} + 0.5 * math.tanh({name})")
 
     def target(self, scope: Scope) -> str:
         near = [f"{name}[{index}]" for name, index in scope.indices if name in scope.writable]
@@ -198,23 +191,24 @@ class Writer:
     def write(self, scope: Scope) -> None:
         """An element of an array is written or added to."""
         place = self.target(scope)
-        self.emit(scope, f"{place} {self.pick(('=', '=', '+=', '*='))} {self.bounded(scope)}")
+        self.emit(scope.depth, f"{place} {self.pick(('=', '=', '+=', '*='))} {self.bounded(scope)}")
 
     def fill(self, scope: Scope) -> None:
         """A whole array, or a part of it, is written."""
         name = self.pick(scope.writable)
         part = self.pick(("[:]", "[1:]", "[::2]"))
         if self.draw(2) or name not in scope.full or part != "[:]":
-            self.emit(scope, f"{name}{part} {self.pick(('=', '*='))} {self.bounded(scope)}")
+            self.emit(scope.depth, f"{name}{part} {self.pick(('=', '*='))} {self.bounded(scope)}")
         else:
             self.emit(
-                scope, f"{name}[:] = np.sin({self.pick(scope.full)} + {self.scalar(scope, 1)})"
+                scope.depth,
+                f"{name}[:] = np.sin({self.pick(scope.full)} + {self.scalar(scope, 1)})",
             )
 
     def array(self, scope: Scope) -> None:
         """A new array of the full length."""
         name, value = self.fresh("v"), self.whole(scope)
-        self.emit(scope, f"{name} = {value}")
+        self.emit(scope.depth, f"{name} = {value}")
         for group in (scope.full, scope.arrays, scope.writable, scope.local_arrays):
             group.append(name)
 
@@ -225,8 +219,8 @@ class Writer:
         name = self.pick(scope.local_arrays)
         if self.draw(3) == 0:
             other = self.pick(scope.local_arrays)
-            return self.emit(scope, f"{name}, {other} = {other}, {name}")
-        return self.emit(scope, f"{name} = {self.whole(scope)}")
+            return self.emit(scope.depth, f"{name}, {other} = {other}, {name}")
+        return self.emit(scope.depth, f"{name} = {self.whole(scope)}")
 
     def matrix(self, scope: Scope) -> None:
         """An element, a row or a column of the matrix is written."""
@@ -235,7 +229,7 @@ class Writer:
             f"m[{i} % m.shape[0], {j} % m.shape[1]]", f"m[{i} % m.shape[0]]",
             f"m[:, {j} % m.shape[1]]", "m.T[0]",
         ))  # fmt: skip
-        self.emit(scope, f"{place} {self.pick(('=', '+=', '*='))} {self.bounded(scope)}")
+        self.emit(scope.depth, f"{place} {self.pick(('=', '+=', '*='))} {self.bounded(scope)}")
 
     def whole(self, scope: Scope) -> str:
         """An array of the full length."""
@@ -253,26 +247,26 @@ class Writer:
         """A name for a part of an array, or another one for all of it."""
         name, source = self.fresh("w"), self.pick(scope.full)
         if self.draw(4) == 0:
-            self.emit(scope, f"{name} = m[{self.integer(scope)} % m.shape[0]]")
+            self.emit(scope.depth, f"{name} = m[{self.integer(scope)} % m.shape[0]]")
         else:
-            self.emit(scope, f"{name} = {self.pick(VIEWS).format(source)}")
+            self.emit(scope.depth, f"{name} = {self.pick(VIEWS).format(source)}")
         scope.arrays.append(name)
         if source in scope.writable:
             scope.writable.append(name)
 
     def branch(self, scope: Scope) -> None:
         """An if statement, sometimes with an else."""
-        self.emit(scope, f"if {self.condition(scope)}:")
+        self.emit(scope.depth, f"if {self.condition(scope)}:")
         self.block(scope.inner(), 3)
         if self.draw(2):
-            self.emit(scope, "else:")
+            self.emit(scope.depth, "else:")
             self.block(scope.inner(), 3)
 
     def counted(self, scope: Scope) -> None:
         """A for loop over a range, which may depend on the loop around it."""
         i = self.fresh("i")
         size = self.pick(["n", "3", *(f"{name} + 1" for name in scope.integers if name != "n")])
-        self.emit(scope, f"for {i} in range({size}):")
+        self.emit(scope.depth, f"for {i} in range({size}):")
         inside = scope.inner(in_loop=True)
         inside.integers.append(i)
         self.block(inside)
@@ -280,7 +274,7 @@ class Writer:
     def stencil(self, scope: Scope) -> None:
         """A for loop over the inner elements of full arrays."""
         i, names = self.fresh("i"), scope.full[-3:]
-        self.emit(scope, f"for {i} in range(1, {self.pick(scope.full)}.size - 1):")
+        self.emit(scope.depth, f"for {i} in range(1, {self.pick(scope.full)}.size - 1):")
         inside = scope.inner(in_loop=True)
         inside.integers.append(i)
         inside.indices += [
@@ -291,18 +285,18 @@ class Writer:
     def until(self, scope: Scope) -> None:
         """A while loop whose length depends on floats."""
         k = self.fresh("k")
-        self.emit(scope, f"{k} = 0")
-        self.emit(scope, f"while {k} < 5 and {self.condition(scope)}:")
+        self.emit(scope.depth, f"{k} = 0")
+        self.emit(scope.depth, f"while {k} < 5 and {self.condition(scope)}:")
         inside = scope.inner(in_loop=True)
         inside.integers.append(k)
-        self.emit(inside, f"{k} += 1")
+        self.emit(inside.depth, f"{k} += 1")
         self.block(inside)
 
     def leave(self, scope: Scope) -> None:
         """A break, a continue or a return under a condition."""
-        self.emit(scope, f"if {self.condition(scope)}:")
+        self.emit(scope.depth, f"if {self.condition(scope)}:")
         inner = scope.inner()
-        self.emit(inner, self.pick(("break", "continue", f"return {self.bounded(scope)}")))
+        self.emit(inner.depth, self.pick(("break", "continue", f"return {self.bounded(scope)}")))
 
     # --- the module ---
 
@@ -314,7 +308,7 @@ class Writer:
         self.block(scope, 6)
         terms = [self.scalar(scope), *(f"math.sin({name})" for name in scope.local_floats[-3:])]
         terms += [f"np.sum({name})" for name in scope.arrays[-2:]]
-        self.emit(scope, f"return {' + '.join(terms)}")
+        self.emit(scope.depth, f"return {' + '.join(terms)}")
         return "\n".join([HEADER, *(HELPERS[name] for name in self.helpers), *self.lines, ""])
 
 
@@ -348,4 +342,4 @@ def fresh(v, p):
 @st.composite
 def programs(draw: st.DrawFn, largest: int) -> str:
     """Texts of programs of up to `largest` statements."""
-    return Writer(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()
+    return ProgramWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

@@ -147,18 +147,30 @@ def run_ruled(shard: int) -> None:
 
 
 def run_containers(shard: int) -> None:
+    tried, refused = 0, []
+
     def run(text: str, activities: tuple, at: int) -> None:
+        nonlocal tried
         note(f"{[a.__name__ for a in activities]} at vectors({at})")
+        tried += 1
         try:
             check(text, vectors(at), activities, at, both_modes=True)
-        except (ar.FloatBitsInInteger, ar.MixedActivity, ar.UnsupportedIR):
-            # Objects that are replaced in loops, one in forty programs: a derivative that is
-            # refused is not wrong.
+        except REFUSED as error:
+            refused.append(f"{type(error).__name__}: {error}\n{text}")
             assume(False)
 
     count = 3 if FIXED else EXAMPLES // SHARDS
     strategy = container_programs(LARGEST)
     run_examples(shard, count, run, strategy, ACTIVITIES_OF_VECTORS, SEEDS)
+    assert len(refused) <= 1 + tried // 10, "\n".join(refused)
+
+
+# Objects that are replaced in loops, one array twice in a list that a checkpointed function takes,
+# an array of an object that is replaced after a rule took the object: one program in forty.
+REFUSED = (
+    ar.FloatBitsInInteger, ar.MixedActivity, ar.NotYetSupported, ar.ShadowMismatch,
+    ar.UnsupportedIR,
+)  # fmt: skip
 
 
 SEEDS = st.integers(0, 999)
@@ -194,11 +206,6 @@ def check(text: str, args: tuple, activities: tuple, at: int, both_modes: bool) 
         # The program keeps active values in an array that is Const, or writes into an argument of a
         # rule that overlaps another one: that is what it must say.
         assume(False)
-    except (ar.ShadowMismatch, ar.NotYetSupported) as error:
-        # A checkpointed function takes one array twice in a list; an array in an object is replaced
-        # after a function with a rule took the object.
-        assume("the shadows of items" not in str(error) and "replaced after" not in str(error))
-        raise
     except RuleCheckError as error:
         # A branch right at the point, say: there is nothing to compare with.
         assume("do not resolve" not in str(error))

@@ -5,10 +5,11 @@ program leaves behind, <w, w'> = <the gradient of <w, outputs>, v>.
 """
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from numba import njit
 
 import activerules as ar
 from activerules.testing.gradient import Check, default_activity
@@ -81,17 +82,28 @@ def test_tangent(program):
     ForwardCheck(program.function, args, activities, np.random.default_rng(7)).run_forward()
 
 
-def test_a_dictionary_of_constants_whose_references_are_dropped_where_those_of_active_arrays_are():
-    # LLVM drops references to the dictionary and to `r` by one call, so both need a shadow.
-    @njit
-    def program(x, a, b):
-        r = b * 2.0
-        held = {0: a, 1: a}
-        for _ in held.values():
-            for _ in held.values():
-                r[:2] *= x
-        return r[0]
+DROPPED_TOGETHER = """
+import numpy as np
+from numba import njit
+import activerules as ar
 
-    x, a, b = 0.3, np.array([0.3, 1.3]), np.array([-0.4, 0.3])
-    found = ar.jvp(program, (x, a, b), (1.0, None, np.ones(2)))
-    np.testing.assert_allclose(found, (2 * b[0] * x**4, 8 * b[0] * x**3 + 2 * x**4), rtol=1e-13)
+@njit
+def program(x, a, b):
+    r = b * 2.0
+    held = {0: a, 1: a}
+    for _ in held.values():
+        for _ in held.values():
+            r[:2] *= x
+    return r[0]
+
+x, a, b = 0.3, np.array([0.3, 1.3]), np.array([-0.4, 0.3])
+found = ar.jvp(program, (x, a, b), (1.0, None, np.ones(2)))
+np.testing.assert_allclose(found, (2 * b[0] * x**4, 8 * b[0] * x**3 + 2 * x**4), rtol=1e-13)
+"""
+
+
+def test_a_dictionary_of_constants_whose_references_are_dropped_where_those_of_active_arrays_are():
+    """LLVM drops references to the dictionary and to `r` by one call, so both need a shadow; the
+    destructor of a shadow with nothing in it would end the process.
+    """
+    subprocess.run([sys.executable, "-c", DROPPED_TOGETHER], check=True)

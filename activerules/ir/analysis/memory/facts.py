@@ -7,6 +7,7 @@ Invariants  M1  every address a pointer may hold at run time lies in one of its 
                 `may_overlap` an object of the other
             M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
                 `p` points to
+            M4  a marked call in `readers` stores pointers only in the memory given there
 
 `ir/analysis/memory/objects.py` defines the objects; `ir/analysis/memory/points_to.py` establishes
 M1.
@@ -66,7 +67,7 @@ class MemoryFacts:
     integer_sources   per object, those from which integers that may be pointers are moved to it
     starts_of         loads of pointers that the caller declared (`ir/analysis/memory/declared.py`)
     readers           marked calls that store pointers only in the memory they write, with that
-                      memory
+                      memory (M4)
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]

@@ -1,7 +1,8 @@
 """Memory facts against what random programs do: every access is traced while the program runs.
 
 M1: an address lies in one of the pointer's objects. M2: pointers that held one address share an
-object, or theirs may overlap. M3: what is said not to be overwritten after a load is not.
+object, or theirs may overlap. M3: what is said not to be overwritten after a load is not. M4, of
+marked calls, is compared with their effect instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.types import I32, I64, PTR, VOID, size_of
 from activerules.ir.normal import normal_form
+from activerules.ir.normal.effects import CallEffect
 from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.random_programs import LENGTH, Generator, TooLong, evaluate, lower, make_inputs
@@ -182,6 +184,59 @@ def test_m3_memory_that_is_not_overwritten_keeps_its_value(traced: Traced) -> No
                 and later.size
                 and not _makes_memory(traced.accesses[later.number])
             )
+
+
+CALL = """
+declare i32 @rule(ptr, ptr, ptr)
+
+define void @f(ptr %a) {
+  %result = alloca ptr
+  %error = alloca ptr
+  %list = alloca ptr
+  store ptr %a, ptr %list
+  %status = call i32 @rule(ptr %result, ptr %error, ptr %list)
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("effect", "stores_into"),
+    [
+        (CallEffect(reads=(2,), writes=(0, 1)), "result error"),
+        (CallEffect(reads=(2,), writes=(0, 1, 2)), "result error list a"),
+        (CallEffect(writes=(0, 1, 2), follows=(2,), replaces_pointers=False), "result error"),
+        (CallEffect(writes=(0, 1, 2), follows=(2,), replaces_pointers=True), None),
+        (CallEffect(reads=(2,), writes=(0, 1), hands_out=True), None),
+    ],
+    ids=["reads", "writes", "writes the items", "replaces the items", "returns what it was given"],
+)
+def test_m4_marked_calls_store_pointers_only_where_they_write(
+    effect: CallEffect, stores_into: str | None
+) -> None:
+    """None: the call may keep the pointers it was given, so nothing is said."""
+    module = parse_module(CALL)
+    function = module.functions["f"]
+    flow = control_flow(function)
+    facts = analyse_memory(
+        function,
+        flow,
+        group_of=lambda a: a.name,
+        private=lambda a: False,
+        disjoint=False,
+        marked=lambda i: effect if i.callee_name == "rule" else None,
+        arithmetic=lambda i: False,
+        named_types=module.types,
+        live=flow.order,
+    )
+    pointers: dict[str, Value] = {i.name: i for i in function.instructions() if i.name}
+    pointers["a"] = function.arguments[0]
+    memory = {o for name in (stores_into or "").split() for o in facts.objects(pointers[name])}
+    found = facts.readers.get(pointers["status"])
+    if stores_into is None:
+        assert found is None
+    else:  # besides, what the call returns, and what is loaded from the caller's memory
+        assert {o for o in found or () if o.kind in {"alloca", "argument"}} == memory
 
 
 def _makes_memory(i: Instruction) -> bool:
