@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.runtime import rtsys
 
 import activerules as ar
 from activerules.testing.numeric import directional_derivative, inner, rand_tangent, shifted
@@ -424,7 +425,33 @@ def test_forms_s3_a_tape_is_used_with_its_arguments_and_survives_a_refusal():
     for arguments in wrong:
         with pytest.raises(ar.TapeError, match="made from another"):
             reverse(*arguments, tape)
+    np.testing.assert_array_equal(dx, 0.0)
     reverse(ar.Duplicated(x, dx), ar.Active(1.2), tape)
+    after = dx.copy()
+    with pytest.raises(ar.TapeError, match="a second time"):
+        reverse(ar.Duplicated(x, dx), ar.Active(1.2), tape)
+    np.testing.assert_array_equal(dx, after)
+
+
+def test_forms_s3_a_tape_is_emptied_by_its_reverse():
+    def alive():
+        stats = rtsys.get_allocation_stats()
+        return stats.alloc - stats.free
+
+    arguments = (
+        ar.Duplicated(MATRIX, np.zeros_like(MATRIX)),
+        ar.Duplicated(VECTOR[:2], np.zeros(2)),
+    )
+    dropped_with_a_rule()
+    before = alive()
+    tape, x, dx = SOLVED[0](*arguments)
+    recorded = alive() - before
+    SOLVED[1](*arguments, tape)
+    assert alive() - before < recorded
+    del x, dx
+    assert alive() - before == 1  # the block of the tape, which says that it was used
+    del tape
+    assert alive() == before
 
 
 def test_a_tape_belongs_to_its_derivative():
