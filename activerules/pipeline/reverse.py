@@ -191,10 +191,10 @@ def _planned(
         if spec.deferred and _assumes(plan):
             return plan, None
         conservative = _without_assumptions(plan)
-        if conservative is None:
-            separate = not _overlap_matters(plan)
-            request = replace(plan.request, separate=separate)
-            plan = replace(plan, request=request, assumptions=())
+        if conservative is None or _essence(conservative) == _essence(plan):
+            request = replace(plan.request, separate=not _overlap_matters(plan))
+            plan = replace(conservative or plan, request=request, assumptions=())
+            conservative = None
         return plan, conservative
 
     (plan, conservative), scratch = with_scratch(captured, spec.activities, make)
@@ -211,13 +211,12 @@ def _widened(plan: Plan, conservative: Plan | None, width: int) -> tuple[Plan, P
 
 
 def _without_assumptions(plan: Plan) -> Plan | None:
-    """The plan that makes no assumptions, not even that arguments are disjoint, if it differs."""
+    """The plan that makes no assumptions, not even that arguments are disjoint; None: `plan`."""
     if not _assumes(plan):
         return None
     name = STEM + CONSERVATIVE
     request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
-    conservative = make_plan(request, rewritten=plan)
-    return conservative if _essence(conservative) != _essence(plan) else None
+    return make_plan(request, rewritten=plan)
 
 
 def _assumes(plan: Plan) -> bool:
@@ -226,11 +225,14 @@ def _assumes(plan: Plan) -> bool:
 
 
 def _essence(plan: Plan) -> tuple[object, ...]:
-    """The parts in which plans of one function may differ: the tape, and the requests to rules."""
+    """What plans of one function differ in if one of them is worth a version of its own: the tape,
+    the requests to rules, and which cotangents are added up before they are added to shadows.
+    """
     rules = [use.request for use in plan.rules.values()]
     # plans of callees work on their own copies of the functions: no two are equal
     homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
-    return homes, plan.retained, rules, plan.pairs
+    sums = {i: window.arms for i, window in plan.windows.items()}, plan.rows, plan.added_if_chosen
+    return homes, plan.retained, rules, plan.pairs, sums
 
 
 def _overlap_matters(plan: Plan) -> bool:

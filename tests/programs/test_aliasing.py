@@ -40,6 +40,22 @@ def writes_one_place(a, b):
     return s * b[0] + a[2] * b[1]
 
 
+@njit
+def reads_what_it_wrote(a, b):
+    """The same values are kept for arrays apart, where the last one is known without reading it."""
+    a[1] *= a[1]
+    b[1] += np.sin(a[1])
+    return a[1] * a[1]
+
+
+@njit
+def adds_a_stencil(a, b):
+    """No value is kept, but for arrays apart three cotangents are added up in registers."""
+    for i in range(1, len(a) - 1):
+        b[i] += 0.3 * (a[i - 1] + 2.0 * a[i] + a[i + 1])
+    return b[1]
+
+
 VIEWS = {
     "the same array": lambda x: (x, x),
     "shifted by one": lambda x: (x[:-1], x[1:]),
@@ -53,7 +69,14 @@ VIEWS = {
 @pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS.keys())
 @pytest.mark.parametrize(
     "program",
-    [reads_both, writes_first_reads_second, copies_shifted, writes_one_place],
+    [
+        reads_both,
+        writes_first_reads_second,
+        copies_shifted,
+        writes_one_place,
+        reads_what_it_wrote,
+        adds_a_stencil,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_shadows_that_overlap_as_the_arguments_do(program, views):
