@@ -1,6 +1,5 @@
 """Tables of extents, compared by the function that the checks of a call use."""
 
-
 import numpy as np
 import pytest
 from numba import njit
