@@ -59,12 +59,12 @@ class ImplementationKeys:
         """The type of a value; that of an operator is the session's own."""
         if type(ordinary) is not types.Function:
             return ordinary
-        operator = ordinary.typing_key
-        if getattr(operator, "__module__", None) != _add.__module__:
+        if getattr(ordinary.typing_key, "__module__", None) != _add.__module__:
             return ordinary
-        if operator not in self._operators:
-            self._operators[operator] = TypedOnce(ordinary.templates, self._typed)
-        return self._operators[operator]
+        # a package that is imported later may overload the operator, which gives it another type
+        if ordinary not in self._operators:
+            self._operators[ordinary] = TypedOnce(ordinary.templates, self._typed)
+        return self._operators[ordinary]
 
     def forget(self) -> None:
         """Forget the calls of functions that have been compiled."""

@@ -360,3 +360,25 @@ def test_what_numba_warns_of_a_function_is_not_said_again_of_its_derivative():
     expected = 2.0 * x[::-1]
     expected[::2] += a[:, ::2].sum(axis=0)
     np.testing.assert_allclose(slopes, expected, rtol=1e-12)
+
+
+@njit
+def of_an_operator(x, n):
+    return x * (n ^ 1)
+
+
+@njit
+def of_an_overloaded_operator(x, y):
+    return (x, y) ^ (y, x * x)
+
+
+def test_an_operator_is_overloaded_after_it_was_differentiated():
+    """As by a package that is imported late."""
+    assert ar.grad(of_an_operator)(2.0, 2) == 3.0
+
+    @overload(operator.xor)
+    def _products(a, b):
+        if isinstance(a, types.BaseTuple) and isinstance(b, types.BaseTuple):
+            return lambda a, b: a[0] * b[0] + a[1] * b[1]
+
+    assert ar.grad(of_an_overloaded_operator)(1.0, 3.0) == 9.0
