@@ -45,6 +45,11 @@ class Holder:
 
 
 @njit
+def table(first, second):
+    return {0: first, 1: second}
+
+
+@njit
 def positive(q):
     if q < 0.0:
         raise ValueError("negative")
