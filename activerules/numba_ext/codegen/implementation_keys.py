@@ -120,6 +120,7 @@ class TypedOnce(types.Function):
     def __init__(self, templates: Any, calls: dict[Any, tuple[Any, Any, Any, Any]]) -> None:
         self.calls = calls
         super().__init__(templates)
+        self.name = f"Function({self.typing_key})"  # as messages of Numba name it
 
     @property
     def key(self) -> Any:

@@ -382,3 +382,13 @@ def test_an_operator_is_overloaded_after_it_was_differentiated():
             return lambda a, b: a[0] * b[0] + a[1] * b[1]
 
     assert ar.grad(of_an_overloaded_operator)(1.0, 3.0) == 9.0
+
+
+@njit
+def of_a_wrong_operation(x):
+    return (x, x) - x
+
+
+def test_an_operator_is_named_as_numba_names_it():
+    with pytest.raises(ar.NotCompilable, match=r" Function\(<built-in function sub>\)"):
+        ar.grad(of_a_wrong_operation)(2.0)
