@@ -1,5 +1,5 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode;
-with many programs, Jacobians by both modes and Hessians, too.
+with many programs, Jacobians by both modes, Hessians and arguments that overlap, too.
 
 `make fuzz` runs 5,200 of them at random seeds; the ordinary tests the same 47 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
@@ -143,6 +143,8 @@ def run_nests(shard: int) -> None:
     def run(text: str, activities: tuple, shape: tuple[int, int], at: int) -> None:
         note(f"{[a.__name__ for a in activities]} at matrices({shape}, {at})")
         check(text, matrices(shape, at), activities, at, both_modes=True)
+        if math.prod(shape) and not FIXED:
+            check_overlapping_arguments(text, shape, at)
 
     count = 3 if FIXED else EXAMPLES // SHARDS
     run_examples(shard, count, run, nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, SEEDS)
@@ -264,6 +266,31 @@ def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Ge
     ]
     scale = sum(map(abs, terms)) + abs(forward or 0.0)
     assert abs(math.fsum(terms) - (forward or 0.0)) <= 1e-10 * max(scale, 1.0)
+
+
+def check_overlapping_arguments(text: str, shape: tuple[int, int], at: int) -> None:
+    """Both modes where all arguments are parts of one array, as their shadows are of another."""
+    program, (rows, columns), size = compiled(text), shape, math.prod(shape)
+    shift = (0, 1, columns)[at % 3]
+    rng = np.random.default_rng(at)
+    z, z_bar, z_dot = rng.normal(size=(3, size + columns + rows % 2))
+
+    def duplicated(z: np.ndarray, shadow: np.ndarray) -> list:
+        m, m_shadow = (x[:size].reshape(shape) for x in (z, shadow))
+        q, q_shadow = (x[shift : shift + size].reshape(shape) for x in (z, shadow))
+        ends = [ar.Duplicated(z[k], shadow[k]) for k in (slice(columns), slice(-rows, None))]
+        return [*ends, ar.Duplicated(m, m_shadow), ar.Duplicated(q, q_shadow)]
+
+    z_pulled, z_pushed = z_bar.copy(), z_dot.copy()
+    try:
+        ar.autodiff(ar.Reverse, program, ar.Active, *duplicated(z.copy(), z_pulled))
+    except ar.ShadowMismatch as error:
+        if "one array is the shadow of two arguments" not in str(error):
+            raise
+        return  # nothing is written: then each argument is to have a shadow of its own
+    tangent = ar.autodiff(ar.Forward, program, ar.Duplicated, *duplicated(z.copy(), z_pushed))
+    scale = np.sum(np.abs(z_pulled * z_dot)) + np.sum(np.abs(z_bar * z_pushed))
+    assert abs(z_pulled @ z_dot - tangent - z_bar @ z_pushed) <= 1e-10 * max(scale, 1.0)
 
 
 def check_jacobians_agree(text: str, args: tuple, at: int) -> None:
