@@ -182,7 +182,7 @@ def run_arguments(shard: int) -> None:
 
 
 def run_unless_refused(
-    shard: int, check: Callable[..., None], *strategies: st.SearchStrategy
+    shard: int, check_one: Callable[..., None], *strategies: st.SearchStrategy
 ) -> None:
     tried, refused = 0, []
 
@@ -190,7 +190,7 @@ def run_unless_refused(
         nonlocal tried
         tried += 1
         try:
-            check(text, *drawn)
+            check_one(text, *drawn)
         except REFUSED as error:
             refused.append(f"{type(error).__name__}: {error}\n{text}")
             assume(False)
