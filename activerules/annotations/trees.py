@@ -65,8 +65,9 @@ def _is_masked(kind: Any) -> bool:
     """Whether a class is one of masked arrays; NumPy loads them at the first mention, which takes
     20 ms.
     """
-    loaded: Any = sys.modules.get("numpy.ma")
-    return loaded is not None and issubclass(kind, loaded.MaskedArray)
+    # without the class while another thread is importing the module
+    masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+    return issubclass(kind, masked)
 
 
 def flattened(x: Any) -> Any:

@@ -38,6 +38,7 @@ from activerules.ir.plan.reasons import (
     why_served,
 )
 from activerules.ir.plan.rendering import in_order, is_computation, marked_calls
+from activerules.numba_ext.codegen.link import global_compiler_lock
 from activerules.pipeline.forward import ForwardDerivation
 from activerules.pipeline.reverse import Derivation
 
@@ -68,11 +69,12 @@ def explain(
     >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
     []
     """
-    if mode.direction == "forward":
-        question = read_question(function, annotated, return_activity, forward=True)
-        return _ForwardCollector(question, question.forward_derivation()).report()
-    question = read_question(function, annotated, return_activity)
-    return _Collector(question, question.derivation(split=mode.split)).report()
+    with global_compiler_lock:  # as where a call compiles, in another thread perhaps
+        if mode.direction == "forward":
+            question = read_question(function, annotated, return_activity, forward=True)
+            return _ForwardCollector(question, question.forward_derivation()).report()
+        question = read_question(function, annotated, return_activity)
+        return _Collector(question, question.derivation(split=mode.split)).report()
 
 
 class _Reader:
