@@ -33,6 +33,7 @@ from activerules.rules.declarations import Declarations
 from activerules.rules.fingerprint import digest, engine
 from activerules.rules.nearest import missed_by
 from activerules.rules.pattern import Pattern
+from activerules.rules.pickled import lost, mark
 from activerules.rules.rule import (
     DataPaths,
     ForwardRule,
@@ -371,7 +372,10 @@ class Registry:
         """The declarations about a function, for an answer that compiled code may depend on."""
         key = identity(function)
         self._looked_up.add(key)  # first: see `_changed`
-        return self._entries.get(key, _NOTHING)
+        known = self._entries.get(key)
+        if known is None:
+            _refuse_without_rules(function)
+        return known or _NOTHING
 
     @contextmanager
     def _declaring(self, function: Any, module: str = "") -> Generator[Declarations]:
@@ -384,6 +388,7 @@ class Registry:
         """Begin an epoch if compiled code may depend on a function that a module has just declared
         something about. A concurrent lookup is either seen here or gets the new answer.
         """
+        mark(function, module)
         if not is_of_library(module):
             self._of_users.add(identity(function))
         if identity(function) in self._looked_up:
@@ -399,6 +404,19 @@ _NOTHING = Declarations(None)
 
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
+
+
+def _refuse_without_rules(function: Any) -> None:
+    """Refuse a function that was pickled and is here without its rules."""
+    modules = [m for m in sorted(lost(function)) if not is_of_library(m)]
+    if modules:
+        name, home = display_name(function), getattr(function, "py_func", function).__module__
+        raise RuleError(
+            f"{name}, which was pickled, has rules that this process does not know",
+            why=f"a pickle has the code of a compiled function, and no rules: {name} is not found "
+            f"here by its name in {home}, with rules of {', '.join(modules)}",
+            instead=[f"put {name} and its rules at the top of a module that both processes import"],
+        )
 
 
 def _query(

@@ -13,6 +13,7 @@ import numpy as np
 from activerules.annotations.activity import Annotation, Const
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern
+from activerules.rules.pickled import original
 
 Half = Literal["augmented_primal", "reverse", "forward"]
 Lowering = Literal["as is", "drop result", "scratch shadow"]
@@ -215,9 +216,9 @@ _SAME_FUNCTION = {id(pow): id(_OPERATORS.pow), id(operator.abs): id(abs)}
 
 def identity(function: Any) -> int:
     """The key of a function; a dispatcher and its Python function are the same function, and so are
-    `x**y` and `pow(x, y)`.
+    `x**y` and `pow(x, y)`, and a function and its copy from a pickle.
     """
-    key = id(getattr(function, "py_func", function))
+    key = id(original(function))
     return _SAME_FUNCTION.get(key, key)
 
 

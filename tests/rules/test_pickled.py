@@ -1,0 +1,140 @@
+"""Rules of functions that were pickled: Numba pickles a compiled function by its code alone."""
+
+import functools
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+
+from numba import njit
+
+import activerules as ar
+from activerules.rules.pickled import lost, original
+
+MODULE = """
+from numba import njit
+
+import activerules as ar
+
+
+@njit
+def square(x):
+    return x * x
+
+
+@njit
+def plain(x):
+    return x * x
+
+
+@njit
+def total(x):
+    return square(x) + plain(x)
+
+
+slope = ar.grad(total)
+"""
+
+RULES = """
+import activerules as ar
+from squares import square
+
+
+@ar.augmented_primal(square)
+def square_augmented(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(square(x.val), None, None)
+
+
+@ar.reverse(square)
+def square_reverse(config, dret: ar.Active, tape, x: ar.Active):
+    return 100.0 * dret.val
+"""
+
+LOADED = """
+import pickle
+import sys
+from pathlib import Path
+
+slope = pickle.loads(Path(sys.argv[1]).read_bytes())
+try:
+    print(slope(3.0))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def run(folder: Path, *arguments: str) -> str:
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_another_process_imports_the_rules(tmp_path):
+    (tmp_path / "squares.py").write_text(MODULE)
+    (tmp_path / "rules_of_squares.py").write_text(RULES)
+    write = "import pickle, squares, rules_of_squares; from pathlib import Path; "
+    write += "Path('slope').write_bytes(pickle.dumps(squares.slope))"
+    run(tmp_path, "-c", write)
+    assert run(tmp_path, "-c", LOADED, "slope") == "106.0\n"
+
+
+def test_rules_that_another_process_cannot_find_are_an_error(tmp_path):
+    script = MODULE + RULES.replace("from squares import square", "")
+    script += "import pickle; from pathlib import Path\n"
+    script += "Path('slope').write_bytes(pickle.dumps(slope))\n"
+    (tmp_path / "script.py").write_text(script)
+    run(tmp_path, "script.py")
+    said = run(tmp_path, "-c", LOADED, "slope")
+    assert said.startswith("RuleError square, which was pickled, has rules"), said
+
+
+@njit
+def cube(x):
+    return x**3
+
+
+@ar.augmented_primal(cube)
+def cube_augmented(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(cube(x.val), None, None)
+
+
+@ar.reverse(cube)
+def cube_reverse(config, dret: ar.Active, tape, x: ar.Active):
+    return 100.0 * dret.val
+
+
+def copied(function):
+    plain = function.py_func
+    copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__)
+    copy.__dict__.update(pickle.loads(pickle.dumps(plain.__dict__)))
+    return copy
+
+
+def test_a_copy_has_the_rules_of_its_original():
+    copy = copied(cube)
+    assert original(copy) is cube.py_func
+    assert ar.grad(copy)(2.0) == 100.0
+    assert not lost(copy)
+
+
+def test_a_wrapper_has_no_rules_of_what_it_wraps():
+    @functools.wraps(cube.py_func)
+    def wrapper(x):
+        return 2.0 * x
+
+    assert original(wrapper) is wrapper
+    assert not lost(wrapper)
+    assert ar.grad(wrapper)(2.0) == 2.0
+    assert ar.grad(lambda x: 2.0 * cube(x))(2.0) == 200.0
+    assert not ar.has_rule(ar.grad(cube))
