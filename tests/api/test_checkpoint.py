@@ -56,6 +56,34 @@ def test_checkpointed_steps_have_the_same_derivative():
     np.testing.assert_allclose(forward, ar.grad(evolve_plainly, 2)(u, v, 0.3))
 
 
+def reversed_waves(x):
+    return np.sin(x)[::-1]
+
+
+def every_other(x):
+    return np.concatenate((x, 2.0 * x))[::2]
+
+
+def real_parts(x):
+    return np.exp(1j * x).real
+
+
+@pytest.mark.parametrize("function", [reversed_waves, every_other, real_parts])
+def test_results_with_strides_of_their_own(function):
+    strided = ar.checkpoint(numba.njit(function))
+
+    @numba.njit
+    def energy(x):
+        y = strided(x)
+        y[0] *= x[1]
+        return (y * y * x).sum()
+
+    x = np.array([0.3, -0.2, 0.5, 0.7])
+    check_gradient(energy, (x,))
+    tangent = ar.autodiff(ar.Forward, energy, ar.Duplicated(x, np.ones(4)))
+    np.testing.assert_allclose(tangent, ar.grad(energy)(x).sum(), rtol=1e-12)
+
+
 def test_what_only_derivatives_call_has_no_machine_code():
     inner = numba.njit(lambda x: np.sin(x))
     kept = ar.checkpoint(inner)
