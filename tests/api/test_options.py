@@ -252,3 +252,28 @@ def test_fast_inside_njit():
     x = np.linspace(0.1, 3.0, 41)
     expected = ar.autodiff(ar.Reverse, waves, ar.Const(x), ar.Active(1.3))
     assert slope(x)[1] == pytest.approx(expected[1], rel=1e-13)
+
+
+@pytest.mark.parametrize("option", ["vector_math", "fast"])
+def test_nested_vector_math(option):
+    """The functions of the inner derivative have vector forms, and derivatives."""
+    forward, reverse = (getattr(mode, option)() for mode in (ar.Forward, ar.Reverse))
+
+    @njit
+    def rate(s):
+        along = ar.autodiff(forward, decay, ar.Duplicated(s, 0.5))
+        (slope,) = ar.autodiff(reverse, decay, ar.Active(s))
+        return along * slope
+
+    @njit
+    def decay(s):
+        return math.exp(-s) + math.tanh(s)
+
+    def expected(s):
+        t = math.tanh(s)
+        slope, curvature = 1.0 - t * t - math.exp(-s), math.exp(-s) - 2.0 * t * (1.0 - t * t)
+        return slope * curvature
+
+    assert ar.grad(rate)(0.3) == pytest.approx(expected(0.3), rel=1e-12)
+    tangent = ar.autodiff(forward, rate, ar.Duplicated(0.3, 1.0))
+    assert tangent == pytest.approx(expected(0.3), rel=1e-12)

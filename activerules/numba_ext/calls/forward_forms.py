@@ -98,16 +98,18 @@ def compiled_forward(
 ) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it.
 
-    `again` says that the derivative will itself be differentiated, as when the calling code is.
+    `again` says that the derivative will itself be differentiated, as when the calling code is. It
+    then calls the scalar functions that have derivatives, whatever the mode.
     """
+    again = again or compiles_for_derivative()
     spec = DerivativeSpec(
         tuple(argument.numba_type for argument in arguments),
         tuple(argument.activity for argument in arguments),
         None if wanted else "const",
         mode="forward",
-        options=options,
+        options=options - {"vector_math"} if again else options,
         width=width,
-        again=again or compiles_for_derivative(),
+        again=again,
         needs_primal=needs_primal,
     )
     with error_context.of_derivative(dispatcher, arguments, spec.return_activity, forward=True):
