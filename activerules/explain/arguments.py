@@ -23,6 +23,7 @@ from activerules.numba_ext.target.derivative import ActivityName, DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.forward import ForwardDerivation, derive_forward
 from activerules.pipeline.reverse import Derivation, derive
+from activerules.rules.pattern import canonical_type
 from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
 from activerules.values.argument import ArgumentSpec
 
@@ -96,13 +97,15 @@ def read_question(
 def _type_of(name: str, item: Any) -> Any:
     if isinstance(item, types.Type):
         return item
-    if isinstance(item, Narrowed):
-        return AnnotationType(item.kind, *[item.type] * len(item.kind.__slots__))
-    if isinstance(item, type) and issubclass(item, Annotation):
+    kind = item.kind if isinstance(item, Narrowed) else item
+    ty = canonical_type(item.type) if isinstance(item, Narrowed) else None
+    if isinstance(ty, types.Type):
+        return AnnotationType(kind, *[ty] * len(kind.__slots__))
+    if isinstance(kind, type) and issubclass(kind, Annotation):
         raise ActivityError(
-            f"`{name}` is marked {item.__name__} without a type",
+            f"`{name}` is marked {kind.__name__} without a type",
             why="a derivative is made for the types of the arguments",
-            instead=[f"{item.__name__}[float64[::1]], say", f"an annotated value: {item.__name__}"],
+            instead=[f"{kind.__name__}[float64[::1]], say", f"an annotated value: {kind.__name__}"],
         )
     try:
         return numba.typeof(item)

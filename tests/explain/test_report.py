@@ -235,6 +235,17 @@ def test_annotation_without_type_is_refused():
         ar.explain(functions.halving, ar.Active)
 
 
+@pytest.mark.parametrize("written", [float, np.float64])
+def test_annotation_with_a_type_as_rules_write_it(halving, written):
+    same = ar.explain(functions.halving, ar.Active[written])
+    assert same.signature == halving.signature
+
+
+def test_annotation_with_a_class_of_types_is_refused():
+    with pytest.raises(ar.ActivityError, match="`x` is marked Duplicated without a type"):
+        ar.explain(functions.halving, ar.Duplicated[np.ndarray])
+
+
 def test_a_value_without_numba_type_is_refused():
     with pytest.raises(ar.ActivityError, match="`x` has no Numba type: object"):
         ar.explain(functions.halving, ar.Const(object()))
