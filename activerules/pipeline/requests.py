@@ -37,7 +37,7 @@ from activerules.values.kinds import (
     returned_type,
 )
 from activerules.values.layout import layout_of
-from activerules.values.memory_layout import ItemMemory, declared_of, inner_of
+from activerules.values.memory_layout import ItemMemory, declared_of, declared_result, inner_of
 
 T = TypeVar("T")
 Group = int | tuple[int, int]
@@ -73,10 +73,16 @@ def make_request(
     """
     function: Function = module.functions[captured.symbol]
     retptr, excinfo, *_ = function.arguments
+    result = returned_type(captured.signature.return_type)
     seeded = seeded_return(captured, return_activity) != "const"
     parameters = [
         Parameter(
-            retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True
+            retptr,
+            "duplicated" if seeded else "const",
+            "return",
+            private=True,
+            written_only=True,
+            declared=declared_result(result),
         ),
         Parameter(excinfo, "const", "exception", private=True),
     ]
@@ -96,7 +102,6 @@ def make_request(
         if argument_of(p.group) in changing and p.private
     )
     returns: ReturnKind = "status"
-    result = returned_type(captured.signature.return_type)
     returned = meminfo_offsets(result, cpu_context().target_data)
     return Request(
         module,

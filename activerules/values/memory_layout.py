@@ -2,8 +2,8 @@
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
-            memory of a leaf; `inner_of`: the memory behind the pointers in it; `items_array`: the
-            type of an array over the items of a list
+            memory of a leaf; `declared_result`: in that of a result; `inner_of`: the memory behind
+            the pointers in it; `items_array`: the type of an array over the items of a list
 Invariants  E1  offsets are those of Numba's own data models
             E2  a part that is not known to hold no floats is refused (`Node.unknown_path`)
 """
@@ -21,8 +21,15 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind
-from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, size_of
-from activerules.values.kinds import is_instance, is_known_dict, is_known_list, is_list_of_numbers
+from activerules.ir.llvm.types import DOUBLE, FLOAT, FLOAT_TYPES, Type, size_of
+from activerules.values.abi import float_offsets
+from activerules.values.kinds import (
+    is_instance,
+    is_known_dict,
+    is_known_list,
+    is_list_of_numbers,
+    leaves_of,
+)
 from activerules.values.layout import Array, Items, Node, Struct, layout_of
 
 _FLOATS: dict[types.Type, tuple[Type, ...]] = {
@@ -286,6 +293,17 @@ def declared_of(ty: Any) -> Declared | None:
         return Declared(floats, _size_of_element(ty.dtype)) if floats else NO_FLOATS
     integers = frozenset(field for part in parts for field in part.integers)
     return Declared(floats, ty.period if is_items else 0, integers)
+
+
+def declared_result(ty: types.Type) -> Declared | None:
+    """The floats in the struct in which a function returns numbers and arrays, in tuples or not;
+    None for any other type.
+    """
+    known = (types.Integer, types.Boolean, types.Array)
+    if not all(leaf in _FLOATS or isinstance(leaf, known) for leaf in leaves_of(ty)):
+        return None
+    floats = float_offsets(ty, _context().target_data)
+    return Declared(tuple((offset, FLOAT_TYPES[name]) for offset, name in floats))
 
 
 def _has_memory(ty: Any) -> bool:

@@ -394,3 +394,19 @@ def test_lists_that_are_passed_on():
 def test_lists_of_arrays_from_outside_are_refused_in_a_recursion():
     with pytest.raises(ar.FloatBitsInInteger, match=r"told apart[\s\S]*calls itself[\s\S]*a loop"):
         ar.grad(lambda rows: sum_of_rows(rows, 0))(List([np.ones(3)]))
+
+
+@njit
+def by_first(constants, x):
+    return constants[0] * x, constants[1].sum() * x[0], len(constants)
+
+
+@pytest.mark.parametrize("mode", [ar.jacfwd, ar.jacrev])
+def test_arrays_of_a_const_list_in_an_array_result(mode):
+    """Lengths of a constant list's arrays become those of the result: they are no floats there,
+    although the engine does not know the layout of the list.
+    """
+    constants = List([np.array([1.5, -2.0]), np.array([0.25, 3.0])])
+    by_array, by_number, _ = mode(by_first, 1)(constants, np.array([0.5, -1.0]))
+    np.testing.assert_array_equal(by_array, np.diag([1.5, -2.0]))
+    np.testing.assert_array_equal(by_number, [3.25, 0.0])

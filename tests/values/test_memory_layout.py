@@ -8,8 +8,14 @@ from numba import complex64, float32, float64, int8, int64, typeof, types
 from numba.experimental import jitclass
 from numba.experimental.jitclass import _box
 
-from activerules.ir.llvm.types import DOUBLE
-from activerules.values.memory_layout import ItemMemory, declared_of, fields_of, inner_of
+from activerules.ir.llvm.types import DOUBLE, FLOAT
+from activerules.values.memory_layout import (
+    ItemMemory,
+    declared_of,
+    declared_result,
+    fields_of,
+    inner_of,
+)
 
 SPEC = [
     ("k", int8),
@@ -48,6 +54,30 @@ def test_e1_the_floats_of_an_instance_are_where_numba_stores_them():
     (inner,) = inner_of(ty)
     starts = [offset for offset, kind in inner.pointers if kind == "start"]
     assert [ctypes.c_size_t.from_address(start + k).value for k in starts] == [w.ctypes.data]
+
+
+def test_e1_the_floats_of_a_result_are_where_a_struct_of_c_has_them():
+    pair = np.dtype([("n", "i1"), ("x", "f4")], align=True)
+    array = np.dtype([(name, "i8") for name in "abcdefg"])
+    fields = [("k", "i1"), ("pair", pair), ("array", array), ("z", "f8", 2), ("flag", "?")]
+    result = np.dtype(fields, align=True)
+    assert result.fields is not None
+    at = {name: field[1] for name, field in result.fields.items()}
+    inner = types.Tuple((int8, float32))
+    ty = types.Tuple((int8, inner, float64[::1], types.complex128, types.boolean))
+    declared = declared_result(ty)
+    assert declared is not None
+    assert declared.floats == (
+        (at["pair"] + 4, FLOAT),
+        (at["z"], DOUBLE),
+        (at["z"] + 8, DOUBLE),
+    )
+
+
+@pytest.mark.parametrize("unknown", [types.float16, types.Optional(float64), Instance])
+def test_e2_a_result_with_a_part_of_another_kind_is_not_declared(unknown):
+    part = unknown.class_type.instance_type if unknown is Instance else unknown
+    assert declared_result(types.Tuple((float64, part))) is None
 
 
 def test_e1_the_floats_of_records_and_items_are_where_numpy_and_numba_store_them():

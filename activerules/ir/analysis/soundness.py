@@ -179,10 +179,20 @@ class _Check:
 
     def _store_integer(self, i: Instruction) -> None:
         value, pointer = i.operands
-        if value in self.types.float_bits or self.types.cuts_floats(i):
+        if self.types.cuts_floats(i) or (
+            value in self.types.float_bits
+            and (self.bits.are_carried(value) or not self._is_declared_integer(i))
+        ):
             self.bits.refuse(i)
         if self.types.touches_floats(i):
             self._shadowed(i, pointer)
+
+    def _is_declared_integer(self, store: Instruction) -> bool:
+        """Whether the caller declares that there is no float where a store acts."""
+        declared = self.types.as_declared.issuperset(
+            self.activity.memory.objects(store.operands[1])
+        )
+        return declared and not self.types.touches_floats(store)
 
     def _hands_over(self, pointer: Value) -> bool:
         """Whether the memory stored there is returned to the caller together with its shadow."""
