@@ -17,7 +17,7 @@ from activerules.fallbacks import Fallback, recorded
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.generate.assemble import generate_forward
 from activerules.ir.llvm.model import Module
-from activerules.ir.normal.reading import read_module
+from activerules.ir.normal.reading import copies_of, read_module
 from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.text.normalise import normalise
@@ -79,12 +79,13 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
     returned: ActivityName = "duplicated" if seeded else "const"
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", read_module, text, captured.symbol)
+    modules = copies_of(module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> ForwardPlan:
         request = make_request(
             captured,
-            module,
+            next(modules),
             shadowed,
             returned,
             rules,
@@ -102,6 +103,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
 
     try:
         plan, scratch = stage("plan", with_scratch, captured, spec.activities, make)
+        module = plan.request.module
         stage.apart("rules", "plan", rules.seconds)
         functions, declarations = stage("derive", generate_forward, plan)
     except ActiverulesError as error:

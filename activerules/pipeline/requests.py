@@ -15,7 +15,12 @@ from typing import Any, TypeVar
 
 from numba import types
 
-from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
+from activerules.errors import (
+    ActiveMemoryInConst,
+    ActiverulesError,
+    FloatBitsInInteger,
+    MixedActivity,
+)
 from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.memory.objects import MemoryObject, root
 from activerules.ir.derivatives.rulecall import ActivityName
@@ -45,6 +50,7 @@ _USUAL_STACK = 8 << 20
 _STACK_WITHOUT_LIMITS = 1 << 20
 _NO_TAPE_LIMIT = (1 << 63) - 1
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_UNSHADOWED = (MixedActivity, ActiveMemoryInConst, FloatBitsInInteger)
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
 _DATA_ROLES = frozenset({"data", "pointer"})
 
@@ -274,11 +280,12 @@ def with_scratch(
     activities: tuple[ArgumentActivity, ...],
     make: Callable[[tuple[ArgumentActivity, ...]], T],
 ) -> tuple[T, frozenset[int]]:
-    """The result of `make` for the activities, and the Const arrays that need a scratch shadow.
+    """The result of `make` for the activities, and the Const arguments that need a scratch shadow.
 
     After `x = x0`, a loop that assigns new arrays to `x` makes it Const memory first and active
     memory later. A shadow of zeros, dropped after the call, lets the first be treated like the
-    second.
+    second. With a shadow, the layout of a list or object is declared, so that floats and integers
+    in it can be told apart.
     """
 
     def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:
@@ -290,26 +297,31 @@ def with_scratch(
     def with_more(
         scratch: frozenset[int], error: ActiverulesError
     ) -> tuple[frozenset[int], str] | None:
-        arrays = {k for k in error.groups if isinstance(k, int) and _is_array(captured, k)}
-        more = {k for k in arrays if _holds_floats(captured, k)}
+        mixed = {k for k in map(argument_of, error.groups) if k is not None}
+        if isinstance(error, FloatBitsInInteger):
+            mixed = {
+                k for k, a in enumerate(activities) if a == "const" and not _is_array(captured, k)
+            }
+        more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
         if more <= scratch:
-            integers = sorted(captured.argument_names[k] for k in arrays - more)
+            arrays = {k for k in mixed - more if _is_array(captured, k)}
+            integers = sorted(captured.argument_names[k] for k in arrays)
             error.instead = [f"{name}.astype(np.float64)" for name in integers] or error.instead
             return None
         names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
         return scratch | more, f"a scratch shadow for {names}"
 
-    return with_fallbacks(
-        attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), fallback=with_more
-    )
+    return with_fallbacks(attempt, frozenset(), on=_UNSHADOWED, fallback=with_more)
 
 
 def _is_array(captured: Captured, number: int) -> bool:
     return isinstance(captured.arguments[number].numba_type, types.Array)
 
 
-def _holds_floats(captured: Captured, number: int) -> bool:
-    return layout_of(captured.arguments[number].numba_type).activity != "const"
+def _has_floats(ty: types.Type) -> bool:
+    """Whether there are floats in memory that a value refers to, all of it known."""
+    node = layout_of(ty)
+    return node.unknown_path is None and node.carried.by_reference
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:

@@ -9,6 +9,7 @@ Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from activerules.ir.generate.gradient import uses_tape
 from activerules.ir.generate.split import memory_size
 from activerules.ir.generate.widen import widened
 from activerules.ir.llvm.model import Function, Module
-from activerules.ir.normal.reading import read_module
+from activerules.ir.normal.reading import copies_of, read_module
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.plan.plan import Plan
@@ -100,11 +101,12 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
             "plan",
             _planned,
             captured,
-            module,
+            copies_of(module, text, captured.symbol),
             spec,
             rules,
             changing_arguments(dispatcher),
         )
+        module = plan.request.module
         stage.apart("rules", "plan", rules.seconds)
         plan, conservative = _widened(plan, conservative, spec.width)
         ordinary = None
@@ -167,18 +169,18 @@ def _generated(
 
 def _planned(
     captured: Captured,
-    module: Module,
+    modules: Iterator[Module],
     spec: DerivativeSpec,
     rules: NumbaRuleCompiler,
     changing: frozenset[int],
 ) -> tuple[Plan, Plan | None, frozenset[int]]:
-    """The plan, the plan for overlapping arguments if it differs, and the Const arrays that need a
-    scratch shadow.
+    """The plan, the plan for overlapping arguments if it differs, and the Const arguments that need
+    a scratch shadow.
     """
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(
-            captured, module, shadowed, spec.return_activity, rules, changing=changing
+            captured, next(modules), shadowed, spec.return_activity, rules, changing=changing
         )
         split = spec.mode == "split"
         request = replace(

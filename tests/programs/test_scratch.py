@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from numba import float64, literal_unroll, njit
+from numba import float64, literal_unroll, njit, types
 from numba.experimental import jitclass
+from numba.typed import Dict, List
 
 import activerules as ar
 from activerules.testing import check_gradient, directional_derivative
@@ -88,6 +89,86 @@ def drifted(x, particles):
         total += particles[i].position * particles[i].velocity ** particles[i].kind
     particles.velocity[0] = x[2]
     return total + np.sum(particles.velocity * particles.position)
+
+
+def rows():
+    return List([RNG.normal(size=3) for _ in range(2)])
+
+
+def table():
+    made = Dict.empty(types.unicode_type, float64[::1])
+    made["a"] = RNG.normal(size=3)
+    return made
+
+
+@njit
+def mixed(constant, x):
+    return np.sum(np.where(x > 0.0, constant, x) * x)
+
+
+@njit
+def item_chosen(constants, x):
+    return mixed(constants[1], x)
+
+
+@njit
+def value_chosen(constants, x):
+    return mixed(constants["a"], x)
+
+
+@njit
+def field_chosen(lines, x):
+    return mixed(lines.slopes, x) * lines.shifts[0]
+
+
+@njit
+def item_of_tuple_chosen(constants, x):
+    return mixed(constants[0][0], x) * constants[1]
+
+
+@njit
+def collected(constants, x):
+    """A list with constant and active arrays; lengths are read from both."""
+    both = List()
+    for row in constants:
+        both.append(row)
+    both.append(x * x)
+    return np.sum([both[0] * x, both[2] * x][1] + both[0][::-1] * both[2])
+
+
+@njit
+def written_in_a_list(rows, x):
+    rows[0][:] = x * x
+    rows[1] = rows[0] * x
+    return np.sum(rows[1] * x)
+
+
+HOLDERS = [
+    (item_chosen, rows),
+    (value_chosen, table),
+    (field_chosen, lambda: Lines(RNG.normal(size=3), RNG.normal(size=3))),
+    (item_of_tuple_chosen, lambda: ((RNG.normal(size=3),), 1.5)),
+    (collected, rows),
+    (written_in_a_list, rows),
+]
+
+
+@pytest.mark.parametrize(("function", "make"), HOLDERS)
+def test_constant_arrays_in_lists_tuples_and_objects(function, make, unfreed):
+    x, v = np.array([0.5, -1.5, 0.8]), RNG.normal(size=3)
+    check_gradient(function, (make(), x), (ar.Const, ar.Duplicated))
+    constant = make()
+    expected, error = directional_derivative(function, (constant, x), (None, v))
+    assert ar.grad(function, 1)(constant, x) @ v == pytest.approx(expected, abs=error + 1e-9)
+
+    def forward():
+        return ar.autodiff(
+            ar.Forward, function, ar.Duplicated, ar.Const(constant), ar.Duplicated(x, v)
+        )
+
+    assert forward() == pytest.approx(expected, abs=error + 1e-9)
+    assert unfreed(forward) == 0
+    assert unfreed(lambda: ar.grad(function, 1)(constant, x)) == 0
 
 
 CASES = [

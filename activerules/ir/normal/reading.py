@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from activerules.ir.llvm.model import Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
@@ -41,3 +43,10 @@ def read_module(text: str, function: str) -> Module:
     plain_subscripts(module)
     keep_promises(module)
     return module
+
+
+def copies_of(module: Module, text: str, function: str) -> Iterator[Module]:
+    """`module` first, then read again each time: a plan rewrites the module it is made from."""
+    yield module
+    while True:
+        yield read_module(text, function)
