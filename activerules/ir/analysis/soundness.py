@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from activerules.errors import (
     ActiveMemoryInConst,
+    ActiverulesError,
     FloatBitsInInteger,
     MixedActivity,
     UnknownCall,
@@ -248,10 +249,16 @@ class _Check:
                 ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
                 MixedActivity,
             )
+        raise self._of_arguments(error, bare)
+
+    def _of_arguments(
+        self, error: ActiverulesError, bare: Iterable[MemoryObject]
+    ) -> ActiverulesError:
+        """The error, with the groups of the constant arguments to which all the memory belongs."""
         roots = [root(o) for o in bare]
         if all(o in self.seeds.constant for o in roots):
             error.groups = tuple(o.key for o in roots)
-        raise error
+        return error
 
     def _call(self, i: Instruction) -> None:
         if i in self.activity.memory.called:
@@ -309,7 +316,7 @@ class _Check:
         )
         bare = {o for o in reached - facts.active_memory if not self._is_nothing(o)}
         if bare:
-            raise refusal(
+            error = refusal(
                 i,
                 f"argument {argument.name} of a function with a rule holds active data, and "
                 f"memory without a shadow ({_names(bare)})",
@@ -320,6 +327,7 @@ class _Check:
                 ],
                 MixedActivity,
             )
+            raise self._of_arguments(error, bare)
 
     def _is_nothing(self, o: MemoryObject) -> bool:
         """Whether the object stands for what pointers in some memory lead to, which was declared
