@@ -304,9 +304,8 @@ def with_scratch(
             }
         more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
         if more <= scratch:
-            arrays = {k for k in mixed - more if _is_array(captured, k)}
-            integers = sorted(captured.argument_names[k] for k in arrays)
-            error.instead = [f"{name}.astype(np.float64)" for name in integers] or error.instead
+            advice = [_with_shadow(captured, k) for k in sorted(mixed - more)]
+            error.instead = [text for text in advice if text] or error.instead
             return None
         names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
         return scratch | more, f"a scratch shadow for {names}"
@@ -316,6 +315,14 @@ def with_scratch(
 
 def _is_array(captured: Captured, number: int) -> bool:
     return isinstance(captured.arguments[number].numba_type, types.Array)
+
+
+def _with_shadow(captured: Captured, number: int) -> str:
+    """What to pass in place of an argument that can have no shadow; empty if nothing is known."""
+    ty, name = captured.arguments[number].numba_type, captured.argument_names[number]
+    if isinstance(ty, types.Array):
+        return f"{name}.astype(np.float64)"
+    return f"numba.typed.List({name})" if isinstance(ty, types.List) else ""
 
 
 def _has_floats(ty: types.Type) -> bool:

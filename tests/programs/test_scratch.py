@@ -273,3 +273,16 @@ def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
         advice = error.instead
     assert advice == ["k.astype(np.float64)"]
     np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k.astype(np.float64)), [1.5, 1.5])
+
+
+def test_a_list_of_python_mixed_with_active_memory_is_to_be_a_typed_one():
+    constants, x = [np.ones(3), np.array([1.0, 2.0, -3.0])], np.array([0.5, -1.5, 0.8])
+
+    @njit
+    def chosen_item(constants, x):
+        return np.sum(np.where(x > 0.0, constants[1], x) * x)
+
+    with pytest.raises(ar.MixedActivity) as caught:
+        ar.grad(chosen_item, 1)(constants, x)
+    assert caught.value.instead == ["numba.typed.List(constants)"]
+    np.testing.assert_array_equal(ar.grad(chosen_item, 1)(List(constants), x), [1.0, -3.0, -3.0])
