@@ -292,7 +292,16 @@ def with_scratch(
         shadowed: tuple[ArgumentActivity, ...] = tuple(
             "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
         )
-        return make(shadowed), scratch
+        try:
+            return make(shadowed), scratch
+        except ActiverulesError as error:
+            if scratch:
+                mixed = f"active data is mixed with {named(scratch)}, so it gets a shadow"
+                error.why = "; ".join(filter(None, (error.why, mixed)))
+            raise
+
+    def named(arguments: frozenset[int]) -> str:
+        return ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(arguments))
 
     def with_more(
         scratch: frozenset[int], error: ActiverulesError
@@ -307,8 +316,7 @@ def with_scratch(
             advice = [_with_shadow(captured, k) for k in sorted(mixed - more)]
             error.instead = [text for text in advice if text] or error.instead
             return None
-        names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
-        return scratch | more, f"a scratch shadow for {names}"
+        return scratch | more, f"a scratch shadow for {named(frozenset(more - scratch))}"
 
     return with_fallbacks(attempt, frozenset(), on=_UNSHADOWED, fallback=with_more)
 
