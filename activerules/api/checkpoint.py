@@ -27,7 +27,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.codegen.unlinked import linked_form, to_link
 from activerules.numba_ext.rules.checks import copied
 from activerules.numba_ext.target.dispatchers import (
@@ -131,17 +131,19 @@ def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
     _y = _target({values})
     return _AugmentedReturn(_y, _shadow_of(_y), None)""",
         "reverse": f"""def f(config, dret: _Annotation, tape, {annotated}):
+    _mode = _as_strict(_Reverse, config)
     if _active(dret):
         _out, _seed = _seeds(dret)
-        return _autodiff(_Reverse, _into, _Const, _Duplicated(_out, _seed), {listed})[1:]
+        return _autodiff(_mode, _into, _Const, _Duplicated(_out, _seed), {listed})[1:]
     else:
-        return _autodiff(_Reverse, _silent, _Const, {listed})""",
+        return _autodiff(_mode, _silent, _Const, {listed})""",
         "forward": f"""def f(config, ret: _Annotation, {annotated}):
+    _mode = _as_strict(_ForwardWithPrimal, config)
     if config.needs_shadow:
-        _tangent, _y = _autodiff(_ForwardWithPrimal, _target, _Duplicated, {listed})
+        _tangent, _y = _autodiff(_mode, _target, _Duplicated, {listed})
         return _y, _tangent
     else:
-        return _autodiff(_ForwardWithPrimal, _target, _Const, {listed})[1]""",
+        return _autodiff(_mode, _target, _Const, {listed})[1]""",
     }
     return {which: _from_source(source, **scope) for which, source in sources.items()}
 
@@ -170,6 +172,7 @@ def _from_source(source: str, **names: Any) -> Any:
         "_shadow_of": _shadow_of,
         "_seeds": _seeds,
         "_active": active,
+        "_as_strict": as_strict,
         "_autodiff": autodiff,
         "_Annotation": Annotation,
         "_AugmentedReturn": AugmentedReturn,

@@ -40,7 +40,7 @@ from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.replaced.in_steps import passing
 from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.rules.define import define_on
@@ -267,7 +267,7 @@ class _GradientWriter:
             args.append("_Const(_bars[-1])")
         varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
         marker = "_Active" if extra or spec.seeded else "_Const"
-        lines.append(f"_derivatives = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        lines.append(_derivatives(marker, *args))
         lines += [f"_add_own_shadow({leaf.name}, _own{leaf.number})" for leaf in alone]
         entries = [f"_derivatives[{leaf.number}]" for leaf in self.leaves]
         lines.append(_returned([*entries, *("None" for _ in arrays)]))
@@ -300,7 +300,7 @@ class _GradientWriter:
             lines += ["_value, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {spec.seeded:d}"]
             args.append("_Duplicated(_value, _seed)")
         marker = "_Active" if spec.seeded and not spec.with_primal else "_Const"
-        lines.append(f"_derivatives = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        lines.append(_derivatives(marker, *args))
         value = ["_value[0]"] if spec.with_primal else [], ["_value[1]"] if spec.with_primal else []
         first = len(self.leaves)
         primal = [f"_derivatives[{first + varied.index(x)}]" for x in numbers] + value[0]
@@ -315,6 +315,11 @@ class _GradientWriter:
 
 
 _SHADOWED = ("duplicated", "mixed")
+
+
+def _derivatives(*arguments: str) -> str:
+    """The line of a rule that differentiates `_along`."""
+    return f"_derivatives = _autodiff(_as_strict(_mode, _config), _along, {', '.join(arguments)})"
 
 
 def _returned(items: Sequence[str]) -> str:
@@ -479,6 +484,7 @@ _SCOPE = {
     "_Single": Const | Duplicated,
     "_MixedDuplicated": MixedDuplicated,
     "_active": active,
+    "_as_strict": as_strict,
     "_with_copy": _with_copy,
     "_add_own_shadow": _add_own_shadow,
     "_with_own_shadow": _with_own_shadow,

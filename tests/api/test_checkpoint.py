@@ -84,6 +84,22 @@ def test_results_with_strides_of_their_own(function):
     np.testing.assert_allclose(tangent, ar.grad(energy)(x).sum(), rtol=1e-12)
 
 
+def test_zeros_are_as_strong_as_outside():
+    @ar.checkpoint
+    def padded(x, table):
+        return np.where(np.isnan(table), 0.0, x * table)
+
+    @numba.njit
+    def total(x, table):
+        return padded(x, table).sum()
+
+    x, table = np.ones(2), np.array([np.nan, 4.0])
+    for mode, expected in ((ar.Reverse, [np.nan, 4.0]), (ar.Reverse.strong_zero(), [0.0, 4.0])):
+        shadow = np.zeros(2)
+        ar.autodiff(mode, total, ar.Duplicated(x, shadow), table)
+        np.testing.assert_array_equal(shadow, expected)
+
+
 def test_what_only_derivatives_call_has_no_machine_code():
     inner = numba.njit(lambda x: np.sin(x))
     kept = ar.checkpoint(inner)

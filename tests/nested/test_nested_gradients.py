@@ -410,3 +410,23 @@ def into_its_argument(x):
 def test_a_shadow_that_is_the_primal_is_refused():
     with pytest.raises(ar.ShadowMismatch, match="the shadow of `x` overlaps its primal"):
         ar.grad(into_its_argument)(X.copy())
+
+
+def test_strong_zero_of_the_outer_mode():
+    """A zero cotangent of a nested gradient stays zero, whatever the second derivative is."""
+
+    @njit
+    def padded(x, table):
+        return np.sum(np.where(np.isnan(table), 0.0, x * x * table))
+
+    slopes = ar.grad(padded)
+
+    @njit
+    def last_slope(x, table):
+        return slopes(x, table)[1]
+
+    x, table, shadow = np.ones(2), np.array([np.nan, 4.0]), np.zeros(2)
+    ar.autodiff(ar.Reverse.strong_zero(), last_slope, ar.Duplicated(x, shadow), table)
+    np.testing.assert_array_equal(shadow, [0.0, 8.0])
+    along = ar.Duplicated(x, np.array([0.0, 1.0]))
+    assert ar.autodiff(ar.Forward.strong_zero(), last_slope, along, table) == 8.0

@@ -20,6 +20,7 @@ from numba.extending import (
     lower_builtin,
     lower_getattr,
     models,
+    overload,
     overload_method,
     register_model,
     type_callable,
@@ -259,6 +260,17 @@ def _fast(mode, reassociate=True, vector_math=True):
         return None
     result = mode.value.fast(*chosen)
     return lambda mode, reassociate=True, vector_math=True: result
+
+
+def as_strict(mode: Any, config: Any) -> Any:
+    """The mode for a derivative in a rule: zeros are as strong as where the rule is called."""
+    return mode.strong_zero() if config.strong_zero else mode
+
+
+@overload(as_strict)
+def _as_strict(mode, config):
+    result = as_strict(mode.value, config.value)
+    return lambda mode, config: result
 
 
 @infer_getattr
