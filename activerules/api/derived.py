@@ -35,6 +35,7 @@ from activerules.numba_ext.target.dispatchers import (
     require_known,
     with_flags,
 )
+from activerules.rules.pickled import with_rules
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import replacement_of
@@ -97,7 +98,7 @@ class DerivedFunction(Generic[P, R]):
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         functools.update_wrapper(self, self._target.py_func)
-        self.__signature__ = self._parameters(inspect.signature(self._target.py_func)).replace(
+        self.__signature__ = self._taken(inspect.signature(self._target.py_func)).replace(
             return_annotation=inspect.Signature.empty  # a derivative returns something else
         )
         self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
@@ -164,15 +165,17 @@ class DerivedFunction(Generic[P, R]):
         """Raise `ArityError` if the arguments do not fit the parameters."""
         call_arguments.require_call(self._target, args, kwargs)
 
-    def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
-        """The signature of this function, given that of the function it is made from."""
+    def _taken(self, signature: inspect.Signature) -> inspect.Signature:
+        """The signature of this function, given that of the function it is made from. (Packages
+        that fit functions, such as iminuit, take an attribute `_parameters` for their own.)
+        """
         return signature
 
     def _make_stub(self, spec: GradientSpec) -> Any:
         """Return the stub as a plain function, with the same parameters and defaults."""
         plain = self._target.py_func
         of_count(self._target, 0)  # raises for what has no compiled form
-        accepted = self._parameters(inspect.signature(plain))
+        accepted = self._taken(inspect.signature(plain))
         parameters = accepted.parameters.values()
         names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in parameters)
         source = f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n"
@@ -220,13 +223,8 @@ class DerivedFunction(Generic[P, R]):
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
         with_value = self._spec.with_value
-        return _unpickled, (
-            type(self),
-            self._function,
-            self._argnums,
-            with_value,
-            self._own_options,
-        )
+        made_from = type(self), self._function, self._argnums, with_value, self._own_options
+        return with_rules(_unpickled, made_from)
 
 
 def _unpickled(

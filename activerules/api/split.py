@@ -35,6 +35,7 @@ from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.split.forms import halves_form
 from activerules.numba_ext.split.split_batch import playing, recording
 from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.rules.pickled import with_rules
 from activerules.rules.written import function_from
 
 _lock = threading.Lock()
@@ -168,7 +169,7 @@ class SplitHalf:
 
     def __reduce__(self) -> Any:
         """Pickle what the halves were made from."""
-        return _unpickled, (self._target, self._spec, self._half)
+        return with_rules(_unpickled, (self._target, self._spec, self._half))
 
     def _stub(self) -> Any:
         names = list(self._parameters)

@@ -7,11 +7,15 @@ Gives  `mark`      notes on a function, in a form that is pickled with it, which
                    after these modules were imported; without such a function itself
        `lost`      whether a function had declarations by users where it was pickled, and has no
                    original here
+       `with_rules` pickles an object with the names of all modules that declared something: what
+                   is pickled by its name, as functions of NumPy are, has no mark
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -20,16 +24,39 @@ from uuid import uuid4
 _MARK = "__activerules__"
 _PROCESS = uuid4().hex  # a fork has the same, and the same functions
 _marked: dict[int, FunctionType] = {}
+_declaring: set[str] = set()
 
 
 def mark(function: Any, module: str) -> None:
     """Note on a function that a module declares something about it."""
     plain = original(function)
+    if module and not module.startswith(f"{__package__}.library"):
+        _declaring.add(module)
     if isinstance(plain, FunctionType):
         known = _mark_of(plain)[1] if id(plain) in _marked else frozenset[str]()
         _marked[id(plain)] = plain
         modules = known | {module or plain.__module__}
         setattr(plain, _MARK, (_PROCESS, modules, id(plain), plain.__code__.co_firstlineno))
+
+
+def with_rules(make: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What `__reduce__` returns for an object that is made from functions: the process that reads
+    it imports the modules that declare something here.
+    """
+    return _made_with_rules, (tuple(sorted(_declaring)), make, arguments)
+
+
+def _made_with_rules(
+    modules: tuple[str, ...], make: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    _import(modules)
+    return make(*arguments)
+
+
+def _import(modules: Iterable[str]) -> None:
+    for module in modules:
+        with suppress(ImportError):
+            import_module(module)
 
 
 def original(function: Any) -> Any:
@@ -67,11 +94,7 @@ def _is_marked(plain: Any) -> bool:
 
 
 def _named(plain: FunctionType, modules: frozenset[str]) -> Any:
-    for module in (plain.__module__, *sorted(modules)):
-        try:
-            import_module(module)
-        except ImportError:
-            continue
+    _import((plain.__module__, *sorted(modules)))
     found: Any = sys.modules.get(plain.__module__)
     for name in plain.__qualname__.split("."):
         found = getattr(found, name, None)

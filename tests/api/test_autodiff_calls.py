@@ -132,6 +132,7 @@ def test_derivatives_have_the_signature_of_the_function(made, parameters):
     assert str(inspect.signature(made)) == parameters
     assert inspect.unwrap(made) is typed
     assert made.__name__.endswith("typed")
+    assert not hasattr(made, "_parameters")  # where iminuit looks before it reads the signature
 
 
 def test_a_checkpointed_function_does_not_look_like_the_function():

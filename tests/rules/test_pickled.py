@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
+import pytest
 from numba import njit
 
 import activerules as ar
 from activerules.rules.pickled import lost, original
 
 MODULE = """
+import math
+
 from numba import njit
 
 import activerules as ar
@@ -31,15 +34,27 @@ def plain(x):
 
 @njit
 def total(x):
-    return square(x) + plain(x)
+    return square(x) + plain(x) + math.cosh(x)
 
 
 slope = ar.grad(total)
 """
 
 RULES = """
+import math
+
 import activerules as ar
 from squares import square
+
+
+@ar.augmented_primal(math.cosh)
+def cosh_augmented(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(math.cosh(x.val), None, None)
+
+
+@ar.reverse(math.cosh)
+def cosh_reverse(config, dret: ar.Active, tape, x: ar.Active):
+    return 1000.0 * dret.val
 
 
 @ar.augmented_primal(square)
@@ -80,13 +95,14 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_another_process_imports_the_rules(tmp_path):
-    (tmp_path / "squares.py").write_text(MODULE)
+@pytest.mark.parametrize(("summed", "slope"), [("square(x) + ", "1106.0\n"), ("", "1006.0\n")])
+def test_another_process_imports_the_rules(tmp_path, summed, slope):
+    (tmp_path / "squares.py").write_text(MODULE.replace("square(x) + ", summed))
     (tmp_path / "rules_of_squares.py").write_text(RULES)
     write = "import pickle, squares, rules_of_squares; from pathlib import Path; "
     write += "Path('slope').write_bytes(pickle.dumps(squares.slope))"
     run(tmp_path, "-c", write)
-    assert run(tmp_path, "-c", LOADED, "slope") == "106.0\n"
+    assert run(tmp_path, "-c", LOADED, "slope") == slope
 
 
 def test_rules_that_another_process_cannot_find_are_an_error(tmp_path):

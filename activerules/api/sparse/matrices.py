@@ -21,6 +21,7 @@ from activerules.api.sparse.products import HessianProducts, JacobianProducts
 from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.rules.pickled import with_rules
 from activerules.rules.rule import location_of
 
 _DETECT = "detect"
@@ -184,7 +185,7 @@ class SparseFunction:
 
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
-        return SparseFunction, self._made_from
+        return with_rules(SparseFunction, self._made_from)
 
 
 @typeof_impl.register(SparseFunction)
