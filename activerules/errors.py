@@ -152,8 +152,8 @@ class ActiveMemoryInConst(ActiverulesError):
     """Active data is stored into memory that was passed as Const, and read back.
 
     The memory has no shadow, so the derivative would be lost. Pass the array as `Duplicated(x,
-    make_zero(x))`. The error is about memory other than arrays of floats, which get such a shadow
-    automatically.
+    make_zero(x))`. Arrays of floats, and lists, dictionaries and objects with them, get such a
+    shadow automatically; the error is about other memory, as lists of Python.
     """
 
 
@@ -161,8 +161,8 @@ class MixedActivity(ActiverulesError):
     """A pointer may point to active or to Const memory, and which one is only known at run time.
 
     Mark both arrays Duplicated, or copy the Const one before the program chooses between them. The
-    error is about constant global arrays and containers; a Const array of floats gets a shadow for
-    the duration of the call automatically.
+    error is about constant global arrays, arrays of integers and lists of Python; other Const
+    arguments get a shadow for the duration of the call automatically.
     """
 
 
