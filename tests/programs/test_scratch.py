@@ -185,6 +185,23 @@ def test_constant_arrays_in_lists_tuples_and_objects(function, make, unfreed):
     assert unfreed(forward) == unfreed(reverse) == 0
 
 
+@njit
+def differences(rows, x):
+    s, last = 0.0, rows[0]
+    for row in rows:
+        s += np.sum((row * x - last) ** 2)
+        last = row * x
+    return s
+
+
+def test_hessian_with_constant_arrays_of_a_list():
+    """A temporary shadow is new: nothing compares it with others in the code that is derived."""
+    constants = rows()
+    found = ar.hessian(differences, 1)(constants, RNG.normal(size=3))
+    expected = 2 * constants[0] ** 2 + 2 * (constants[1] - constants[0]) ** 2
+    np.testing.assert_allclose(found, np.diag(expected), atol=1e-12)
+
+
 CASES = [
     (drifted, (RNG.normal(size=3), PARTICLES), (ar.Duplicated, ar.Const)),
     (in_an_object, (RNG.normal(size=3), RNG.normal(size=3)), (ar.Duplicated, ar.Const)),

@@ -29,7 +29,7 @@ from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
 from activerules.values.kinds import is_collection, is_record_array
-from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
+from activerules.values.layout import Items, Node, Struct, layout_of, shadow_of_leaf
 from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
     data_of_region,
@@ -140,6 +140,7 @@ class _Checker:
         self.builder = builder
         self.em = Emit(context, builder)
         self._written = gradient.written
+        self._scratch = gradient.scratch or (False,) * len(gradient.written)
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
         self.tests = Tests(
@@ -272,14 +273,18 @@ class _Checker:
         values: Sequence[tuple[Any, Sequence[Any]]],
         width: int,
     ) -> list[list[_Memory]]:
-        """The memory of each lane."""
-        regions = [
-            (region, written, primal, own)
-            for argument, written, (whole, shadows) in zip(
-                arguments, self._written, values, strict=True
+        """The memory of each lane. If nothing is written, scratch shadows need no checks: they are
+        new, with the layout of their primals. The checks of dictionaries also order their keys.
+        """
+        regions: list[tuple[ArgumentSpec, bool, Value, list[Value]]] = []
+        per_argument = zip(arguments, self._written, self._scratch, values, strict=True)
+        for argument, written, scratch, (whole, shadows) in per_argument:
+            checked = any(self._written) or _has_keys(layout_of(argument.numba_type))
+            given = () if scratch and not checked else shadows
+            regions += (
+                (region, written, primal, own)
+                for region, (primal, *own) in regions_of(self.em, argument, (whole, *given))
             )
-            for region, (primal, *own) in regions_of(self.em, argument, (whole, *shadows))
-        ]
         return [
             [
                 memory
@@ -411,6 +416,12 @@ def _is_followed(node: Node) -> bool:
     not count, as it lies in the memory of the items.
     """
     return has_regions(node) and not (isinstance(node, Struct) and node.kind == "record")
+
+
+def _has_keys(node: Node) -> bool:
+    """Whether there is a dictionary in a value."""
+    is_dictionary = isinstance(node, Items) and node.key is not None
+    return is_dictionary or any(_has_keys(child) for _, child in node.children)
 
 
 def _has_gaps(*memories: _Memory) -> bool:
