@@ -20,6 +20,7 @@ from activerules.errors import (
     ActiverulesError,
     FloatBitsInInteger,
     MixedActivity,
+    NotYetSupported,
 )
 from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.memory.objects import MemoryObject, root
@@ -50,7 +51,7 @@ _USUAL_STACK = 8 << 20
 _STACK_WITHOUT_LIMITS = 1 << 20
 _NO_TAPE_LIMIT = (1 << 63) - 1
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_UNSHADOWED = (MixedActivity, ActiveMemoryInConst, FloatBitsInInteger)
+_UNSHADOWED = (MixedActivity, ActiveMemoryInConst, FloatBitsInInteger, NotYetSupported)
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
 _DATA_ROLES = frozenset({"data", "pointer"})
 
@@ -296,8 +297,8 @@ def with_scratch(
             return make(shadowed), scratch
         except ActiverulesError as error:
             if scratch:
-                mixed = f"active data is mixed with {named(scratch)}, so it gets a shadow"
-                error.why = "; ".join(filter(None, (error.why, mixed)))
+                given = f"active data may be in {named(scratch)}, which therefore gets a shadow"
+                error.why = "; ".join(filter(None, (error.why, given)))
             raise
 
     def named(arguments: frozenset[int]) -> str:
@@ -307,10 +308,12 @@ def with_scratch(
         scratch: frozenset[int], error: ActiverulesError
     ) -> tuple[frozenset[int], str] | None:
         mixed = {k for k in map(argument_of, error.groups) if k is not None}
+        constant = {k for k, a in enumerate(activities) if a == "const"} - scratch
         if isinstance(error, FloatBitsInInteger):
-            mixed = {
-                k for k, a in enumerate(activities) if a == "const" and not _is_array(captured, k)
-            }
+            mixed = {k for k in constant if not _is_array(captured, k)}
+        if isinstance(error, NotYetSupported):  # the other groups are of use to `derive_or_copy`
+            mixed &= constant
+            error.groups = tuple(g for g in error.groups if argument_of(g) not in mixed)
         more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
         if more <= scratch:
             advice = [_with_shadow(captured, k) for k in sorted(mixed - more)]

@@ -7,7 +7,7 @@ from numba.experimental import jitclass
 from numba.typed import Dict, List
 
 import activerules as ar
-from activerules.testing import check_gradient, directional_derivative
+from activerules.testing import central_fdm, check_gradient, directional_derivative
 
 RNG = np.random.default_rng(11)
 
@@ -183,6 +183,31 @@ def test_constant_arrays_in_lists_tuples_and_objects(function, make, unfreed):
 
     assert forward() == pytest.approx(expected, abs=error + 1e-9)
     assert unfreed(forward) == unfreed(reverse) == 0
+
+
+@njit
+def with_workspace(workspace, lines, x):
+    workspace.slopes[:] = np.sin(lines.slopes * x)
+    lines.shifts[0] *= x
+    return np.sum(workspace.slopes * lines.shifts)
+
+
+def test_a_constant_object_beside_an_active_one_of_its_class():
+    """What is written into the one is no change of what the other refers to."""
+    (u, v, p, q), x = RNG.normal(size=(4, 3)), 0.7
+
+    def shifted(t):
+        return with_workspace(Lines(u.copy(), u.copy()), Lines(p + t * v, q.copy()), x)
+
+    expected = central_fdm(5, 1)(shifted, 0.0)
+    shadow = Lines(np.zeros(3), np.zeros(3))
+    annotated = (ar.Const(Lines(u.copy(), u.copy())), ar.Duplicated(Lines(p, q.copy()), shadow))
+    ar.autodiff(ar.Reverse, with_workspace, ar.Active, *annotated, ar.Const(x))
+    assert shadow.slopes @ v == pytest.approx(expected, rel=1e-9)
+    tangent = Lines(v, np.zeros(3))
+    annotated = (ar.Const(Lines(u.copy(), u.copy())), ar.Duplicated(Lines(p, q.copy()), tangent))
+    found = ar.autodiff(ar.Forward, with_workspace, ar.Duplicated, *annotated, ar.Const(x))
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 @njit

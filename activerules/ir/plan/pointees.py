@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from activerules.errors import NotYetSupported
 from activerules.ir.analysis.memory.facts import MemoryFacts
-from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.objects import MemoryObject, root
 from activerules.ir.analysis.memory.writes import Write
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -29,13 +29,14 @@ def changes_pointers(memory: MemoryFacts) -> Instruction | None:
 
 
 def _changed_groups(memory: MemoryFacts) -> tuple[object, ...]:
-    """The groups of the memory in which declared pointers may be changed."""
+    """The groups of the memory in which declared pointers may be changed, and of the arguments
+    whose undeclared memory that may be.
+    """
     holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
-    return tuple(
-        holder.key
-        for holder in holders
-        if any(_hits(write, holder, memory) for write in memory.writes)
-    )
+    hits = [(w, holder) for w in memory.writes for holder in holders if _hits(w, holder, memory)]
+    undeclared = [root(o) for w, _ in hits for o in memory.written_by(w) if o.kind == "loaded"]
+    changed = (*(holder for _, holder in hits), *(o for o in undeclared if o.kind == "argument"))
+    return tuple(dict.fromkeys(o.key for o in changed))
 
 
 def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
