@@ -25,6 +25,7 @@ from activerules.api.jacobian_blocks import carrying
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.made_once import LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, as_strict
@@ -58,8 +59,9 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
-        An `@njit` function of the same signature. In reverse mode its inputs are stored (copied if
-        they may be overwritten) instead of its intermediate values.
+        An `@njit` function of the same signature; for the same function and options the same one.
+        In reverse mode its inputs are stored (copied if they may be overwritten) instead of its
+        intermediate values.
 
     Raises
         RuleDefinitionError for parameters that are not positional, and at the first derivative what
@@ -74,6 +76,15 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     9.0
     """
     require_known(options)
+    key = tuple(sorted(options.items()))
+    made = _made.find(function, key)
+    return _made.put(function, key, _checkpointed(function, options)) if made is None else made
+
+
+_made = LastMade()
+
+
+def _checkpointed(function: Any, options: dict[str, Any]) -> Any:
     target = dispatcher_of(function)
     options = inherited(target, options)
     target = linked_form(without_cache(with_flags(target, options)))

@@ -55,7 +55,8 @@ def hvp(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.
         x         its first argument: a float, an array of floats, a tuple of floats.
-        v         of the type and shape of `x`; inside a compiled function also of its strides.
+        v         of the type and shape of `x`; inside a compiled function also of its strides. From
+                  Python, an array of integers or of lower precision is converted.
         args      the other arguments of the function, which are constant.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
@@ -153,6 +154,7 @@ class ProductFunction(DerivedFunction[..., Any]):
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) > 1:
             x, v, *rest = args
+            v = _converted(v, x)
             laid = laid_like(v, x, [])
             # `hvp(f, x, x)` is given one array twice
             tangent = copy_of_argument(v) if laid is v else laid
@@ -168,7 +170,9 @@ class ProductFunction(DerivedFunction[..., Any]):
             return True
         if type(v) is tuple:
             return NUMBERS.issuperset(map(type, v))
-        if type(v) is not np.ndarray or type(x) is not np.ndarray or v.strides != x.strides:
+        if type(v) is not np.ndarray or type(x) is not np.ndarray:
+            return False
+        if v.strides != x.strides or v.dtype != x.dtype:
             return False
         if not _are_apart(v, x):
             return False
@@ -184,6 +188,14 @@ class ProductFunction(DerivedFunction[..., Any]):
                 where=[("in the product with the Hessian of", name, location_of(self._target))],
                 instead=[f"hvp({name}){self.__signature__}"],
             ) from error
+
+
+def _converted(v: Any, x: Any) -> Any:
+    """The vector, of the type of `x` if that holds all its values: SciPy tries a product with zeros
+    that are integers of one byte.
+    """
+    arrays = type(v) is np.ndarray and type(x) is np.ndarray
+    return v.astype(x.dtype, copy=False) if arrays and np.can_cast(v.dtype, x.dtype) else v
 
 
 def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:

@@ -56,6 +56,12 @@ def test_checkpointed_steps_have_the_same_derivative():
     np.testing.assert_allclose(forward, ar.grad(evolve_plainly, 2)(u, v, 0.3))
 
 
+def test_a_function_is_checkpointed_once():
+    """A call in a loop compiles its derivative once."""
+    assert ar.checkpoint(step) is ar.checkpoint(step)
+    assert ar.checkpoint(step, fastmath=True) is not ar.checkpoint(step)
+
+
 def reversed_waves(x):
     return np.sin(x)[::-1]
 

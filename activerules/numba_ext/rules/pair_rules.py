@@ -404,7 +404,7 @@ def _check_augmented(
     if not (rounds(primal, expected) or (primal == types.none and not needs_primal)):
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
-        zeros = "zeros in the shape of the primal: np.zeros_like(y)"
+        zeros = "zeros in the shape of the primal: ar.make_zero(y)"
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow", zeros)
     if pair.result is Active and shadow != types.none:
         raise wrong_return(pair.augmented, pair, shadow, "None as shadow: the result is no array")
