@@ -3,7 +3,8 @@
 A program is the text of a module with `make(m, p)`, which puts rows of a matrix, the same row
 several times too, and numbers into containers, and `program(c0, …, x, a, n)` of these containers, a
 number, a row and a number of iterations. Shadows are made by `make`, so that they share memory as
-the containers do. Arrays in containers are changed in place.
+the containers do. Arrays in containers are changed in place. Some containers are Const, and made of
+another matrix and other numbers.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ ARGUMENTS = {
     ),
 }  # fmt: skip
 
+# The rules in the programs take these only as Duplicated.
+ACTIVE_IN_RULES = {"array_triple"}
+
 
 class ArgumentWriter(ContainerWriter):
     """Draws one program."""
@@ -71,9 +75,11 @@ class ArgumentWriter(ContainerWriter):
         self.floats, self.arrays, self.held = ["x", "s0"], ["a"], {"r": "records"}
         self.held |= zip(names, kinds, strict=True)
         self.iterated += names  # no list or dictionary gets longer or shorter
+        constant = [kind not in ACTIVE_IN_RULES and self.draw(4) == 0 for kind in kinds]
         made = ", ".join(self.made(ARGUMENTS[kind][0]) for kind in kinds)
         self.lines = [
-            f"KINDS = {kinds}", "", "", "def make(m, p):", f"    return [{made}]", "", "",
+            f"KINDS, CONSTANT = {kinds}, {constant}", "", "",
+            "def make(m, p):", f"    return [{made}]", "", "",
             "@njit", f"def program({', '.join(names)}, x, a, n):", "    s0 = 0.3",
             "    r = records_of(a, a)",
         ]  # fmt: skip
@@ -112,12 +118,20 @@ def argument_programs(draw: st.DrawFn, largest: int) -> str:
 
 def check_arguments(namespace: dict[str, Any], at: int) -> None:
     """Both modes against finite differences; shadows start as cotangents of what is held after."""
-    make, program = namespace["make"], namespace["program"]
-    activities = [ARGUMENTS[kind][1] for kind in namespace["KINDS"]]
+    make, program, constant = (namespace[name] for name in ("make", "program", "CONSTANT"))
+    activities = [
+        ar.Const if fixed else ARGUMENTS[kind][1]
+        for kind, fixed in zip(namespace["KINDS"], constant, strict=True)
+    ]
     in_memory = [activity is ar.Duplicated for activity in activities]
     rng = np.random.default_rng(at)
-    (m, m_dot, m_bar), (p, p_dot, p_bar) = rng.normal(size=(3, *ROWS)), rng.normal(size=(3, FLOATS))
+    m, m_dot, m_bar, fixed_m = rng.normal(size=(4, *ROWS))
+    p, p_dot, p_bar, fixed_p = rng.normal(size=(4, FLOATS))
     x, x_dot = map(float, rng.normal(size=2))
+
+    def containers_of(m: np.ndarray, p: np.ndarray) -> list[Any]:
+        both = zip(constant, make(m, p), make(fixed_m.copy(), fixed_p), strict=True)
+        return [other if fixed else own for fixed, own, other in both]
 
     def paired(numbers: np.ndarray, values: Any, chosen: Any = None) -> float:
         """The numbers that containers hold, times others; arrays are rows of the matrix."""
@@ -129,18 +143,18 @@ def check_arguments(namespace: dict[str, Any], at: int) -> None:
         )
 
     def phi(m: np.ndarray, p: np.ndarray, x: float) -> float:
-        values = make(m, p)
+        values = containers_of(m, p)
         value = program(*values, x, m[0], 2)
         return value + np.sum(m_bar * m) + paired(p_bar, values, in_memory)
 
     def run(mode: Any, shadow: np.ndarray, shadows: list[Any], annotated: list[Any]) -> Any:
         """Derivatives; the primal is to be that of a call without them."""
         after, now = m.copy(), m.copy()
-        value = program(*make(after, p), x, after[0], 2)
+        value = program(*containers_of(after, p), x, after[0], 2)
         *containers, number = annotated
         given = [
-            a(v) if a is ar.Active else a(v, s)
-            for a, v, s in zip(containers, make(now, p), shadows, strict=True)
+            a(v) if a in (ar.Active, ar.Const) else a(v, s)
+            for a, v, s in zip(containers, containers_of(now, p), shadows, strict=True)
         ]
         returned = ar.Active if mode is ar.ReverseWithPrimal else ar.Duplicated
         row = ar.Duplicated(now[0], shadow[0])
@@ -157,11 +171,13 @@ def check_arguments(namespace: dict[str, Any], at: int) -> None:
     shadows = make(shadow, p_bar)
     *bars, x_bar, _, _ = run(ar.ReverseWithPrimal, shadow, shadows, [*activities, ar.Active(x)])
     bars = [s if held else bar for held, s, bar in zip(in_memory, shadows, bars, strict=True)]
-    reverse = np.sum(shadow * m_dot) + x_bar * x_dot + paired(p_dot, bars)
+    varied = [not fixed for fixed in constant]
+    reverse = np.sum(shadow * m_dot) + x_bar * x_dot + paired(p_dot, bars, varied)
     assert abs(reverse - expected) <= tolerance
     shadow = m_dot.copy()
     shadows = make(shadow, p_dot)
-    annotated = [*[ar.Duplicated] * len(shadows), ar.Duplicated(x, x_dot)]
+    annotated = [ar.Const if fixed else ar.Duplicated for fixed in constant]
+    annotated.append(ar.Duplicated(x, x_dot))
     tangent = run(ar.ForwardWithPrimal, shadow, shadows, annotated)
     forward = tangent + np.sum(m_bar * shadow) + paired(p_bar, shadows, in_memory)
     assert abs(forward - expected) <= tolerance
