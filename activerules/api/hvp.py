@@ -56,7 +56,7 @@ def hvp(
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.
         x         its first argument: a float, an array of floats, a tuple of floats.
         v         of the type and shape of `x`; inside a compiled function also of its strides. From
-                  Python, an array of integers or of lower precision is converted.
+                  Python, an array of integers is converted.
         args      the other arguments of the function, which are constant.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
@@ -191,11 +191,11 @@ class ProductFunction(DerivedFunction[..., Any]):
 
 
 def _converted(v: Any, x: Any) -> Any:
-    """The vector, of the type of `x` if that holds all its values: SciPy tries a product with zeros
-    that are integers of one byte.
+    """The vector, of the type of `x` if it is an array of integers: SciPy tries a product with
+    zeros that are integers of one byte.
     """
     arrays = type(v) is np.ndarray and type(x) is np.ndarray
-    return v.astype(x.dtype, copy=False) if arrays and np.can_cast(v.dtype, x.dtype) else v
+    return v.astype(x.dtype) if arrays and v.dtype.kind in "biu" else v
 
 
 def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:

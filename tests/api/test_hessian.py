@@ -65,8 +65,8 @@ def test_hessian_of_an_array_that_is_replaced_in_a_loop():
     np.testing.assert_allclose(ar.hvp(eighth_powers, X, V), 56.0 * X**6 * V, rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "i8", "f4"])
-def test_hvp_converts_a_vector_that_the_type_of_the_argument_holds(dtype):
+@pytest.mark.parametrize("dtype", ["i1", "i8"])
+def test_hvp_converts_a_vector_of_integers(dtype):
     """SciPy's trust-constr passes zeros of type int8 to `hessp`."""
     v = np.array([1, -2, 0, 3], dtype)
     np.testing.assert_allclose(ar.hvp(eighth_powers)(X, v), 56.0 * X**6 * v, rtol=1e-12)

@@ -315,7 +315,7 @@ def raises_backwards(config, dret: Duplicated, tape, a: Duplicated):
 
 
 ARRAYS = [
-    (without_shadow, back, RuleReturnError, r"(?s)expected float64\[::1\] as shadow.*zeros_like"),
+    (without_shadow, back, RuleReturnError, r"(?s)expected float64\[::1\] as shadow.*make_zero"),
     (float_as_array, back, RuleReturnError, r"expected float64\[::1\] as primal"),
     (two, returns_what_it_should_add, RuleReturnError, r"(?s)\(None,\) or None.*accumulate\(a, "),
     (two, accumulates_a_number, NotCompilable, r"float64 is no cotangent of float64\[::1\]"),
