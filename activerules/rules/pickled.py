@@ -30,6 +30,7 @@ _declaring: set[str] = set()
 def mark(function: Any, module: str) -> None:
     """Note on a function that a module declares something about it."""
     plain = original(function)
+    # modules of `interop` must be imported by name, too; the library always is
     if module and not module.startswith(f"{__package__}.library"):
         _declaring.add(module)
     if isinstance(plain, FunctionType):

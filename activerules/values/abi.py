@@ -22,6 +22,8 @@ from numba.core import types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import default_manager
 
+from activerules.ir.llvm.types import FLOAT_TYPES, Type
+
 Role = Literal[
     "float", "int", "meminfo", "parent", "data", "size", "itemsize", "shape", "stride", "pointer",
     "dummy",
@@ -54,16 +56,16 @@ def meminfo_offsets(numba_type: types.Type, target: Any) -> tuple[int, ...]:
     return tuple(_meminfos(default_manager.lookup(numba_type), target))
 
 
-def float_offsets(numba_type: types.Type, target: Any) -> tuple[tuple[int, str], ...]:
+def float_offsets(numba_type: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
     """Byte offsets of the floats that are parts of a value a function returns, with their LLVM
     types; a complex number is two.
     """
     return tuple(_floats(default_manager.lookup(numba_type), target))
 
 
-def _floats(model: Any, target: Any) -> Iterator[tuple[int, str]]:
+def _floats(model: Any, target: Any) -> Iterator[tuple[int, Type]]:
     if isinstance(model.get_value_type(), ir.FloatType | ir.DoubleType):
-        yield 0, str(model.get_value_type())
+        yield 0, FLOAT_TYPES[str(model.get_value_type())]
         return
     for index, member in _members(model):
         for offset, float_type in _floats(member, target):

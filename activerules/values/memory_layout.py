@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind
-from activerules.ir.llvm.types import DOUBLE, FLOAT, FLOAT_TYPES, Type, size_of
+from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, size_of
 from activerules.values.abi import float_offsets
 from activerules.values.kinds import (
     is_instance,
@@ -302,8 +302,7 @@ def declared_result(ty: types.Type) -> Declared | None:
     known = (types.Integer, types.Boolean, types.Array)
     if not all(leaf in _FLOATS or isinstance(leaf, known) for leaf in leaves_of(ty)):
         return None
-    floats = float_offsets(ty, _context().target_data)
-    return Declared(tuple((offset, FLOAT_TYPES[name]) for offset, name in floats))
+    return Declared(float_offsets(ty, _context().target_data))
 
 
 def _has_memory(ty: Any) -> bool:

@@ -18,7 +18,7 @@ from numba.core import types
 
 from activerules.annotations.activity import Annotation, Duplicated, MixedDuplicated
 from activerules.ir.derivatives.rulecall import ActivityName, ArgumentKind, ResultKind
-from activerules.ir.llvm.types import FLOAT_TYPES, Type
+from activerules.ir.llvm.types import Type
 from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.rules.parts import is_split, leaves_in
 from activerules.values.abi import float_offsets
@@ -60,7 +60,7 @@ def floats_beside_arrays(ty: types.Type, target: Any) -> tuple[tuple[int, Type],
     """The offsets and types of the floats in a returned tuple with arrays."""
     if not isinstance(ty, types.BaseTuple) or result_kind(ty) != "memory":
         return ()
-    return tuple((offset, FLOAT_TYPES[name]) for offset, name in float_offsets(ty, target))
+    return float_offsets(ty, target)
 
 
 def activity_of_result(ty: types.Type, activity: ActivityName) -> str | type[Annotation]:
