@@ -108,12 +108,12 @@ def with_statuses(text: str, result: str, *, parameter: str, unless: str) -> str
 
 def with_promises(text: str, function: str, promises: Mapping[int, str]) -> str:
     """`text` with attributes for the parameters, by number, of the definition of `function`; their
-    types have no commas.
+    types are single words.
     """
     pattern = rf'^define [^@\n]*@"?{re.escape(function)}"?\((.*)\)[^)\n]*$'
     header = re.search(pattern, text, re.MULTILINE)
     assert header is not None
-    parameters = header[1].split(", ")
+    parameters = re.split(r", (?=\w+ )", header[1])  # attributes have commas, too
     for k, promise in promises.items():
         parts = parameters[k].split(" ", 1)
         parameters[k] = f"{parts[0]} {promise} {parts[1]}"

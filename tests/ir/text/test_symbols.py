@@ -54,6 +54,9 @@ def test_y2_attributes_reach_the_parameters_that_are_named():
     after = symbols.with_promises(TEXT, "f", {2: "noundef"})
     ((before, line),) = changed(after)
     assert line == before.replace("i64 %n", "i64 noundef %n")
+    text = "define void @f(ptr initializes((0, 8), (16, 24)) %p, i64 range(i64 0, 5) %n) {"
+    after = symbols.with_promises(text, "f", {1: "noundef"})
+    assert after == text.replace("i64 range", "i64 noundef range")
 
 
 def test_y2_results_get_attributes_by_name_or_first_parameter():
