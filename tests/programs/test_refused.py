@@ -63,6 +63,16 @@ def bits_left_by_a_callee(x):
 
 
 @njit
+def read_in_another_precision(x):
+    return (x.view(np.float32) ** 2).sum()
+
+
+@njit
+def written_in_another_precision(x, y):
+    x.view(np.float32)[:] = y
+
+
+@njit
 def external(x):
     return external_cos(x) * x
 
@@ -73,6 +83,8 @@ REFUSED = [
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (bits_moved_as_integers, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (bits_left_by_a_callee, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (read_in_another_precision, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (written_in_another_precision, (np.array([1.0, 2.0]), 1.5), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
 ]
 

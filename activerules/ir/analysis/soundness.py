@@ -136,8 +136,7 @@ class _Check:
         if i.type.is_float:
             if self.activity.is_active(i):
                 self._shadowed(i, pointer)
-                if self.types.cuts_floats(i):
-                    self.bits.refuse(i)
+                self._whole(i)
             if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
                 self._hidden_pointer(i)
         elif i.type.is_pointer and self.activity.has_shadow(pointer):
@@ -175,8 +174,20 @@ class _Check:
             self._hidden_pointer(i)
         if matters and (shadowed or self.activity.is_active(value)):
             self._shadowed(i, pointer)
-            if self.types.cuts_floats(i):
-                self.bits.refuse(i)
+            self._whole(i)
+
+    def _whole(self, i: Instruction) -> None:
+        """Refuse a load or store of a float where the floats are others."""
+        if self.types.cuts_floats(i):
+            self.bits.refuse(i)
+        if self.types.is_reinterpreted(i):
+            raise refusal(
+                i,
+                "floats are accessed as floats of another precision",
+                "their bits are taken for those of other numbers, which has no derivative",
+                ["convert the numbers: x.astype(np.float32) in place of x.view(np.float32)"],
+                FloatBitsInInteger,
+            )
 
     def _store_integer(self, i: Instruction) -> None:
         value, pointer = i.operands

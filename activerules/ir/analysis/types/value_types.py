@@ -157,6 +157,16 @@ class ValueTypes:
             for known in self.accesses.get(memory, ())
         )
 
+    def is_reinterpreted(self, access: Instruction) -> bool:
+        """Whether a load or store of a float acts on memory for which the caller declares floats,
+        but none of its type.
+        """
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        return all(
+            o in self.declared and t not in (self.declared[o].float_types or {t})
+            for o in self.memory.objects(access.operands[-1])
+        )
+
     def _touches(
         self, access: Instruction, kind: Kind, trusted: Collection[MemoryObject] = ()
     ) -> bool:
