@@ -68,6 +68,11 @@ def read_in_another_precision(x):
 
 
 @njit
+def read_as_bytes_and_as_floats(x):
+    return (x.view(np.uint8).view(np.float32) ** 2).sum()
+
+
+@njit
 def written_in_another_precision(x, y):
     x.view(np.float32)[:] = y
 
@@ -84,6 +89,7 @@ REFUSED = [
     (bits_moved_as_integers, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (bits_left_by_a_callee, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (read_in_another_precision, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (read_as_bytes_and_as_floats, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (written_in_another_precision, (np.array([1.0, 2.0]), 1.5), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
 ]
@@ -94,6 +100,20 @@ def test_refused_with_the_line(program, args, error):
     """The error names this file; support for a program moves it to its family."""
     with pytest.raises(error, match=r"test_refused\.py:\d+"):
         check_gradient(program, args)
+
+
+@njit
+def returned_in_another_precision(x):
+    return (x * 2.0).view(np.float32)
+
+
+def test_inactive_values_v3_views_as_results():
+    x = np.array([1.0, 2.0])
+    for derive in (lambda f: ar.vjp(f, x), lambda f: ar.jvp(f, (x,), (x,))):
+        with pytest.raises(ar.FloatBitsInInteger, match="another precision"):
+            derive(returned_in_another_precision)
+    same = ar.vjp(njit(lambda x: x.view(np.complex128)), x)
+    np.testing.assert_array_equal(same[1](np.array([3.0 + 4.0j]))[0], [3.0, 4.0])
 
 
 @njit

@@ -39,7 +39,7 @@ from activerules.ir.derivatives.rulecall import CallArgument
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal, shown
-from activerules.ir.normal.effects import effect_of, language, memory_intrinsic
+from activerules.ir.normal.effects import Explanation, effect_of, language, memory_intrinsic
 
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
@@ -276,8 +276,8 @@ class _Check:
             self._derived_call(i, self.activity.memory.called[i])
             return
         effect = effect_of(i.callee_name)
-        if effect is not None and effect.no_data:
-            self._inactive_value(i)
+        if effect is not None and effect.no_data is not None:
+            self._marked_memory(i, effect.no_data)
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
@@ -298,22 +298,12 @@ class _Check:
                 FloatBitsInInteger,
             )
 
-    def _inactive_value(self, mark: Instruction) -> None:
-        """Refuse active memory that is reachable from a value of an inactive type."""
+    def _marked_memory(self, mark: Instruction, words: Explanation) -> None:
+        """Refuse active memory that is reachable from a value which is to carry no derivative."""
         facts = self.activity
         matters = facts.varied_memory & facts.useful_memory
         if not matters.isdisjoint(facts.memory.reachable_from(mark.operands[0])):
-            raise refusal(
-                mark,
-                "memory with active data is in a value of a type that was declared inactive",
-                "inactive_type says that what is read there carries no derivative, but the memory "
-                "is also reached from elsewhere",
-                [
-                    "stop the gradient before it is put there: ar.ignore_derivatives(x)",
-                    "leave the type active",
-                ],
-                ActiveMemoryInConst,
-            )
+            raise _explained(mark, words)
 
     def _object(self, i: Instruction, argument: CallArgument) -> None:
         """Refuse an object, passed to a rule, of which only part has a shadow."""
@@ -398,7 +388,7 @@ class _Check:
             name, why = _unknown(i)
             known = next((why for start, why in language().refused if name.startswith(start)), None)
             if known is not None:
-                raise refusal(i, known.what, known.why, list(known.instead), UnknownCall)
+                raise _explained(i, known)
             error = refusal(
                 i,
                 f"active data flows into {name}, which has no derivative",
@@ -411,6 +401,10 @@ class _Check:
             )
             error.names_callee = True
             raise error
+
+
+def _explained(i: Instruction, words: Explanation) -> ActiverulesError:
+    return refusal(i, words.what, words.why, list(words.instead), words.error)
 
 
 def _unknown(call: Instruction) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from activerules.errors import ActiverulesError, UnknownCall
 from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.names import FAILED_AT
@@ -52,7 +53,7 @@ class CallEffect:
     hands_out   the callee may return memory that is reachable from its arguments
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     adds_keys   keys are added to the dictionary in operand 0
-    no_data     memory reachable from operand 0 must not be active
+    no_data     memory reachable from operand 0 must not be active: the error if it is
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
                 never active
     pure        no effect other than the result: the reverse sweep may repeat the call
@@ -80,7 +81,7 @@ class CallEffect:
     hands_out: bool = False
     mirrored: tuple[int, ...] = ()
     adds_keys: bool = False
-    no_data: bool = False
+    no_data: Explanation | None = None
     opaque: bool = False
     pure: bool = False
 
@@ -110,6 +111,7 @@ class Explanation:
     what: str
     why: str
     instead: tuple[str, ...]
+    error: type[ActiverulesError] = UnknownCall
 
 
 @dataclass(frozen=True)

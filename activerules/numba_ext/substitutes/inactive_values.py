@@ -7,6 +7,7 @@ Invariants  V1  a float read from such a value, or stored into one, passes `igno
                 do the floats that a tuple of such a type is made of
             V2  memory read from one is marked (`INACTIVE_MEMORY`): the engine refuses it if it is
                 active, since others that refer to the memory would lose derivatives
+            V3  so is an array that is viewed as one of another precision (`REINTERPRETED`)
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
+from numba.np import arrayobj
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.unoptimised import LOWERING
 from activerules.values.layout import layout_of
 
 IGNORE_FUNCTIONS: dict[ir.Type, str] = {
@@ -30,6 +33,8 @@ IGNORE_FUNCTIONS: dict[ir.Type, str] = {
 
 INACTIVE_MEMORY = "activerules.inactive_memory"
 """A function that marks memory to which a value without derivative leads: it must not be active."""
+REINTERPRETED = "activerules.reinterpreted_memory"
+"""The same for memory of floats that is viewed as memory of other floats."""
 
 _READS = {"static_getitem", "typed_getitem", "getiter", operator.getitem}
 _OF_NUMBA = (types.Array, types.Container, types.ListType, types.DictType)
@@ -121,10 +126,10 @@ def _is_value(arg: Any) -> bool:
     return hasattr(arg, "type")
 
 
-def _mark(builder: Builder, pointer: Value) -> None:
+def _mark(builder: Builder, pointer: Value, name: str = INACTIVE_MEMORY) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
-    marking = _call(builder, function_type, INACTIVE_MEMORY, memory)
+    marking = _call(builder, function_type, name, memory)
     marking.callee.attributes.add("inaccessiblememonly")
 
 
@@ -132,6 +137,21 @@ def _call(builder: Builder, function_type: ir.FunctionType, name: str, operand: 
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     function.attributes.add("nounwind")
     return builder.call(function, [operand])
+
+
+def _precision(array: types.Array) -> int | None:
+    number = getattr(array.dtype, "underlying_float", array.dtype)
+    return number.bitwidth if isinstance(number, types.Float) else None
+
+
+@LOWERING.lower("array.view", types.Array, types.DTypeSpec)
+def _view(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
+    """View an array as one of another type, as Numba does, and mark its memory (V3)."""
+    before, after = _precision(sig.args[0]), _precision(sig.return_type)
+    if before and after and before != after:
+        data = arrayobj.make_array(sig.args[0])(context, builder, args[0]).data
+        _mark(builder, data, REINTERPRETED)
+    return arrayobj.array_view(context, builder, sig, args)
 
 
 class _Stopped:

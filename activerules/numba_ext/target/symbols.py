@@ -10,6 +10,7 @@ Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, a
 
 from __future__ import annotations
 
+from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger
 from activerules.ir.normal.effects import (
     RESIZES,
     CallEffect,
@@ -19,7 +20,7 @@ from activerules.ir.normal.effects import (
 )
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
-from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY
+from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
 from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.values.dict_runtime import PREFIX as KEYS
@@ -77,7 +78,26 @@ _EFFECTS: dict[str, CallEffect] = {
     COUNTED.data: CallEffect(gives_data=True, returns=0, pure=True),
     "NRT_Allocate": CallEffect(allocates=True, size=(0,), in_rows=True, released_by="NRT_Free"),
     "NRT_Free": CallEffect(mirrored=(0,), frees=True),
-    INACTIVE_MEMORY: CallEffect(no_data=True),
+    INACTIVE_MEMORY: CallEffect(
+        no_data=Explanation(
+            "memory with active data is in a value of a type that was declared inactive",
+            "inactive_type says that what is read there carries no derivative, but the memory is "
+            "also reached from elsewhere",
+            (
+                "stop the gradient before it is put there: ar.ignore_derivatives(x)",
+                "leave the type active",
+            ),
+            ActiveMemoryInConst,
+        )
+    ),
+    REINTERPRETED: CallEffect(
+        no_data=Explanation(
+            "active floats are viewed as floats of another precision",
+            "their bits are taken for those of other numbers, which has no derivative",
+            ("convert the numbers: x.astype(np.float32) in place of x.view(np.float32)",),
+            FloatBitsInInteger,
+        )
+    ),
     _NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: their keys; values are handled by visible code
     "numba_dict_length": _NOTHING,
