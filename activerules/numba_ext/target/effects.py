@@ -127,25 +127,33 @@ def _is_own_code(name: str) -> bool:
     return known or is_own_code(name)
 
 
+def _label(value: Any) -> str:
+    """What stands for an operand: its name, or its text if LLVM gave it none."""
+    return value.name or str(value)
+
+
 @dataclass
 class _Function:
     """The question whether a function is harmless: whether it writes only to memory of its own.
 
     numbers   writing numbers to any memory is harmless, too
     allowed   functions whose calls are harmless
-    examined  the callers being examined; a recursive call of one of them is harmless
+    own       the parameters that point to such memory: a caller's own, or its result
+    examined  the calls being examined, by callee and `own`; a recursive one of them is harmless
     """
 
     function: Any
     numbers: bool = False
     allowed: frozenset[str] = frozenset()
-    examined: set[str] = field(default_factory=set)
+    own: frozenset[str] = _OWN_ARGUMENTS
+    examined: set[tuple[str, frozenset[str]]] = field(default_factory=set)
 
     def is_harmless(self) -> bool:
-        self.examined.add(self.function.name)
+        self.examined.add((self.function.name, self.own))
         instructions = [i for block in self.function.blocks for i in block.instructions]
-        # Operands are looked up by name; one without a name has an unknown origin.
-        self.by_name: Mapping[str, Any] = {i.name: i for i in instructions if i.name}
+        self.by_name: Mapping[str, Any] = {
+            _label(i): i for i in instructions if i.name or str(i.type) == "ptr"
+        }
         return all(map(self._is_harmless, instructions))
 
     def _is_harmless(self, instruction: Any) -> bool:
@@ -153,7 +161,7 @@ class _Function:
             case "store":
                 value, address = instruction.operands
                 is_number = self.numbers and self._is_number(value)
-                return is_number or self._is_own(address.name)
+                return is_number or self._is_own(_label(address))
             case "call" | "invoke":
                 *arguments, callee = instruction.operands
                 return self._is_harmless_call(callee.name, arguments)
@@ -176,13 +184,13 @@ class _Function:
         if name.startswith(_READING_VECTORS) or RAISING in name:
             return True
         if name in BLAS_RESULTS:
-            return self.numbers or self._is_own(arguments[BLAS_RESULTS[name]].name)
+            return self.numbers or self._is_own(_label(arguments[BLAS_RESULTS[name]]))
         if name in DICT_RESULTS:
-            return all(self._is_own(arguments[k].name) for k in DICT_RESULTS[name])
+            return all(self._is_own(_label(arguments[k])) for k in DICT_RESULTS[name])
         effect = effect_of(name)
         if effect is not None:
             is_array = self.numbers and name.startswith("llvm.mem") and not arguments[2].is_constant
-            return is_array or all(self._is_own(arguments[k].name) for k in effect.writes)
+            return is_array or all(self._is_own(_label(arguments[k])) for k in effect.writes)
         return self._is_harmless_callee(name, arguments)
 
     def _is_harmless_callee(self, name: str, arguments: Sequence[Any]) -> bool:
@@ -193,16 +201,17 @@ class _Function:
             callee = self.function.module.get_function(name)
         except NameError:
             return False
-        parameters = [parameter.name for parameter in callee.arguments]
-        if callee.is_declaration or not all(
-            self._is_own(a.name) or str(a) == "ptr null"
-            for a, p in zip(arguments, parameters, strict=True)
-            if p in _OWN_ARGUMENTS
-        ):
+        if callee.is_declaration:
             return False
-        if name in self.examined:
+        own = frozenset(
+            parameter.name
+            for a, parameter in zip(arguments, callee.arguments, strict=True)
+            if parameter.name and (self._is_own(label := _label(a)) or label == "ptr null")
+        )
+        if (name, own) in self.examined:
             return True
-        return _Function(callee, self.numbers, self.allowed, self.examined).is_harmless()
+        called = _Function(callee, self.numbers, self.allowed, own, self.examined)
+        return called.is_harmless()
 
     def _is_own(self, name: str) -> bool:
         """Whether a pointer leads to memory of the call: its result, its stack frame, or memory it
@@ -225,14 +234,14 @@ class _Function:
                 seen.add(name)
                 operands = list(instruction.operands)
                 chosen = {"phi": operands, "select": operands[1:]}.get(opcode, operands[:1])
-                work += [operand.name for operand in chosen]
+                work += map(_label, chosen)
 
     def _is_own_origin(self, name: str) -> bool:
         origin = self.by_name.get(name)
         if origin is None:
-            return name in _OWN_ARGUMENTS
+            return name in self.own
         if origin.opcode == "load":  # of the pointer to the data
-            counted = list(self._origins(next(iter(origin.operands)).name))
+            counted = list(self._origins(_label(next(iter(origin.operands)))))
             return bool(counted) and all(self._is_allocated(each, counted=True) for each in counted)
         return origin.opcode == "alloca" or self._is_allocated(name)
 

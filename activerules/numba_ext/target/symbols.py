@@ -209,6 +209,7 @@ READING = frozenset(
         "numba_list_is_mutable",
         "numba_dict_length",
         "Py_FatalError",
+        "numba_fatal_error",
         "PyList_GetItem",
         "NRT_adapt_ndarray_to_python_acqref",
         "PyTuple_New",
@@ -230,11 +231,12 @@ RAISING = "31ol_raise_with_shape_context"
 """Part of the name of the function that raises Numba's error about shapes; it makes a text."""
 
 BLAS_INPUTS = {
+    "numba_xxnrm2": (2,),
     "numba_xxdot": (3, 4),
     "numba_xxgemv": (4, 5, 7, 8),
     "numba_xxgemm": (6, 7, 9, 11),
 }
-BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
+BLAS_RESULTS = {"numba_xxnrm2": 4, "numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
 """The pointer operands that Numba's BLAS wrappers read through, and the one they write through."""
 
 DICT_RESULTS = {

@@ -178,6 +178,35 @@ def test_wrap_w2_const_where_the_rule_wants_more():
 
 
 @numba.njit
+def product_with_constants(matrix, b):
+    return matrix @ b
+
+
+def product_augmented(config, ret: ar.Duplicated, matrix: ar.Duplicated, b: ar.Const):
+    y = matrix.val @ b.val
+    return ar.AugmentedReturn(y, np.zeros_like(y), b.val.copy())
+
+
+def product_reverse(config, dret: ar.Duplicated, b_was, matrix: ar.Duplicated, b: ar.Const):
+    ar.accumulate(matrix, np.outer(dret.dval, b_was))
+
+
+pair(product_with_constants, product_augmented, product_reverse)
+
+
+def test_an_array_made_of_constants_is_constant_beside_an_active_matrix():
+    """The function is seen to write into neither: BLAS writes into memory that it allocates."""
+
+    @numba.njit
+    def program(matrix, b):
+        return product_with_constants(matrix, np.sin(b)).sum()
+
+    b = np.array([0.5, 1.0])
+    gradient = ar.grad(program)(np.ones((2, 2)), b)
+    np.testing.assert_allclose(gradient, [np.sin(b), np.sin(b)])
+
+
+@numba.njit
 def bounded(a, x):
     if x > 2.0:
         raise ValueError("too large")

@@ -37,6 +37,17 @@ def sums(rows, x):
     return total * math.sin(x)
 
 
+def uses_matrices(rows, x):
+    row = rows[0]
+    matrix = np.outer(row, row) + np.eye(3)
+    return np.linalg.norm(matrix @ matrix @ row) * x
+
+
+def writes_a_product(rows, x):
+    np.dot(np.eye(3), rows[0], rows[1])
+    return x
+
+
 def writes_a_number(rows, x):
     rows[0][0] = x
     return x
@@ -58,6 +69,8 @@ def adds_atomically(rows, x):
 
 CASES = [  # function, only reads, may replace pointers
     (sums, True, False),
+    (uses_matrices, True, False),
+    (writes_a_product, False, False),
     (writes_a_number, False, False),
     (replaces_an_array, False, True),
     (calls_what_is_unknown, False, True),
