@@ -107,11 +107,27 @@ def returned_in_another_precision(x):
     return (x * 2.0).view(np.float32)
 
 
-def test_inactive_values_v3_views_as_results():
+@njit
+def read_from_its_buffer(x):
+    return np.frombuffer(x, dtype=np.float32)
+
+
+_pairs = np.dtype([("low", np.float32), ("high", np.float32)])
+
+
+@njit
+def returned_as_records(x):
+    return x.view(_pairs)["high"]
+
+
+@pytest.mark.parametrize(
+    "program", [returned_in_another_precision, read_from_its_buffer, returned_as_records]
+)
+def test_inactive_values_v3_views_as_results(program):
     x = np.array([1.0, 2.0])
     for derive in (lambda f: ar.vjp(f, x), lambda f: ar.jvp(f, (x,), (x,))):
         with pytest.raises(ar.FloatBitsInInteger, match="another precision"):
-            derive(returned_in_another_precision)
+            derive(program)
     same = ar.vjp(njit(lambda x: x.view(np.complex128)), x)
     np.testing.assert_array_equal(same[1](np.array([3.0 + 4.0j]))[0], [3.0, 4.0])
 

@@ -7,23 +7,23 @@ Invariants  V1  a float read from such a value, or stored into one, passes `igno
                 do the floats that a tuple of such a type is made of
             V2  memory read from one is marked (`INACTIVE_MEMORY`): the engine refuses it if it is
                 active, since others that refer to the memory would lose derivatives
-            V3  so is an array that is viewed as one of another precision (`REINTERPRETED`)
+            V3  so is an array of which a view has floats of another precision (`REINTERPRETED`)
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
-from numba.np import arrayobj
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.unoptimised import LOWERING
-from activerules.values.layout import layout_of
+from activerules.values.layout import Node, layout_of
 
 IGNORE_FUNCTIONS: dict[ir.Type, str] = {
     ir.DoubleType(): "activerules.ignore.f64",
@@ -40,6 +40,7 @@ _READS = {"static_getitem", "typed_getitem", "getiter", operator.getitem}
 _OF_NUMBA = (types.Array, types.Container, types.ListType, types.DictType)
 """Types whose methods Numba implements; methods of the user are compiled with this context, too."""
 _WRITES = {"static_setitem", operator.setitem}
+_VIEWS = {"array.view", np.frombuffer}
 
 
 class InactiveValues(CPUContext):
@@ -54,11 +55,15 @@ class InactiveValues(CPUContext):
         implementation = super().get_function(fn, sig, _firstcall)
         receiver = sig.recvr or (sig.args[0] if sig.args else types.none)
         is_method = isinstance(fn, types.BoundFunction) and isinstance(receiver, _OF_NUMBA)
-        key = fn.typing_key if isinstance(fn, types.Function) else fn
+        key = getattr(fn, "typing_key", fn)
         stores = is_method or key in _WRITES
         reads = is_method or key in _READS
         from_inactive = (stores or reads) and self._is_inactive(receiver)
         result = (from_inactive and reads) or self.is_inactive_type(sig.return_type)
+        if key in _VIEWS and not from_inactive and not result:
+            before, after = map(_precisions, map(layout_of, (receiver, sig.return_type)))
+            if before and after and before != after:
+                return _Stopped(implementation, False, sig.return_type, REINTERPRETED)
         if not from_inactive and not result:
             return implementation
         returned = sig.return_type if result else None
@@ -99,10 +104,10 @@ class InactiveValues(CPUContext):
         )
 
 
-def _stopped(builder: Builder, ty: Any, value: Value) -> Any:
+def _stopped(builder: Builder, ty: Any, value: Value, name: str = INACTIVE_MEMORY) -> Any:
     """The value with its floats made constants, and its memory marked."""
     marks = layout_of(ty).numbers.any
-    return _by_value(builder, value, _mark if marks else None)
+    return _by_value(builder, value, partial(_mark, name) if marks else None)
 
 
 def _by_value(
@@ -126,7 +131,7 @@ def _is_value(arg: Any) -> bool:
     return hasattr(arg, "type")
 
 
-def _mark(builder: Builder, pointer: Value, name: str = INACTIVE_MEMORY) -> None:
+def _mark(name: str, builder: Builder, pointer: Value) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
     marking = _call(builder, function_type, name, memory)
@@ -139,25 +144,20 @@ def _call(builder: Builder, function_type: ir.FunctionType, name: str, operand: 
     return builder.call(function, [operand])
 
 
-def _precision(array: types.Array) -> int | None:
-    number = getattr(array.dtype, "underlying_float", array.dtype)
-    return number.bitwidth if isinstance(number, types.Float) else None
-
-
-@LOWERING.lower("array.view", types.Array, types.DTypeSpec)
-def _view(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Any:
-    """View an array as one of another type, as Numba does, and mark its memory (V3)."""
-    before, after = _precision(sig.args[0]), _precision(sig.return_type)
-    if before and after and before != after:
-        data = arrayobj.make_array(sig.args[0])(context, builder, args[0]).data
-        _mark(builder, data, REINTERPRETED)
-    return arrayobj.array_view(context, builder, sig, args)
+def _precisions(array: Node) -> frozenset[int]:
+    """The widths of the floats in an array or its records, those of complex numbers included."""
+    number = getattr(array.numba_type, "underlying_float", array.numba_type)
+    own = {number.bitwidth} if isinstance(number, types.Float) else set[int]()
+    return frozenset(own).union(*(_precisions(part) for _, part in array.children))
 
 
 class _Stopped:
     """An implementation with constants for its arguments (but the first), or for its result."""
 
-    def __init__(self, implementation: Any, arguments: bool, returned: Any) -> None:
+    def __init__(
+        self, implementation: Any, arguments: bool, returned: Any, name: str = INACTIVE_MEMORY
+    ) -> None:
+        self._name = name
         self._implementation = implementation
         self._arguments = arguments
         self._returned = returned
@@ -172,4 +172,4 @@ class _Stopped:
         result = self._implementation(builder, args, loc)
         if self._returned is None:
             return result
-        return _stopped(builder, self._returned, result)
+        return _stopped(builder, self._returned, result, self._name)
