@@ -5,7 +5,7 @@ import ctypes.util
 
 import numpy as np
 import pytest
-from numba import njit, objmode
+from numba import literally, njit, objmode
 
 import activerules as ar
 from activerules.testing import check_gradient
@@ -152,9 +152,17 @@ def printing(x):
     return (x * x).sum()
 
 
+@njit
+def scaled(x, n):
+    return x * literally(n)
+
+
 def test_refused_before_the_engine():
     with pytest.raises(ar.NotYetSupported, match=r"objmode(.|\n)*interpreted(.|\n)*ar\.inactive"):
         ar.grad(interpreted)(1.5)
     with pytest.raises(ar.NotCompilable, match="no numbers of type float16"):
         ar.grad(lambda x: x * x)(np.float16(1.5))
+    with pytest.raises(ar.NotCompilable, match=r"literally\(n\)(.|\n)*lambda x: scaled\(x, 3\)"):
+        ar.grad(scaled)(1.5, 3)
+    assert ar.grad(lambda x: scaled(x, 3))(1.5) == 3.0
     np.testing.assert_array_equal(ar.grad(printing)(np.array([1.0, 3.0])), [2.0, 6.0])

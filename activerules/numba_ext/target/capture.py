@@ -24,6 +24,7 @@ import numba
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
+from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
@@ -307,16 +308,18 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
                 "give the function that does so a rule",
             ],
         )
+    literal = isinstance(error, ForceLiteralArg)
     return NotCompilable(
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],
         why=_reason(error),
         instead=[
             *["np.float32"] * (str(error).strip() == "float16"),
+            *[f"a function with the value in it: njit(lambda x: {name}(x, 3))"] * literal,
             *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
             *["pass a guvectorize function the array that it writes: f(x, out)"]
             * ("cannot call <numba._GUFunc" in str(error)),
-            f"first make numba.njit({name}) run on its own with these arguments",
+            *[f"first make numba.njit({name}) run on its own with these arguments"] * (not literal),
         ],
     )
 
@@ -324,4 +327,6 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
 def _reason(error: Exception) -> str:
     """What Numba says; of a type that it does not compile, it says the name alone."""
     said = str(error).strip()
+    if isinstance(error, ForceLiteralArg):
+        return "it asks for the value of an argument, literally(n); arguments have types alone"
     return f"Numba compiles no numbers of type {said} for a CPU" if said == "float16" else said
