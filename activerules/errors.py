@@ -350,7 +350,7 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
             super().__init__(what)
             return
         pair = f"values {first} and {second} are equal ({value:.6g}, {gap:.1e} apart)"
-        alone = f"singular value {first} of a matrix that is not square is zero"
+        alone = f"singular value {first} is zero"
         super().__init__(
             f"vectors have no derivative here: {alone if second < 0 else pair}",
             why="the vectors of equal values are any basis of their space, and the derivative of\n"

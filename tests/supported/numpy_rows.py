@@ -415,6 +415,7 @@ np.roots                 np.roots(np.array([1.0, -6.0, 11.0, -6.0]) * s).real
 # np.linalg
 np.linalg.cholesky       np.linalg.cholesky(spd)
 np.linalg.cond           np.linalg.cond(m)
+np.linalg.cond (complex)  np.linalg.cond(m + 1j * sym)
 np.linalg.det            np.linalg.det(m)
 np.linalg.eig            r, q = np.linalg.eig(spd); weigh(r.real) + weigh(q.real * q.real)
 np.linalg.eigvals        np.linalg.eigvals(spd).real
@@ -424,18 +425,24 @@ np.linalg.eigvalsh       np.linalg.eigvalsh(sym)
 np.linalg.eigvalsh (complex)  np.linalg.eigvalsh(sym + 1j * m)
 np.linalg.inv            np.linalg.inv(m)
 np.linalg.lstsq          np.linalg.lstsq(m[:, :2].copy(), x[:4])[0]
+np.linalg.lstsq (complex)  np.linalg.lstsq((m + 1j * sym)[:, :2].copy(), x[:4] + 2j)[0].imag
 np.linalg.matrix_power   np.linalg.matrix_power(m, 3)
 np.linalg.matrix_rank    np.linalg.matrix_rank(m) * s
 np.linalg.norm           np.linalg.norm(x)
 np.linalg.norm (2-D)     np.linalg.norm(a)
 np.linalg.norm (order)   np.linalg.norm(x, 3)
 np.linalg.norm (2)  np.linalg.norm(m, 2)
+np.linalg.norm (2, complex)  np.linalg.norm(m + 1j * sym, 2)
 np.linalg.pinv           np.linalg.pinv(a)
+np.linalg.pinv (complex)  np.linalg.pinv(a + 1j * b).imag
 np.linalg.qr             r, q = np.linalg.qr(m); weigh(r) + weigh(q)
+np.linalg.qr (complex)   r, q = np.linalg.qr(m + 1j * sym); weigh(r.imag) + weigh(q.imag)
 np.linalg.slogdet        np.linalg.slogdet(m)[1]
+np.linalg.slogdet (complex)  r, q = np.linalg.slogdet(m + 1j * sym); r.imag + q
 np.linalg.solve          np.linalg.solve(m, x[:4])
 np.linalg.solve (2-D)    np.linalg.solve(m, spd)
 np.linalg.svd            r, q, z = np.linalg.svd(m); weigh(r * r) + weigh(q) + weigh(z * z)
+np.linalg.svd (complex)  r, q, z = np.linalg.svd(m + 1j * sym); weigh(r.real * r.imag) + weigh(q)
 np.fft.fft               np.fft.fft(x)
 
 # np.random

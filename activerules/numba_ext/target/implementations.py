@@ -35,12 +35,7 @@ from activerules.numba_ext.target import function_values  # noqa: F401  (how the
 from activerules.numba_ext.target.marked_calls import is_loop
 from activerules.numba_ext.target.target import Session
 from activerules.rules.library import triangular
-from activerules.rules.library.decompositions import (
-    eigh_parts,
-    qr_parts,
-    svd_parts,
-    svd_shapes,
-)
+from activerules.rules.library.decompositions import eigh_parts, qr_parts
 from activerules.rules.library.eigen import eig_parts
 from activerules.rules.library.leastsquares import (
     condition_number,
@@ -49,6 +44,7 @@ from activerules.rules.library.leastsquares import (
 )
 from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
+from activerules.rules.library.singular_values import svd_parts, svd_shapes
 from activerules.rules.written import function_from
 
 _REAL = (types.float32, types.float64)
@@ -59,8 +55,8 @@ def _is_real(a: Any, *dimensions: int) -> bool:
     return isinstance(a, types.Array) and a.dtype in _REAL and a.ndim in dimensions
 
 
-def _is_floating(a: Any, ndim: int) -> bool:
-    return isinstance(a, types.Array) and a.dtype in _FLOATING and a.ndim == ndim
+def _is_floating(a: Any, *dimensions: int) -> bool:
+    return isinstance(a, types.Array) and a.dtype in _FLOATING and a.ndim in dimensions
 
 
 def _is_none(p: Any) -> bool:
@@ -102,11 +98,12 @@ def _eig_of_parts(a):
 
 @overload(np.linalg.svd, target=AD_TARGET)
 def _svd(a, full_matrices=1):
-    if not _is_real(a, 2):
+    if not _is_floating(a, 2):
         return None
-    return _svd_of_parts
+    return _svd_of_parts if _is_real(a, 2) else _complex_svd_of_parts
 
 
+@register_jitable
 def _svd_of_parts(a, full_matrices=1):
     m, n = a.shape
     parts = svd_parts(a, full_matrices)
@@ -117,9 +114,14 @@ def _svd_of_parts(a, full_matrices=1):
     return u, parts[values : values + k], vt
 
 
+def _complex_svd_of_parts(a, full_matrices=1):
+    u, values, vh = _svd_of_parts(a, full_matrices)
+    return u, values.real.copy(), vh
+
+
 @overload(np.linalg.qr, target=AD_TARGET)
 def _qr(a):
-    if not _is_real(a, 2):
+    if not _is_floating(a, 2):
         return None
     return _qr_of_parts
 
@@ -135,7 +137,7 @@ def _qr_of_parts(a):
 
 @overload(np.linalg.pinv, target=AD_TARGET)
 def _pinv(a, rcond=1.0e-15):
-    if not _is_real(a, 2):
+    if not _is_floating(a, 2):
         return None
     return _pinv_of
 
@@ -146,29 +148,40 @@ def _pinv_of(a, rcond=1.0e-15):
 
 @overload(np.linalg.lstsq, target=AD_TARGET)
 def _lstsq(a, b, rcond=-1.0):
-    if not (_is_real(a, 2) and _is_real(b, 1, 2) and a.dtype == b.dtype):
+    if not (_is_floating(a, 2) and _is_floating(b, 1, 2) and a.dtype == b.dtype):
         return None
-    return _lstsq_of_vector if b.ndim == 1 else _lstsq_of_matrix
+    return _lstsq_of_parts if _is_real(a, 2) else _complex_lstsq_of_parts
 
 
-def _lstsq_of_vector(a, b, rcond=-1.0):
-    n, values = a.shape[1], min(a.shape)
+@register_jitable
+def _lstsq_of_parts(a, b, rcond=-1.0):
+    n, values, k = a.shape[1], min(a.shape), b[:1].size
     parts = lstsq_parts(a, b, rcond)
     last = parts.shape[0] - 1
-    return parts[:n], parts[n : last - values], np.int32(parts[last]), parts[last - values : last]
+    x = _solution(parts[: n * k], b)
+    rank = np.int32(parts[last].real)
+    return x, parts[n * k : last - values], rank, parts[last - values : last]
 
 
-def _lstsq_of_matrix(a, b, rcond=-1.0):
-    n, values, k = a.shape[1], min(a.shape), b.shape[1]
-    parts = lstsq_parts(a, b, rcond)
-    last = parts.shape[0] - 1
-    x = np.ascontiguousarray(parts[: n * k].reshape(k, n).T)
-    return x, parts[n * k : last - values], np.int32(parts[last]), parts[last - values : last]
+def _complex_lstsq_of_parts(a, b, rcond=-1.0):
+    x, residuals, rank, values = _lstsq_of_parts(a, b, rcond)
+    return x, residuals.real.copy(), rank, values.real.copy()
+
+
+def _solution(columns, b):
+    """The solution of a least squares problem, shaped as its right-hand side."""
+
+
+@overload(_solution)
+def _solution_of(columns, b):
+    if b.ndim == 1:
+        return lambda columns, b: columns
+    return lambda columns, b: np.ascontiguousarray(columns.reshape(b.shape[1], -1).T)
 
 
 @overload(np.linalg.cond, target=AD_TARGET)
 def _cond(x, p=None):
-    if not (_is_real(x, 2) and _is_none(p)):
+    if not (_is_floating(x, 2) and _is_none(p)):
         return None
     return _cond_of
 

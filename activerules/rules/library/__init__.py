@@ -8,6 +8,7 @@ from activerules.rules.library import (
     linalg,
     linalg_forward,
     random,
+    singular_values,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "linalg",
     "linalg_forward",
     "random",
+    "singular_values",
 ]

@@ -40,15 +40,25 @@ def times(A, B):
 
 
 @register_jitable
-def transposed_times(A, B):
-    """Return Aᵀ B."""
-    return np.dot(np.ascontiguousarray(A.T), np.ascontiguousarray(B))
+def adjoint_times(A, B):
+    """Return Aᴴ B."""
+    return np.dot(adjoint(A), np.ascontiguousarray(B))
 
 
 @register_jitable
-def times_transposed(A, B):
-    """Return A Bᵀ."""
-    return np.dot(np.ascontiguousarray(A), np.ascontiguousarray(B.T))
+def times_adjoint(A, B):
+    """Return A Bᴴ."""
+    return np.dot(np.ascontiguousarray(A), adjoint(B))
+
+
+@register_jitable
+def real_inner(A, B):
+    """Return the sum of Re(conj(a) b) over the entries of two matrices."""
+    total = A.dtype.type(0).real
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            total += A[i, j].real * B[i, j].real + A[i, j].imag * B[i, j].imag
+    return total
 
 
 @register_jitable

@@ -178,12 +178,12 @@ def _vectors_reverse(
 def _vectors_forward(
     config, ret: Vector, parts: Vector, start: Count, stop: Count, at: Count, count: Count
 ):
-    """Refuses tangents that `over_gaps_of_tangents` or `phases_kept` left out."""
+    """Refuses tangents that `over_gaps_of_tangents` or `phases.phases_kept` left out."""
     vectors = parts.val[start.val : stop.val].copy()
     vectors_dot = parts.dval[start.val : stop.val].copy()
     if np.isnan(vectors_dot).any():
         _refuse_repeated(parts.val[at.val : at.val + count.val])
-        _refuse_phases(vectors, count.val)
+        _refuse_phases(parts.dval[at.val : at.val + count.val])
     return vectors, vectors_dot
 
 
@@ -203,27 +203,18 @@ def _refuse_repeated(values):
 # --- phases of complex vectors ---
 
 
-@register_jitable
-def fixes_phase(vector):
-    """Whether the first entry of a complex vector of length 1 is real and not zero."""
-    limit = 25 * precision(vector)
-    return abs(vector[0]) > limit and abs(vector[0].imag) <= limit
-
-
-def _refuse_phases(vectors, count):
-    """Refuse vectors of which one has a phase that nothing fixes, if they are complex."""
+def _refuse_phases(values_dot):
+    """Refuse vectors of which `phases.phases_marked` says that nothing fixes their phases."""
 
 
 @overload(_refuse_phases)
-def _refuse_phases_of(vectors, count):
-    if not isinstance(vectors.dtype, types.Complex):
-        return lambda vectors, count: None
+def _refuse_phases_of(values_dot):
+    if not isinstance(values_dot.dtype, types.Complex):
+        return lambda values_dot: None
 
-    def of_complex_vectors(vectors, count):
-        last = vectors[vectors.shape[0] - count * count :]  # a tape has the values before them
-        for k in range(count):
-            if not fixes_phase(last[k * count : (k + 1) * count]):
-                refuse_phase()
+    def of_complex_vectors(values_dot):
+        if np.isnan(values_dot.imag).any():
+            refuse_phase()
 
     return of_complex_vectors
 
@@ -232,6 +223,7 @@ def _refuse_phases_of(vectors, count):
 def refuse_phase():
     """Raise the error about a vector whose phase is that of rounding."""
     raise NotYetSupported(
-        "eigh: the phase of a complex eigenvector whose first entry is zero has no derivative. "
-        "Use the values alone (eigvalsh), or reverse mode for functions that no phase changes"
+        "eigh, svd: the phase of a complex eigenvector or singular vector whose first entry is "
+        "zero has no derivative. Use the values alone, or reverse mode for functions that no phase "
+        "changes"
     )

@@ -88,6 +88,45 @@ def of_numbers(a):
     return np.linalg.cond(a) + norms + sign * logarithm**2 + np.linalg.matrix_rank(a)
 
 
+@njit
+def of_complex_svd(a, full):
+    u, s, vh = np.linalg.svd(a, full)
+    k = s.size
+    thin, right = u[:, :k], vh[:k]
+    left = thin.real * thin.imag * W[: a.shape[0], :k] + thin.real**3  # not of lengths alone
+    return (s * W[0, :k]).sum() + left.sum() + (right.imag * right.real + right.imag**3).sum()
+
+
+@njit
+def of_complex_qr(a):
+    q, r = np.linalg.qr(a)
+    return ((q * (1.0 + 2j)).real ** 3).sum() + (r.real * r.imag + r.real**2).sum()
+
+
+@njit
+def of_complex_pinv(a):
+    p = np.linalg.pinv(a)
+    return (p.real * p.imag + p.real).sum()
+
+
+@njit
+def of_complex_lstsq(a, b):
+    x, residuals, rank, s = np.linalg.lstsq(a, b)
+    return (x.real**3 * x.imag).sum() + residuals.sum() + (s * W[0, : s.size]).sum() + rank
+
+
+@njit
+def of_complex_numbers(a):
+    sign, logarithm = np.linalg.slogdet(a)
+    norms = 0.0
+    for k in range(ORDERS.size):
+        norms += np.linalg.norm(a, ORDERS[k]) * W[1, k % 4]
+    return np.linalg.cond(a) + norms + sign.real * sign.imag + logarithm**2
+
+
+COMPLEX_TALL = TALL + 1j * W[:, :3]
+COMPLEX_WIDE = WIDE - 1j * W[:3]
+
 # The matrices of one program have one type: it is compiled once.
 CASES = {
     "eigh": (of_eigh, [(SYMMETRIC,)]),
@@ -99,6 +138,17 @@ CASES = {
     "pinv": (of_pinv, [(TALL,), (WIDE,)]),
     "lstsq": (of_lstsq, [(TALL, W[:, :2].copy()), (WIDE, W[:3, :2].copy())]),
     "numbers": (of_numbers, [(SQUARE,)]),
+    "complex_svd": (
+        of_complex_svd,
+        [(SQUARE + 1j * W, 0), (COMPLEX_TALL, 0), (COMPLEX_WIDE, 0), (COMPLEX_WIDE, 1)],
+    ),
+    "complex_qr": (of_complex_qr, [(SQUARE + 1j * W,), (COMPLEX_TALL,), (COMPLEX_WIDE,)]),
+    "complex_pinv": (of_complex_pinv, [(COMPLEX_TALL,), (COMPLEX_WIDE,)]),
+    "complex_lstsq": (
+        of_complex_lstsq,
+        [(COMPLEX_TALL, W[:, :2] + 0.5j), (COMPLEX_WIDE, W[:3, :2] * (1.0 + 1j))],
+    ),
+    "complex_numbers": (of_complex_numbers, [(SQUARE + 1j * W,)]),
 }
 
 
@@ -187,6 +237,61 @@ def test_a_phase_without_a_derivative_is_refused():
     expected, error = directional_derivative(lambda b: float(lowest(b)), (a,), (direction,))
     slope = ar.jvp(lowest, (a,), (direction,))[1]
     assert abs(slope - expected) <= 10 * error
+
+
+@njit
+def of_products(a):
+    """Of entries of A AᴴA and of lengths, which no phase changes."""
+    u, s, vh = np.linalg.svd(a)
+    cube = u * s**3 @ vh
+    return cube[0, 1].real + cube[1, 3].imag + (np.abs(u) ** 2 * W).sum()
+
+
+@njit
+def of_vectors(a):
+    """Of an entry of U Vᴴ, which no common phase of both changes."""
+    u, _, vh = np.linalg.svd(a)
+    return (u @ vh)[2, 2].imag
+
+
+def test_phases_of_singular_vectors():
+    """Vectors whose first entries are zero: functions that no phase changes have a derivative."""
+    block = np.array([[2.0, 1j], [1.0 - 1j, 3.0]])
+    a = np.block([[block, np.zeros((2, 2))], [np.zeros((2, 2)), 2.5 * block]])
+    check_gradient(of_products, (a,), trials=1)
+    with pytest.raises(ar.NotYetSupported, match="singular vector whose first entry"):
+        ar.grad(of_complex_svd)(a, 0)
+    with pytest.raises(ar.NotYetSupported, match="singular vector whose first entry"):
+        ar.jvp(of_products, (a,), (a.conj(),))
+    slope = ar.jvp(of_singular_values, (a,), (a.copy(),))[1]
+    assert slope == pytest.approx(4.0 * of_singular_values(a), rel=1e-12)
+
+
+def test_columns_of_zero_singular_values():
+    """The phases of U and V are independent there; values do not mind."""
+    a = np.diag([3.0, 2.0 + 1j, 0.0, 1j])
+    np.testing.assert_allclose(ar.grad(of_singular_values)(a), 4 * a @ a.conj().T @ a, atol=1e-13)
+    with pytest.raises(ar.NotYetSupported, match="singular vector whose first entry"):
+        ar.grad(of_complex_svd)(a, 0)
+    with pytest.raises(ar.RepeatedValues, match="singular value 3 is zero"):
+        ar.grad(of_vectors)(a)
+
+
+@njit
+def of_two_numbers(x):
+    z = np.empty((3, 2), np.complex128)
+    for i in range(3):
+        for j in range(2):
+            z[i, j] = complex(W[i, j] + x[0] * W[j, i], W[j, i + 1] * x[1] + x[0] * x[1])
+    u, s, vh = np.linalg.svd(z, False)
+    r = np.linalg.qr(z)[1]
+    return (s**3).sum() + (u[1] * vh[0]).imag.sum() + r[0, 1].real * r[1, 1].real
+
+
+def test_second_derivatives_of_complex_decompositions():
+    x, v = np.array([0.6, -0.8]), np.array([0.3, 1.1])
+    expected, error = directional_derivative(ar.grad(of_two_numbers), (x,), (v,))
+    assert np.all(np.abs(ar.hvp(of_two_numbers, x, v) - expected) <= 10 * error + 1e-8)
 
 
 def test_eigenvalues_that_are_not_real():
