@@ -133,6 +133,23 @@ def test_inactive_values_v3_views_as_results(program):
 
 
 @njit
+def with_constants_in_another_precision(x, packed):
+    scratch = np.zeros(2)
+    scratch.view(np.float32)[1] = 1.0
+    return (packed.view(np.float32) * x).sum() + x[0] * scratch[0]
+
+
+def test_inactive_values_v3_views_of_constants():
+    x, packed = np.array([1.0, 2.0]), np.array([3.0, 4.0], np.float32).view(np.float64)
+    scratch = np.array([0.0, 1.0], np.float32).view(np.float64)[0]
+    for gradient in (
+        ar.grad(with_constants_in_another_precision)(x, packed),
+        ar.jacfwd(with_constants_in_another_precision)(x, packed),
+    ):
+        np.testing.assert_allclose(gradient, [3.0 + scratch, 4.0], rtol=1e-12)
+
+
+@njit
 def interpreted(x):
     with objmode(y="float64"):
         y = float(np.cos(x))

@@ -45,6 +45,9 @@ define float @activerules.ignore.f32(float %x) {
 define void @activerules.inactive_memory(ptr %memory) {
   ret void
 }
+define void @activerules.reinterpreted_memory(ptr %memory) {
+  ret void
+}
 """
 """Definitions of these functions, linked with derivatives."""
 

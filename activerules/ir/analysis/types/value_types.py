@@ -162,9 +162,9 @@ class ValueTypes:
         but none of its type.
         """
         t = access.operands[0].type if access.opcode == "store" else access.type
-        return all(
-            o in self.declared and t not in (self.declared[o].float_types or {t})
-            for o in self.memory.objects(access.operands[-1])
+        objects = self.memory.objects(access.operands[-1])
+        return bool(objects) and all(
+            o in self.declared and t not in (self.declared[o].float_types or {t}) for o in objects
         )
 
     def _touches(
