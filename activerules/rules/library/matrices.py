@@ -6,23 +6,39 @@ than sums of arrays where they compile faster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
+from activerules.rules.written import function_from
 from activerules.values.overwriting import overwrite
 
 
+def of_complex(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: where its first argument is real, the function returns its last one unchanged."""
+    names = list(signature(function).parameters)
+
+    def either(*args: Any) -> Any:
+        return function(*args) if np.iscomplexobj(args[0]) else args[-1]
+
+    source = (
+        f"def form({', '.join(names)}):\n"
+        f"    is_complex = isinstance(getattr({names[0]}, 'dtype', {names[0]}), Complex)\n"
+        f"    return function if is_complex else lambda {', '.join(names)}: {names[-1]}"
+    )
+    scope = {"function": function, "Complex": types.Complex}
+    overload(either)(function_from(source, "form", scope, module=__name__))
+    return either
+
+
+@of_complex
 def conj(x):
     """Return the conjugate of `x`; a real `x` itself, not a copy."""
     return np.conj(x)
-
-
-@overload(conj)
-def _conj_compiled(x):
-    if isinstance(getattr(x, "dtype", x), types.Complex):
-        return lambda x: np.conj(x)
-    return lambda x: x
 
 
 @register_jitable

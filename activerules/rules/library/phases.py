@@ -14,10 +14,9 @@ Real vectors have no phases: of these, the functions here return their last argu
 from __future__ import annotations
 
 import numpy as np
-from numba import types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
-from activerules.rules.library.matrices import conj
+from activerules.rules.library.matrices import conj, of_complex
 from activerules.rules.library.repeated import precision, refuse_phase
 
 
@@ -49,58 +48,32 @@ def _turned_back(V, V_dot, turns):
     return result
 
 
+@of_complex
 def phases_kept(V, V_dot):
     """Return tangents of eigenvectors without what makes first entries complex; NaN where these do
     not fix the phases, which `repeated.vectors_of` refuses.
     """
-    return V_dot
+    return _turned_back(V, V_dot, _turns(V, V_dot))
 
 
-@overload(phases_kept)
-def _phases_kept(V, V_dot):
-    if not isinstance(V.dtype, types.Complex):
-        return lambda V, V_dot: V_dot
-    return lambda V, V_dot: _turned_back(V, V_dot, _turns(V, V_dot))
-
-
+@of_complex
 def joint_phases_kept(U, V, tangents):
     """Return tangents of singular vectors, both factors, likewise: they turn together."""
-    return tangents
+    U_dot, V_dot = tangents
+    turns = _turns(V, V_dot) if U.shape[0] >= V.shape[0] else _turns(U, U_dot)
+    return _turned_back(U, U_dot, turns), _turned_back(V, V_dot, turns)
 
 
-@overload(joint_phases_kept)
-def _joint_phases_kept(U, V, tangents):
-    if not isinstance(V.dtype, types.Complex):
-        return lambda U, V, tangents: tangents
-
-    def kept(U, V, tangents):
-        U_dot, V_dot = tangents
-        turns = _turns(V, V_dot) if U.shape[0] >= V.shape[0] else _turns(U, U_dot)
-        return _turned_back(U, U_dot, turns), _turned_back(V, V_dot, turns)
-
-    return kept
-
-
+@of_complex
 def phases_marked(V, values_dot):
     """Return tangents of the values, with the imaginary part NaN where the first entry of a vector
     does not fix its phase.
     """
-    return values_dot
-
-
-@overload(phases_marked)
-def _phases_marked(V, values_dot):
-    if not isinstance(V.dtype, types.Complex):
-        return lambda V, values_dot: values_dot
-
-    def marked(V, values_dot):
-        result = values_dot.copy()
-        for k in range(V.shape[1]):
-            unknown = 0.0 if _fixes_phase(V[:, k]) else np.nan
-            result[k] = complex(values_dot[k].real, unknown)
-        return result
-
-    return marked
+    result = values_dot.copy()
+    for k in range(V.shape[1]):
+        unknown = 0.0 if _fixes_phase(V[:, k]) else np.nan
+        result[k] = complex(values_dot[k].real, unknown)
+    return result
 
 
 # --- the same for cotangents ---
@@ -132,41 +105,21 @@ def _at_first_entries(V, V_bar, turning, sizes):
     return result
 
 
+@of_complex
 def phases_kept_transposed(V, V_bar):
     """Return the cotangents of `V_dot` in `phases_kept`."""
-    return V_bar
+    turning, sizes = _turning(V, V_bar)
+    return _at_first_entries(V, V_bar, turning, sizes)
 
 
-@overload(phases_kept_transposed)
-def _phases_kept_transposed(V, V_bar):
-    if not isinstance(V.dtype, types.Complex):
-        return lambda V, V_bar: V_bar
-
-    def transposed(V, V_bar):
-        turning, sizes = _turning(V, V_bar)
-        return _at_first_entries(V, V_bar, turning, sizes)
-
-    return transposed
-
-
+@of_complex
 def joint_phases_kept_transposed(U, V, cotangents):
     """Return the cotangents of `tangents` in `joint_phases_kept`."""
-    return cotangents
-
-
-@overload(joint_phases_kept_transposed)
-def _joint_phases_kept_transposed(U, V, cotangents):
-    if not isinstance(V.dtype, types.Complex):
-        return lambda U, V, cotangents: cotangents
-
-    def transposed(U, V, cotangents):
-        U_bar, V_bar = cotangents
-        turning, sizes = _turning(U, U_bar)
-        of_v, sizes_of_v = _turning(V, V_bar)
-        turning += of_v
-        sizes += sizes_of_v
-        if U.shape[0] >= V.shape[0]:
-            return U_bar.copy(), _at_first_entries(V, V_bar, turning, sizes)
-        return _at_first_entries(U, U_bar, turning, sizes), V_bar.copy()
-
-    return transposed
+    U_bar, V_bar = cotangents
+    turning, sizes = _turning(U, U_bar)
+    of_v, sizes_of_v = _turning(V, V_bar)
+    turning += of_v
+    sizes += sizes_of_v
+    if U.shape[0] >= V.shape[0]:
+        return U_bar.copy(), _at_first_entries(V, V_bar, turning, sizes)
+    return _at_first_entries(U, U_bar, turning, sizes), V_bar.copy()

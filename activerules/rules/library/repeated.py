@@ -27,12 +27,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, complex64, complex128, float32, float64, int64, njit, types
-from numba.extending import overload, register_jitable
+from numba import boolean, complex64, complex128, float32, float64, int64, njit
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import Const, Duplicated
 from activerules.errors import NotYetSupported, RepeatedValues
 from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.matrices import of_complex
 from activerules.rules.protocol import AugmentedReturn, accumulate
 from activerules.values.overwriting import overwrite
 
@@ -203,20 +204,12 @@ def _refuse_repeated(values):
 # --- phases of complex vectors ---
 
 
+@of_complex
 def _refuse_phases(values_dot):
     """Refuse vectors of which `phases.phases_marked` says that nothing fixes their phases."""
-
-
-@overload(_refuse_phases)
-def _refuse_phases_of(values_dot):
-    if not isinstance(values_dot.dtype, types.Complex):
-        return lambda values_dot: None
-
-    def of_complex_vectors(values_dot):
-        if np.isnan(values_dot.imag).any():
-            refuse_phase()
-
-    return of_complex_vectors
+    if np.isnan(values_dot.imag).any():
+        refuse_phase()
+    return values_dot
 
 
 @register_jitable

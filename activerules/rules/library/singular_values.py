@@ -15,8 +15,8 @@ entries are real is added here).
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, int64, njit, types
-from numba.extending import overload, register_jitable
+from numba import boolean, int64, njit
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import Const
 from activerules.errors import NotYetSupported
@@ -27,6 +27,7 @@ from activerules.rules.library.matrices import (
     adjoint_times,
     conj,
     get_matrix,
+    of_complex,
     put_matrix,
     times,
     times_adjoint,
@@ -137,26 +138,19 @@ def _omega_of_cotangents(UU, VV, s, U_bar, V_bar):
                 share = abs(UU[i, j] - VV[i, j]) + abs(UU[j, i] - VV[j, i])
                 require_nothing(share, _sizes(U_bar, V_bar, i, j), s, j, i)
             omega[i, j], omega[j, i] = together + apart, conj(together - apart)
-        _turn_against_each_other(omega, UU[i, i] - VV[i, i], s, i, _sizes(U_bar, V_bar, i, i))
-    return omega
+    return _with_phases(UU, VV, s, U_bar, V_bar, omega)
 
 
-def _turn_against_each_other(omega, difference, s, i, sizes):
-    """Add to Ω what turning the phases of U against those of V contributes, if there are any."""
-
-
-@overload(_turn_against_each_other)
-def _turn_against_each_other_of(omega, difference, s, i, sizes):
-    if not isinstance(omega.dtype, types.Complex):
-        return lambda omega, difference, s, i, sizes: None
-
-    def add(omega, difference, s, i, sizes):
+@of_complex
+def _with_phases(UU, VV, s, U_bar, V_bar, omega):
+    """Return Ω with its diagonal, of the phases of U against those of V: (P - Q)ᵢᵢ / (4 sᵢ)."""
+    for i in range(s.shape[0]):
+        difference = (UU[i, i] - VV[i, i]).imag
         if s[i] > rounding(s):
-            omega[i, i] += 1j * (difference.imag / (2 * s[i]))
+            omega[i, i] = 1j * (difference / (2 * s[i]))
         else:
-            require_nothing(abs(difference.imag), sizes, s, i, -1)
-
-    return add
+            require_nothing(abs(difference), _sizes(U_bar, V_bar, i, i), s, i, -1)
+    return omega
 
 
 @register_jitable

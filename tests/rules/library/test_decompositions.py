@@ -6,7 +6,10 @@ import pytest
 from numba import float64, njit
 
 import activerules as ar
+from activerules.chainrules import rrule
+from activerules.rules.library.decompositions import eigh_parts
 from activerules.rules.library.repeated import over_gaps_of_cotangents
+from activerules.rules.library.singular_values import svd_parts
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import directional_derivative, rand_tangent, shifted
 
@@ -292,6 +295,19 @@ def test_second_derivatives_of_complex_decompositions():
     x, v = np.array([0.6, -0.8]), np.array([0.3, 1.1])
     expected, error = directional_derivative(ar.grad(of_two_numbers), (x,), (v,))
     assert np.all(np.abs(ar.hvp(of_two_numbers, x, v) - expected) <= 10 * error + 1e-8)
+
+
+@pytest.mark.parametrize(("function", "options"), [(eigh_parts, ()), (svd_parts, (False,))])
+def test_complex_rules_run_by_python(function, options):
+    """`rrule` called directly runs rules as they are written."""
+    for a in (SQUARE, SQUARE + 1j * W):
+        result, pullback = rrule(function, a, *options)
+        seed = np.cos(np.arange(result.size) * 0.7) * np.ones(1, a.dtype)
+        values = slice(0, 4) if function is eigh_parts else slice(16, 20)
+        seed *= 1j if np.iscomplexobj(a) else 1.0
+        seed[values] = 0.5
+        expected = ar.vjp(function, a, *options)[1](seed)[0]
+        np.testing.assert_allclose(pullback(seed)[1], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_eigenvalues_that_are_not_real():
