@@ -1,7 +1,7 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode;
 with many programs, Jacobians by both modes, Hessians and arguments that overlap, too.
 
-`make fuzz` runs 5,200 of them at random seeds; the ordinary tests the same 47 each time. A failure
+`make fuzz` runs 6,000 of them at random seeds; the ordinary tests the same 49 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -22,6 +22,8 @@ from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import rand_tangent
 from fuzz.arguments import argument_programs, check_arguments
 from fuzz.containers import container_programs
+from fuzz.expressions import ARGUMENTS as SHAPES_OF_EXPRESSIONS
+from fuzz.expressions import expression_programs
 from fuzz.generator import programs
 from fuzz.nests import nests
 from fuzz.ruled import ruled
@@ -36,6 +38,7 @@ NESTED = 2 if FIXED else 32  # shards of programs of loops over matrices
 RULED = 1 if FIXED else 32  # shards of programs that call functions with rules
 CONTAINERS = 1 if FIXED else 32  # shards of programs of lists, dictionaries, records and objects
 ARGUMENTS = 1 if FIXED else 32  # shards of programs whose arguments are containers
+EXPRESSIONS = 1 if FIXED else 32  # shards of programs of array expressions
 SIZE = 4
 LARGEST = 8 if FIXED else 18
 LARGEST_NEST = 4 if FIXED else 8
@@ -70,6 +73,17 @@ def matrices(shape: tuple[int, int], seed: int) -> tuple:
     return rng.normal(size=columns), rng.normal(size=rows), *rng.normal(size=(2, rows, columns))
 
 
+def arrays(seed: int) -> tuple:
+    """Arrays for `expression_programs`, of any layout."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for shape in SHAPES_OF_EXPRESSIONS.values():
+        pairs, kind = rng.normal(size=(*shape, 2)), rng.integers(4)
+        x = pairs[..., 0]
+        found.append(np.asfortranarray(x) if kind == 0 else x if kind == 1 else x.copy())
+    return float(rng.normal()), *found
+
+
 ACTIVITIES = st.tuples(
     *(st.sampled_from((ar.Active, ar.Active, ar.Const)) for _ in range(2)),
     *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in range(3)),
@@ -83,6 +97,10 @@ ACTIVITIES_OF_VECTORS = st.tuples(
     *(st.sampled_from((ar.Active, ar.Active, ar.Const)) for _ in range(2)),
     *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in range(2)),
     st.just(ar.Const),
+)
+ACTIVITIES_OF_EXPRESSIONS = st.tuples(
+    st.sampled_from((ar.Active, ar.Const)),
+    *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in SHAPES_OF_EXPRESSIONS),
 )
 SHAPES = st.tuples(st.integers(0, 7), st.sampled_from((1, 2, 3, 5, 8, 17)))
 
@@ -110,6 +128,11 @@ def test_gradient_of_random_programs_of_containers(shard: int):
 @pytest.mark.parametrize("shard", range(ARGUMENTS))
 def test_derivatives_by_containers_of_random_programs(shard: int):
     run_or_start("test_derivatives_by_containers_of_random_programs", run_arguments, shard)
+
+
+@pytest.mark.parametrize("shard", range(EXPRESSIONS))
+def test_gradient_of_random_array_expressions(shard: int):
+    run_or_start("test_gradient_of_random_array_expressions", run_expressions, shard)
 
 
 def run_or_start(name: str, run: Callable[[int], None], shard: int) -> None:
@@ -179,6 +202,16 @@ def run_arguments(shard: int) -> None:
             assume(False)
 
     run_unless_refused(shard, run, argument_programs(LARGEST), SEEDS)
+
+
+def run_expressions(shard: int) -> None:
+    def run(text: str, activities: tuple, at: int) -> None:
+        note(f"{[a.__name__ for a in activities]} at arrays({at})")
+        check(text, arrays(at), activities, at, both_modes=True)
+
+    count = 2 if FIXED else EXAMPLES // SHARDS
+    strategy = expression_programs(LARGEST)
+    run_examples(shard, count, run, strategy, ACTIVITIES_OF_EXPRESSIONS, SEEDS)
 
 
 def run_unless_refused(
