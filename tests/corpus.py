@@ -6,7 +6,7 @@ from functools import cache
 
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.target.capture import Captured, capture
-from activerules.rules.library import decompositions, eigen, leastsquares
+from activerules.rules.library import decompositions, eigen, leastsquares, singular_values
 from activerules.rules.treatment import Treatment
 from corpus_functions import CORPUS, helper
 
@@ -33,7 +33,7 @@ class Marked:
 # NumPy's decompositions are made of these, and these of NumPy's: their rules end that.
 PARTS = (
     eigen.eig_parts, decompositions.eigh_parts, decompositions.qr_parts,
-    decompositions.svd_parts, leastsquares.condition_number, leastsquares.lstsq_parts,
+    singular_values.svd_parts, leastsquares.condition_number, leastsquares.lstsq_parts,
     leastsquares.pseudo_inverse,
 )  # fmt: skip
 NO_RULES, HELPER_IS_MARKED = Marked(*PARTS), Marked(helper, *PARTS)
