@@ -286,7 +286,7 @@ def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Ge
         for x, activity in zip(args, activities, strict=True)
     )
     _, forward = ar.jvp(program, copied(args), copied(directions))
-    shadows = [np.zeros_like(x) if isinstance(x, np.ndarray) else None for x in args]
+    shadows = [ar.make_zero(x) if isinstance(x, np.ndarray) else None for x in args]
     annotated = [
         activity(x, shadow) if activity is ar.Duplicated else activity(x)
         for activity, x, shadow in zip(activities, copied(args), shadows, strict=True)
@@ -369,4 +369,11 @@ RESULTS = (
 
 
 def copied(values: tuple) -> tuple:
-    return tuple(x.copy() if isinstance(x, np.ndarray) else x for x in values)
+    """Copies of arrays have their strides, as shadows must: `x.copy()` would be C-contiguous."""
+    return tuple(copy_of(x) if isinstance(x, np.ndarray) else x for x in values)
+
+
+def copy_of(x: np.ndarray) -> np.ndarray:
+    fresh = ar.make_zero(x)
+    fresh[...] = x
+    return fresh
