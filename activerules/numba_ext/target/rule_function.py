@@ -118,10 +118,7 @@ class RuleFunction(types.Callable, types.Opaque):
             named = f"{', '.join(stopped)} inactive, and " if stopped else ""
             reason = named + treatment.reason
             return self._follow(context, args, kws, reason, treatment.inactive, treatment.missed)
-        ad_args = tuple(
-            seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
-            for arg in marked.signature.args
-        )
+        ad_args = tuple(seen_here.get(arg, arg) for arg in marked.signature.args)
         self._marked[ad_args] = marked
         self._table.add(marked)
         return signature(returned, *ad_args).replace(pysig=pysig)
@@ -320,6 +317,9 @@ def on_cpu(arg: Any) -> Any:
         return types.Dispatcher(getattr(arg.dispatcher, "original", arg.dispatcher))
     if isinstance(arg, TypedOnce):
         return types.Function(arg.templates)
+    if isinstance(arg, types.BaseTuple):
+        items: Any = arg
+        return items.from_types(tuple(map(on_cpu, items)), getattr(arg, "instance_class", None))
     return arg
 
 

@@ -30,6 +30,7 @@ import weakref
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from itertools import count
 from typing import Any, ClassVar
 
 from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
@@ -324,6 +325,7 @@ class ADDispatcher(dispatcher.Dispatcher):
 
     # Numba reads the class attribute for "the" target; a twin has the contexts of its session.
     targetdescr = ADDescriptor()
+    _numbers = count()
 
     def __init__(
         self,
@@ -338,7 +340,14 @@ class ADDispatcher(dispatcher.Dispatcher):
         self.session = session
         self.original = original
         self.targetdescr = ADDescriptor(session, lines=lines)
+        self._number = next(self._numbers)
         super().__init__(py_func, targetoptions=options, **settings)
+
+    def __repr__(self) -> str:
+        """Unlike that of any other: Numba takes two StructRef types of one name for one type, and
+        the name has those of the functions in the fields.
+        """
+        return f"{type(self).__name__}({self.py_func}, {self._number})"
 
     def compile(self, sig: Any) -> Any:
         """Compile for a tuple of Numba types, or a signature."""

@@ -1,13 +1,14 @@
 """Functions that are stored in objects or passed on as values, in code that is differentiated."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba import cfunc, float64, njit
 from numba.core.errors import NumbaExperimentalFeatureWarning
-from numba.core.types import FunctionType
-from numba.experimental import jitclass
+from numba.core.types import FunctionType, StructRef, unliteral
+from numba.experimental import jitclass, structref
 
 import activerules as ar
 from activerules.testing import check_gradient, check_grads
@@ -63,6 +64,13 @@ def of_steps(y):
     return (solver.y**2).sum()
 
 
+class Functions(NamedTuple):
+    """The two arguments of `combined` in one."""
+
+    weighted: Any
+    last: Any
+
+
 @jitclass([("y", float64)])
 class Sum:
     """Takes a tuple of functions."""
@@ -99,6 +107,64 @@ def of_a_gradient(x):
 @pytest.mark.parametrize("function", [of_a_tuple, of_a_gradient])
 def test_functions_are_passed_to_classes_and_to_differentiated_functions(function):
     check_gradient(function, (0.7,))
+
+
+@structref.register
+class IterationType(StructRef):
+    def preprocess_fields(self, fields):
+        return tuple((name, unliteral(ty)) for name, ty in fields)
+
+
+class Iteration(structref.StructRefProxy):
+    """Keeps a function by its type, which names the function."""
+
+
+structref.define_proxy(Iteration, IterationType, ["function", "x"])
+
+
+@njit
+def iterated(iteration):
+    iteration.x = iteration.function(iteration.x)
+
+
+@njit
+def of_an_iteration(x):
+    iteration = Iteration(sine, x)
+    iterated(iteration)
+    iterated(iteration)
+    return iteration.x
+
+
+def test_each_derivative_has_a_struct_ref_with_its_own_form_of_a_function():
+    check_gradient(of_an_iteration, (0.7,))
+    x, x_dot = ar.Duplicated(0.7, 1.0), ar.Duplicated
+    assert ar.autodiff(ar.Forward, of_an_iteration, x_dot, x) == pytest.approx(
+        ar.grad(of_an_iteration)(0.7), rel=1e-12
+    )
+
+
+@njit
+def combined(functions, x):
+    (first, weights), second = functions
+    return first(x) * weights[0] + second(x) * weights[1]
+
+
+combined_again = ar.checkpoint(combined)
+
+
+@njit
+def of_functions_for_a_rule(x, weights):
+    return combined_again(((sine, weights), cube), x) * x
+
+
+@njit
+def of_named_functions_for_a_rule(x, weights):
+    return combined_again(Functions((sine, weights), cube), x) * x
+
+
+@pytest.mark.parametrize("function", [of_functions_for_a_rule, of_named_functions_for_a_rule])
+def test_functions_with_rules_take_tuples_of_functions(function):
+    check_grads(function, (0.7, np.array([1.5, -0.3])))
 
 
 @pytest.mark.parametrize("function", [of_started, of_solver, of_steps])
