@@ -72,6 +72,59 @@ def test_copies_of_records_carry_the_derivative_of_each_field(program, rest, dty
 
 
 @njit
+def squares(given):
+    s = 0.0
+    for p in given.copy():
+        s += p.a**2
+    return s
+
+
+@njit
+def squares_of_two_copies(given):
+    return (given.copy().copy().a ** 2).sum() + given[1:].copy()[-1].a
+
+
+@njit
+def summed(given):
+    """Squared first: the sum reads at addresses that are computed from strides."""
+    c = given.copy()
+    for i in range(len(c)):
+        c[i].a = given[i].a ** 2
+    return c.a.sum()
+
+
+BESIDE = [("n", np.int32), ("a", np.float64)]
+TWO_PRECISIONS = [("a", np.float64), ("b", np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("program", "fields"),
+    [
+        (squares, BESIDE),
+        (squares, [("a", np.float64), ("n", np.int8)]),
+        (squares, [("a", np.float32), ("n", np.int16)]),
+        (squares, [("n", np.int32), ("a", np.float64), ("m", np.int32)]),
+        (squares_of_two_copies, BESIDE),
+        (squares_of_two_copies, TWO_PRECISIONS),
+        (summed, BESIDE),
+        (summed, TWO_PRECISIONS),
+    ],
+)
+def test_copies_of_packed_records_with_fields_that_are_not_read(program, fields):
+    given = np.zeros(3, fields)
+    given["a"] = [1.5, 0.5, -0.75]
+    before, tangents = np.array([10.0, 20.0, 30.0]), np.array([1.0, 2.0, 3.0])
+    expected = 2.0 * given["a"]
+    expected[2] += program is squares_of_two_copies
+    shadow, tangent = ar.make_zero(given), ar.make_zero(given)
+    shadow["a"], tangent["a"] = before, tangents
+    ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(given, shadow))
+    np.testing.assert_array_equal(shadow["a"], before + expected)
+    _, moved = ar.jvp(program, (given,), (tangent,))
+    assert moved == expected @ tangents
+
+
+@njit
 def seen_as_floats(given):
     """Puts a float where an integer is declared, and copies it with the record."""
     p = given.copy()

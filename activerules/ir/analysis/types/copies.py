@@ -63,7 +63,8 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
     if len(kinds) > 1 or any(_others(copy, o, types) for o in direct):
         raise MixedCopy
     (kind,) = kinds
-    if kind not in {DOUBLE, FLOAT} or _cuts_one(copy, kind, direct, types):
+    is_uneven = any(_is_uneven(o, kind, copy, types) for o in objects)
+    if kind not in {DOUBLE, FLOAT} or is_uneven or _cuts_one(copy, kind, direct, types):
         raise MixedCopy
     return kind
 
@@ -148,12 +149,45 @@ def _phases(
     for pointer in _pointers(copy):
         start = memory.address(pointer)
         for o in direct & memory.objects(pointer):
-            for access in types.accesses.get(o, ()):
-                if access.type == kind and access.address is not None and memory.starts(start, o):
-                    period = gcd(start.stride, access.address.stride)
-                    if period % size == 0:
-                        phases.add((access.address.offset - start.offset) % size)
+            if not memory.starts(start, o):
+                continue
+            for offset, stride in _places(o, kind, types):
+                period, ahead = gcd(start.stride, stride), offset - start.offset
+                if period % size == 0:
+                    phases.add(ahead % size)
+                elif period > size:  # in a packed record; a smaller one is that of unknown strides
+                    phases |= _phases_in_packed(ahead, period, size, integer_of(copy.operands[2]))
     return phases
+
+
+def _places(o: MemoryObject, kind: Type, types: ValueTypes) -> Iterable[tuple[int, int]]:
+    """The offsets of floats in an object, where they are accessed or declared, with strides."""
+    for access in types.accesses.get(o, ()):
+        if access.type == kind and access.address is not None:
+            yield access.address.offset, access.address.stride
+    if o in types.declared:
+        yield from ((at, types.declared[o].period) for at, _ in types.declared[o].floats)
+
+
+def _phases_in_packed(ahead: int, period: int, size: int, length: int | None) -> set[int]:
+    """The phases of floats at `ahead + period * integers`, of which `length` bytes are copied."""
+    first, end = ahead % period - period, period * size
+    end = end if length is None else min(end, length)
+    return {at % size for at in range(first, end, period) if at > -size}
+
+
+def _is_uneven(o: MemoryObject, kind: Type, copy: Instruction, types: ValueTypes) -> bool:
+    """Whether an object, of which it is not known where the copy begins, if it acts on it at all,
+    holds packed records, or floats that are declared beside multiples of their size.
+    """
+    memory, size = types.memory, size_of(kind, types.memory.named_types)
+    pointers = [p for p in _pointers(copy) if o in memory.objects(p)]
+    if pointers and all(memory.starts(memory.address(p), o) for p in pointers):
+        return False
+    declared = types.declared[o].floats if o in types.declared else ()
+    return any(at % size for at, _ in declared) or any(
+        stride > size and stride % size for _, stride in _places(o, kind, types)
+    )
 
 
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:

@@ -5,7 +5,8 @@ Gives       `record_fields(copy, group, types)`: the period, and the floats in i
             from the start of the copy; None if they are not known
 Invariants  R1  memory has the layout of declared memory if only copies join the two, and each is
                 known to move every byte of a record to the same offset in a record
-            R2  no access of that memory contradicts the layout
+            R2  no access of that memory contradicts the layout: a load at an unknown address does
+                not, since bytes beside the floats hold no bits of floats
 Source      docs/decisions/0013: declared memory holds floats where the caller says
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears, reads_any
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
@@ -130,7 +131,7 @@ def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) ->
             replace(a, address=replace(a.address, offset=a.address.offset - begin)), layout, types
         )
         if a.address is not None
-        else o in types.as_declared
+        else o in types.as_declared or (o.is_local and reads_any(a, layout))
         for a in types.accesses.get(o, ())
         if not (a.type.is_int and (o in types.declared or clears(a.instruction)))
     )

@@ -99,7 +99,7 @@ class ValueTypes:
             o
             for o, declared in self.declared.items()
             if all(
-                declared.admits(a.type, a.address) or _reads_any(a, declared)
+                declared.admits(a.type, a.address) or reads_any(a, declared)
                 for a in self.accesses.get(o, ())
                 if a.type.is_float
             )
@@ -314,7 +314,7 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
     )
 
 
-def _reads_any(a: TypedAccess, declared: Declared) -> bool:
+def reads_any(a: TypedAccess, declared: Declared) -> bool:
     """Whether it is a load through a pointer that is merged with another, as of an array or its
     copy: wherever it reads, the other fields hold no bits of floats.
     """
