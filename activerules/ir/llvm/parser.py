@@ -10,6 +10,7 @@ Invariants  P1  the printer's text of the result parses to an equal module
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 from activerules.ir.llvm.instruction_parser import InstructionParser
 from activerules.ir.llvm.lexer import Cursor
@@ -23,6 +24,7 @@ _CONTINUATION = re.compile(r"\s*(?:to label|cleanup\s*$|catch |filter |\])")
 _TYPE_LINE = re.compile(r'%("[^"]*"|[-\w$.]+)\s*=\s*type\s+(.*)$')
 _GLOBAL_LINE = re.compile(r'(@(?:"[^"]*"|[-\w$.]+)|\$(?:"[^"]*"|[-\w$.]+))\s*=')
 _QUOTED = re.compile(r'"[^"]*"|;')
+_LONG = 512
 
 
 def parse_module(text: str) -> Module:
@@ -184,7 +186,7 @@ def _parse_body(function: Function, lines: list[str], start: int, end: int, modu
                 continue
         if name is not None and name.isdigit():
             unnamed = int(name) + 1
-        instruction = Instruction(opcode, VOID, [], name)
+        instruction = Instruction(opcode, VOID, [], name and _shortened(name))
         instruction.parent = block
         block.instructions.append(instruction)
         if name is not None:
@@ -195,7 +197,14 @@ def _parse_body(function: Function, lines: list[str], start: int, end: int, modu
 
 
 def _add_block(function: Function, name: str, local: dict[str, Value]) -> Block:
-    block = Block(name, [], function)
+    block = Block(_shortened(name), [], function)
     function.blocks.append(block)
     local[name] = block
     return block
+
+
+def _shortened(name: str) -> str:
+    """The name in the model: LLVM's parser takes no name of over 1024 characters, as that of a
+    block that was inlined may be once derivatives add to it.
+    """
+    return name if len(name) < _LONG else f"shortened.{sha256(name.encode()).hexdigest()}"

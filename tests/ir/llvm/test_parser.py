@@ -373,3 +373,14 @@ def test_speed():
 def test_p1_printed_modules_are_parsed_to_equal_ones(text):
     module = parse_module(text)
     assert structure(parse_module(print_module(module))) == structure(module)
+
+
+def test_names_leave_room_for_those_that_derivatives_add_to_them():
+    long = "x" * 1020
+    text = f"define double @f(double %a) {{\nentry:\n  br label %{long}.b\n\n{long}.b:\n"
+    text += f"  %{long} = fmul double %a, %a\n  ret double %{long}\n}}\n"
+    function = parse_module(text).functions["f"]
+    names = function.local_names()
+    assert len(names) == 4
+    assert max(map(len, names)) < 600
+    ll.parse_assembly(print_module(parse_module(text)))
