@@ -1,13 +1,17 @@
-"""Loops over whole arrays for the AD target: sums, `np.ndindex` and `np.ndenumerate`.
+"""Loops over whole arrays for the AD target: sums, extremes, `np.nditer` (by which Numba computes
+means, variances and products), `np.ndindex` and `np.ndenumerate`.
 
 The length of Numba's loops is unknown until they end, and the tape would have an index or two
 pointers per item. Before 0.67, Numba sums by `np.nditer`; here a sum is a loop over the items, in
-the same order. An iterator over indices gives out an index, finds the next one, and remembers
-whether there is one; here the next one is found when it is asked for, from the innermost axis
-outwards, in the form in which `ir/normal/index_nests` knows it to be a nest of loops.
+the same order. A maximum or minimum is the item that `np.argmax` or `np.argmin` finds, in a loop
+that has no derivative; its reverse is one addition to that item. An iterator over indices gives out
+an index, finds the next one, and remembers whether there is one; here the next one is found when
+it is asked for, from the innermost axis outwards, in the form in which `ir/normal/index_nests`
+knows it to be a nest of loops.
 
-Gives       implementations in `LOWERING`
-Invariants  W1  sums are those of Numba, bit for bit
+Gives       implementations in `LOWERING`, overloads of `np.max`, `np.min` and `np.ptp`
+Invariants  W1  sums and extremes are those of Numba, bit for bit; of equal items the first one is
+                the extreme
             W2  indices and items come in the order of Numba's, as many of them; after the last
                 there are no more, however often one asks
 """
@@ -21,13 +25,13 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import RefType, iternext_impl
+from numba.extending import overload, register_jitable
 from numba.misc.special import pndindex
-from numba.np import arrayobj
-from numba.np.arraymath import array_sum
+from numba.np import arraymath, arrayobj
 
 from activerules.numba_ext.codegen.numba_versions import SUMS_BY_NDITER
 from activerules.numba_ext.codegen.protocols import Builder, Value
-from activerules.numba_ext.codegen.unoptimised import LOWERING
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 
 _INTP = cgutils.intp_t
 _BEFORE, _ZERO, _ONE = (ir.Constant(_INTP, i) for i in (-1, 0, 1))
@@ -36,9 +40,9 @@ _BEFORE, _ZERO, _ONE = (ir.Constant(_INTP, i) for i in (-1, 0, 1))
 def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
     ty = sig.args[0]
     if not _is_in_one_row(ty):
-        by_nditer: Any = array_sum
+        by_nditer: Any = arraymath.array_sum
         return by_nditer(context, builder, sig, args)
-    zero, is_line, is_turned = sig.return_type(0), ty.ndim == 1, ty.layout == "F"
+    zero, is_line, is_turned = sig.return_type(0), ty.ndim == 1, _is_turned(ty)
 
     def of_line(a):
         total = zero
@@ -63,6 +67,73 @@ def _is_in_one_row(ty: Any) -> bool:
     return isinstance(ty.dtype, types.Number) and (
         ty.ndim == 1 or (ty.ndim > 1 and ty.layout in "CF")
     )
+
+
+def _is_turned(ty: Any) -> bool:
+    """Whether Numba goes through the columns of such an array, one after the other."""
+    return ty.layout == "F" and ty.ndim > 1
+
+
+@register_jitable
+def _same(a):
+    return a
+
+
+@register_jitable
+def _items(a):
+    return a.ravel()
+
+
+@register_jitable
+def _items_by_column(a):
+    return a.T.ravel()
+
+
+def _extreme(a: Any, name: str, index_of: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The item of an array of floats whose index `index_of` finds: a NaN, if there is one."""
+    if not isinstance(a, types.Array) or not isinstance(a.dtype, types.Float):
+        return None
+    if not _is_in_one_row(a):
+        return None
+    items_of = _items_by_column if _is_turned(a) else _same if a.ndim == 1 else _items
+    message = f"zero-size array to reduction operation {name} which has no identity"
+
+    def extreme(a):
+        if a.size == 0:
+            raise ValueError(message)
+        items = items_of(a)
+        return items[index_of(items)]
+
+    return extreme
+
+
+def _maximum(a):
+    return _extreme(a, "maximum", np.argmax)
+
+
+def _minimum(a):
+    return _extreme(a, "minimum", np.argmin)
+
+
+# Numba overloads a method by the function that implements it.
+for _function in (np.max, np.amax, arraymath.npy_max):
+    overload(_function, target=AD_TARGET)(_maximum)
+for _function in (np.min, np.amin, arraymath.npy_min):
+    overload(_function, target=AD_TARGET)(_minimum)
+
+
+@overload(np.ptp, target=AD_TARGET)
+def _range_of_values(a):
+    if _extreme(a, "maximum", np.argmax) is None or _is_turned(a):
+        return None
+
+    def range_of_values(a):
+        if len(a) == 0:
+            raise ValueError("zero-size array reduction not possible")
+        largest = np.max(a)
+        return np.nan if np.isnan(largest) else largest - np.min(a)
+
+    return range_of_values
 
 
 def _countable(builder: Builder, shape: Sequence[Value]) -> list[Value]:
@@ -193,6 +264,47 @@ def _next_of_ndenumerate(
     _following(builder, shape, iterator.indices, result, index_and_item)
 
 
+def _axes(kind: Any) -> int:
+    """How many indices an `np.nditer` counts by; 0 if it also counts something else."""
+    if any(subiterator[0] == "flat" for subiterator in kind.indexers) and kind.need_shaped_indexing:
+        return 0
+    return kind.ndim if kind.need_shaped_indexing else 1
+
+
+def _nditer(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
+    made = arrayobj.make_array_nditer(context, builder, sig, args)
+    kind = sig.return_type
+    if _axes(kind):
+        iterator = arrayobj.make_nditer_cls(kind)(context, builder, value=made)
+        shape = cgutils.unpack_tuple(builder, iterator.shape, _axes(kind))
+        _before_first(builder, shape, iterator.indices)
+    return made
+
+
+@LOWERING.lower("iternext", types.NumpyNdIterType)
+@iternext_impl(RefType.BORROWED)
+def _next_of_nditer(
+    context: Any, builder: Any, sig: Any, args: Sequence[Value], result: Any
+) -> None:
+    [kind] = sig.args
+    iterator = arrayobj.make_nditer_cls(kind)(context, builder, value=args[0])
+    if not _axes(kind):
+        iterator.iternext_specific(context, builder, result)
+        return
+    shape = _countable(builder, cgutils.unpack_tuple(builder, iterator.shape, _axes(kind)))
+    arrays = cgutils.unpack_tuple(builder, iterator.arrays)
+
+    def items(values: list[Value]) -> Any:
+        del values  # they are stored where Numba's code loads them
+        given = iterator._arrays_or_scalars(context, builder, kind.arrays, arrays)
+        views: Any = iterator._make_views(context, builder, iterator.indices, kind.arrays, given)
+        found = [view._getvalue() for view in views]
+        return found[0] if len(found) == 1 else context.make_tuple(builder, kind.yield_type, found)
+
+    _following(builder, shape, iterator.indices, result, items)
+
+
+LOWERING.lower(np.nditer, types.Any)(_nditer)
 LOWERING.lower(np.ndenumerate, types.Array)(_ndenumerate)
 for _kind in (types.VarArg(types.Integer), types.BaseTuple):
     for _name in (np.ndindex, pndindex):

@@ -107,6 +107,7 @@ LAYOUTS = {
     "backwards": lambda a: np.flip(np.flip(a).copy()),
 }
 SHAPES = [(3, 4), (1, 4), (4, 1), (1, 1), (2, 3, 4), (2, 1, 3), (2, 2, 2, 3), (5,)]
+FEW_SHAPES = [(3, 4), (2, 3, 4), (5,)]
 EMPTY = [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 2, 3), (2, 3, 0), (0,)]
 
 
@@ -224,3 +225,137 @@ def test_the_tape_of_a_sum_does_not_grow_with_the_array():
         return ar.tape_bytes(sums, ar.Duplicated(np.ones(n), np.zeros(n)))
 
     assert tape(4096) == tape(64)
+
+
+@njit
+def extremes(a):
+    return np.max(a) ** 2 + np.amax(a) * np.min(a) + a.max() - 3.0 * a.min() * np.amin(np.sin(a))
+
+
+@njit
+def maximum(a):
+    return np.max(a)
+
+
+@njit
+def least(a):
+    return a.min()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
+def test_w1_extremes_of_arrays_of_any_layout(shape, layout):
+    a = LAYOUTS[layout](values(*shape))
+    check(extremes, a)
+    v = ar.make_zero(a)
+    v[...] = values(*shape)[::-1]
+    # quadratic in the two items, but for the sine of one
+    high, low = (np.unravel_index(k, shape) for k in (np.argmax(a), np.argmin(np.sin(a))))
+    least_at = np.unravel_index(np.argmin(a), shape)
+    expected = np.zeros(shape)
+    expected[high] += 2.0 * v[high] + v[least_at]
+    expected[least_at] += v[high] - 3.0 * np.cos(a[low]) * v[low]
+    expected[low] += 3.0 * (np.sin(a[low]) * a[least_at] * v[low] - np.cos(a[low]) * v[least_at])
+    np.testing.assert_allclose(ar.hvp(extremes)(a, v), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("f", [maximum, least])
+@pytest.mark.parametrize("layout", [np.copy, np.asfortranarray])
+def test_w1_of_equal_items_the_first_is_the_extreme(f, layout):
+    """The sign of a zero tells which one Numba returns."""
+    for signs in ([[1.0, -1.0, -1.0], [-1.0, 1.0, 1.0]], [[-1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]):
+        a = layout(0.0 * np.array(signs))
+        value, slopes = ar.value_and_grad(f)(a)
+        assert np.signbit(value) == np.signbit(f(a)) == np.signbit(a[slopes == 1.0])[0]
+        assert slopes[0, 0] == np.sum(np.abs(slopes)) == 1.0
+
+
+def test_w1_a_number_that_is_none_is_the_extreme():
+    a = np.array([1.0, 3.0, np.nan, 5.0, np.nan])
+    for f in (maximum, least):
+        value, slopes = ar.value_and_grad(f)(a)
+        assert np.isnan(value)
+        np.testing.assert_array_equal(slopes, [0.0, 0.0, 1.0, 0.0, 0.0])
+
+
+def test_w1_extremes_of_other_numbers_are_those_of_numba():
+    single = values(7).astype(np.float32)
+    value, slopes = ar.value_and_grad(maximum)(single)
+    assert value == maximum(single)
+    assert slopes.dtype == np.float32
+    np.testing.assert_array_equal(slopes, single == single.max())
+
+    @njit
+    def scaled(x, counts, truths, z):
+        return x * counts.max() + np.min(truths) + np.max(z).imag + np.max(x)
+
+    z = np.array([1 + 2j, 4 + 3j, 0.5 + 9j])
+    check(scaled, 2.0, np.array([3, 7, 5]), np.array([True, True]), z)
+
+
+@pytest.mark.parametrize("f", [maximum, least])
+def test_there_is_no_extreme_of_no_items(f):
+    for shape in ((0,), (0, 3)):
+        with pytest.raises(ValueError, match="zero-size array") as of_numba:
+            f(np.zeros(shape))
+        with pytest.raises(ValueError, match="zero-size array") as ours:
+            ar.grad(f)(np.zeros(shape))
+        assert str(ours.value) == str(of_numba.value)
+
+
+def test_the_tape_of_an_extreme_does_not_grow_with_the_array():
+    def tape(n):
+        return ar.tape_bytes(maximum, ar.Duplicated(np.ones(n), np.zeros(n)))
+
+    assert tape(4096) == tape(64)
+
+
+@njit
+def moments(a):
+    return np.mean(a) * np.std(a) + a.var() ** 2 + np.prod(1.0 + 0.1 * a) + np.nansum(a * a)
+
+
+@njit
+def spread(a):
+    return np.ptp(a) ** 2
+
+
+@njit
+def pairs(a, b):
+    total = 0.0
+    for x, y in np.nditer((a, b)):
+        total += np.sin(x.item()) * y.item() ** 2
+    return total
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
+def test_w2_items_of_nditer(shape, layout):
+    a = LAYOUTS[layout](values(*shape))
+    check(moments, a)
+    check(spread, a)
+    check(pairs, a, LAYOUTS[layout](values(*shape[::-1]).reshape(shape)))
+    check(pairs, a, a[0].copy())  # broadcast
+
+
+def test_w2_nditer_of_no_items():
+    for shape in ((0,), (0, 3), (2, 0)):
+        value, slopes = ar.value_and_grad(pairs)(np.zeros(shape), np.zeros(shape))
+        assert value == 0.0
+        assert slopes.shape == shape
+
+
+def test_w1_the_range_of_values_is_that_of_numba():
+    for a in (np.array([1.0, np.nan, 3.0]), np.array([-0.0, 0.0]), np.array([2.0])):
+        assert str(ar.value_and_grad(spread)(a)[0]) == str(spread(a))
+    with pytest.raises(ValueError, match="zero-size array reduction not possible"):
+        ar.grad(spread)(np.zeros(0))
+
+
+@pytest.mark.parametrize("f", [moments, spread])
+def test_the_tape_of_statistics_does_not_grow_with_the_array(f):
+    def tape(n):
+        return ar.tape_bytes(f, ar.Duplicated(np.ones(n), np.zeros(n)))
+
+    per_item = (tape(4096) - tape(64)) / (4096 - 64)
+    assert per_item <= (8.0 if f is moments else 0.0)  # the product's values
