@@ -245,11 +245,13 @@ def least(a):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
 def test_w1_extremes_of_arrays_of_any_layout(shape, layout):
-    a = LAYOUTS[layout](values(*shape))
-    check(extremes, a)
-    v = ar.make_zero(a)
-    v[...] = values(*shape)[::-1]
-    # quadratic in the two items, but for the sine of one
+    check(extremes, LAYOUTS[layout](values(*shape)))
+
+
+def test_second_derivatives_of_extremes():
+    """Quadratic in two items, but for the sine of one."""
+    shape = 3, 4
+    a, v = values(*shape), values(*shape)[::-1].copy()
     high, low = (np.unravel_index(k, shape) for k in (np.argmax(a), np.argmin(np.sin(a))))
     least_at = np.unravel_index(np.argmin(a), shape)
     expected = np.zeros(shape)
@@ -328,14 +330,20 @@ def pairs(a, b):
     return total
 
 
+@njit
+def statistics(a, b):
+    return moments(a) + spread(a) * pairs(a, b)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
 def test_w2_items_of_nditer(shape, layout):
     a = LAYOUTS[layout](values(*shape))
-    check(moments, a)
-    check(spread, a)
-    check(pairs, a, LAYOUTS[layout](values(*shape[::-1]).reshape(shape)))
-    check(pairs, a, a[0].copy())  # broadcast
+    check(statistics, a, LAYOUTS[layout](values(*shape[::-1]).reshape(shape)))
+
+
+def test_nditer_of_arrays_that_are_broadcast():
+    check(pairs, values(3, 4), values(4))
 
 
 def test_w2_nditer_of_no_items():
