@@ -1,17 +1,18 @@
-"""Loops over whole arrays for the AD target: sums, extremes, `np.nditer` (by which Numba computes
-means, variances and products), `np.ndindex` and `np.ndenumerate`.
+"""Loops over whole arrays for the AD target: sums, extremes, convolutions, `np.nditer` (by which
+Numba computes means, variances and products), `np.ndindex` and `np.ndenumerate`.
 
 The length of Numba's loops is unknown until they end, and the tape would have an index or two
 pointers per item. Before 0.67, Numba sums by `np.nditer`; here a sum is a loop over the items, in
 the same order. A maximum or minimum is the item that `np.argmax` or `np.argmin` finds, in a loop
-that has no derivative; its reverse is one addition to that item. An iterator over indices gives out
-an index, finds the next one, and remembers whether there is one; here the next one is found when
-it is asked for, from the innermost axis outwards, in the form in which `ir/normal/index_nests`
-knows it to be a nest of loops.
+that has no derivative; its reverse is one addition to that item. A convolution is a product of
+slices for each item of the result; Numba copies both slices each time, here both arrays are copied
+once. An iterator over indices gives out an index, finds the next one, and remembers whether there
+is one; here the next one is found when it is asked for, from the innermost axis outwards, in the
+form in which `ir/normal/index_nests` knows it to be a nest of loops.
 
-Gives       implementations in `LOWERING`, overloads of `np.max`, `np.min` and `np.ptp`
-Invariants  W1  sums and extremes are those of Numba, bit for bit; of equal items the first one is
-                the extreme
+Gives       implementations in `LOWERING`, overloads of the functions of NumPy
+Invariants  W1  sums, extremes and convolutions are those of Numba, bit for bit; of equal items the
+                first one is the extreme
             W2  indices and items come in the order of Numba's, as many of them; after the last
                 there are no more, however often one asks
 """
@@ -28,12 +29,14 @@ from numba.core.imputils import RefType, iternext_impl
 from numba.extending import overload, register_jitable
 from numba.misc.special import pndindex
 from numba.np import arraymath, arrayobj
+from numba.np.numpy_support import as_dtype
 
 from activerules.numba_ext.codegen.numba_versions import SUMS_BY_NDITER
 from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 
 _INTP = cgutils.intp_t
+_FLOATING = types.real_domain | types.complex_domain
 _BEFORE, _ZERO, _ONE = (ir.Constant(_INTP, i) for i in (-1, 0, 1))
 
 
@@ -134,6 +137,34 @@ def _range_of_values(a):
         return np.nan if np.isnan(largest) else largest - np.min(a)
 
     return range_of_values
+
+
+@overload(arraymath._np_correlate_core, target=AD_TARGET)
+def _correlated(ap1, ap2, mode, direction):
+    if not {ap1.dtype, ap2.dtype} <= _FLOATING:
+        return None
+    number = np.promote_types(as_dtype(ap1.dtype), as_dtype(ap2.dtype))
+
+    def correlated(ap1, ap2, mode, direction):
+        longer, shorter = ap1.astype(number), ap2.astype(number)
+        n, m = len(longer), len(shorter)
+        if mode == "valid":
+            before, length = 0, n - m + 1
+        elif mode == "full":
+            before, length = m - 1, n + m - 1
+        elif mode == "same":
+            before, length = m // 2, n
+        else:
+            raise ValueError("Invalid 'mode', valid are 'full', 'same', 'valid'")
+        result = np.zeros(length, number)
+        for i in range(length):
+            shift = i - before
+            start, stop = max(0, shift), min(n, shift + m)
+            place = i if direction == 1 else length - 1 - i
+            result[place] = np.dot(longer[start:stop], shorter[start - shift : stop - shift])
+        return result
+
+    return correlated
 
 
 def _countable(builder: Builder, shape: Sequence[Value]) -> list[Value]:

@@ -367,3 +367,56 @@ def test_the_tape_of_statistics_does_not_grow_with_the_array(f):
 
     per_item = (tape(4096) - tape(64)) / (4096 - 64)
     assert per_item <= (8.0 if f is moments else 0.0)  # the product's values
+
+
+@njit
+def filtered(a, b):
+    total = 0.0
+    for c in (np.convolve(a, b), np.convolve(a, b, "same"), np.correlate(a, b, "valid")):
+        total += np.sum(c * c * np.arange(1, len(c) + 1))
+    return total
+
+
+@njit
+def filtered_complex(a, b):
+    c = np.convolve(a, b, "same")
+    return np.sum(np.abs(np.correlate(c, b, mode="full")) ** 2)
+
+
+@pytest.mark.parametrize("lengths", [(7, 3), (3, 7), (4, 4), (6, 1), (1, 1)], ids=str)
+def test_w1_convolutions_are_those_of_numba(lengths):
+    a, b = map(values, lengths)
+    check(filtered, a, b)
+    if lengths == (7, 3):
+        check(filtered, a[::-2], b)
+        check(filtered_complex, a, b + 1j * b[::-1])
+
+
+def test_w1_convolutions_of_other_numbers_are_those_of_numba():
+    a, b = values(6).astype(np.float32), values(3)
+    assert ar.value_and_grad(filtered)(a, b)[0] == filtered(a, b)
+    counts = np.array([1, -2, 3])
+    assert ar.value_and_grad(filtered)(values(6), counts)[0] == filtered(values(6), counts)
+    check_gradient(filtered, (values(6), counts))
+
+
+def test_convolutions_that_numba_refuses():
+    @njit
+    def by_mode(a, mode):
+        return np.sum(np.convolve(a, a, mode))
+
+    for args in ((values(3), "some"), (np.zeros(0), "full")):
+        with pytest.raises(ValueError, match=r"mode|empty") as of_numba:
+            by_mode(*args)
+        with pytest.raises(ValueError, match=r"mode|empty") as ours:
+            ar.grad(by_mode)(*args)
+        assert str(ours.value) == str(of_numba.value)
+
+
+def test_the_tape_of_a_convolution_has_no_copies():
+    def tape(n):
+        a, b = np.ones(n), np.ones(16)
+        pairs = [ar.Duplicated(x, np.zeros_like(x)) for x in (a, b)]
+        return ar.tape_bytes(filtered, *pairs)
+
+    assert (tape(1024) - tape(512)) / 512 <= 3 * 3 * 8  # of three results: itself, twice its square
