@@ -89,7 +89,7 @@ FORMS = (
     Form("np.stack(({0}, 0.5 * {0}))", lambda s: (2, *s), (1, 2)),
     Form("np.sort({})", lambda s: s, (1,)),
     Form("{0}[np.argsort({0})]", lambda s: s, (1,)),
-    Form("np.diff({})", lambda s: (s[0] - 1,), (1,)),
+    Form("np.diff({}.copy())", lambda s: (s[0] - 1,), (1,)),
     Form("np.outer({0}, {0})", lambda s: s * 2, (1,)),
     Form("np.diag({})", lambda s: s * 2, (1,)),
     Form("np.convolve({0}, {0})", lambda s: (2 * s[0] - 1,), (1,)),
