@@ -10,7 +10,8 @@ once. An iterator over indices gives out an index, finds the next one, and remem
 is one; here the next one is found when it is asked for, from the innermost axis outwards, in the
 form in which `ir/normal/index_nests` knows it to be a nest of loops.
 
-Gives       implementations in `LOWERING`, overloads of the functions of NumPy
+Gives       implementations in `LOWERING`, overloads of `np.max`, `np.min`, `np.ptp` and of what
+            `np.convolve` and `np.correlate` call
 Invariants  W1  sums, extremes and convolutions are those of Numba, bit for bit; of equal items the
                 first one is the extreme
             W2  indices and items come in the order of Numba's, as many of them; after the last
@@ -45,22 +46,14 @@ def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Val
     if not _is_in_one_row(ty):
         by_nditer: Any = arraymath.array_sum
         return by_nditer(context, builder, sig, args)
-    zero, is_line, is_turned = sig.return_type(0), ty.ndim == 1, _is_turned(ty)
+    zero, items_of = sig.return_type(0), _items_of(ty)
 
-    def of_line(a):
-        total = zero
-        for i in range(a.size):
-            total += a[i]
-        return total
-
-    def of_items(a):
-        items = a.T.ravel() if is_turned else a.ravel()
-        total = zero
+    def implementation(a):
+        total, items = zero, items_of(a)
         for i in range(items.size):
             total += items[i]
         return total
 
-    implementation = of_line if is_line else of_items
     names = {"total": sig.return_type}
     return context.compile_internal(builder, implementation, sig, args, locals=names)
 
@@ -92,13 +85,21 @@ def _items_by_column(a):
     return a.T.ravel()
 
 
+def _items_of(ty: Any) -> Any:
+    """A function that makes a line of the items of such an array, in the order of Numba's."""
+    return _items_by_column if _is_turned(ty) else _same if ty.ndim == 1 else _items
+
+
+def _is_searched(a: Any) -> bool:
+    """Whether an extreme of such an array is looked for by its index."""
+    return isinstance(a, types.Array) and isinstance(a.dtype, types.Float) and _is_in_one_row(a)
+
+
 def _extreme(a: Any, name: str, index_of: Callable[..., Any]) -> Callable[..., Any] | None:
     """The item of an array of floats whose index `index_of` finds: a NaN, if there is one."""
-    if not isinstance(a, types.Array) or not isinstance(a.dtype, types.Float):
+    if not _is_searched(a):
         return None
-    if not _is_in_one_row(a):
-        return None
-    items_of = _items_by_column if _is_turned(a) else _same if a.ndim == 1 else _items
+    items_of = _items_of(a)
     message = f"zero-size array to reduction operation {name} which has no identity"
 
     def extreme(a):
@@ -127,7 +128,7 @@ for _function in (np.min, np.amin, arraymath.npy_min):
 
 @overload(np.ptp, target=AD_TARGET)
 def _range_of_values(a):
-    if _extreme(a, "maximum", np.argmax) is None or _is_turned(a):
+    if not _is_searched(a) or _is_turned(a):  # Numba goes through its rows
         return None
 
     def range_of_values(a):
@@ -297,9 +298,9 @@ def _next_of_ndenumerate(
 
 def _axes(kind: Any) -> int:
     """How many indices an `np.nditer` counts by; 0 if it also counts something else."""
-    if any(subiterator[0] == "flat" for subiterator in kind.indexers) and kind.need_shaped_indexing:
-        return 0
-    return kind.ndim if kind.need_shaped_indexing else 1
+    if not kind.need_shaped_indexing:
+        return 1
+    return 0 if any(subiterator[0] == "flat" for subiterator in kind.indexers) else kind.ndim
 
 
 def _nditer(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:

@@ -272,7 +272,7 @@ def test_w1_of_equal_items_the_first_is_the_extreme(f, layout):
         assert slopes[0, 0] == np.sum(np.abs(slopes)) == 1.0
 
 
-def test_w1_a_number_that_is_none_is_the_extreme():
+def test_w1_the_first_nan_is_the_extreme():
     a = np.array([1.0, 3.0, np.nan, 5.0, np.nan])
     for f in (maximum, least):
         value, slopes = ar.value_and_grad(f)(a)
