@@ -13,6 +13,7 @@ from activerules.ir.normal.devirtualise import devirtualise
 from activerules.ir.normal.float_bits import restore_floats
 from activerules.ir.normal.growing_stack import from_heap
 from activerules.ir.normal.index_nests import nest_indices
+from activerules.ir.normal.last_choices import compute_after
 from activerules.ir.normal.one_entry import enter_once
 from activerules.ir.normal.one_exit import leave_once
 from activerules.ir.normal.promises import keep_promises
@@ -27,8 +28,8 @@ def read_module(text: str, function: str) -> Module:
     Cycles get a single entry, equal exits of loops become one, loops over indices become nests,
     hidden comparisons are restored, stack memory of variable size moves to the heap, calls through
     pointers become calls by name, aggregates become scalars, integers that hold floats become
-    floats, what loops only carry along leaves them, and subscripts become plain. Calls that access
-    no memory are marked.
+    floats, what loops only carry along leaves them, subscripts become plain, and what loops only
+    compare is computed after them. Calls that access no memory are marked.
     """
     module = parse_module(text)
     changed = [enter_once(module), leave_once(module), nest_indices(module)]
@@ -41,6 +42,7 @@ def read_module(text: str, function: str) -> Module:
     restore_floats(module)
     uncarry(module)
     plain_subscripts(module)
+    compute_after(module)
     keep_promises(module)
     return module
 

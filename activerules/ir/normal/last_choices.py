@@ -1,0 +1,307 @@
+"""What a loop replaces now and then, such as the best of its candidates, is computed after it.
+
+Needs       a parsed module, loops in simplified form
+Gives       `compute_after`: a float that a loop carries and compares, but uses for nothing else
+            until the loop ends, is only compared there. Its last value is computed again, from the
+            integers of the iteration that replaced it last
+Invariants  K1  every remaining value has the bits it had: the loop writes no memory, and what is
+                computed again ran in that iteration and is rounded in one way only
+
+    loop:  best = phi [start], [next]       after:  br any, again, join
+           i = phi [0], [i + 1]             again:  u = x[last]
+           v = x[i]                         join:   best = phi [start], [u]
+           next = select (v > best), v, best
+
+`last` and `any` are new: the loop carries them like `best`, with `i` and `true` instead of `v`. A
+reverse sweep then visits one candidate instead of all, and needs no choice but the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.derivatives.table import is_pure_call
+from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.llvm.constants import constant
+from activerules.ir.llvm.model import (
+    BINARY_FLOAT,
+    BINARY_INT,
+    CASTS,
+    Block,
+    Function,
+    Instruction,
+    Module,
+    Value,
+    backward_slice,
+)
+from activerules.ir.llvm.types import I1, IntType
+
+_ARITHMETIC = (
+    BINARY_FLOAT
+    | BINARY_INT
+    | CASTS
+    | frozenset("fneg icmp fcmp select getelementptr extractvalue".split())
+)
+_NO_EFFECT = _ARITHMETIC | frozenset("phi br switch freeze insertvalue".split())
+_FAST_MATH = frozenset("fast nnan ninf nsz arcp contract afn reassoc".split())
+_VECTORISED = frozenset("fast nnan".split())
+_MOST_CARRIED = 3
+_LONGEST = 64
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A float that a loop carries.
+
+    flow        the control flow before anything is changed
+    start       its value before the loop
+    merges      the phi at which the loop begins, and the phis and selects that keep or replace it
+    candidate   what replaces it
+    recomputed  the instructions that compute the candidate, in order
+    carried     the integers of the iteration that these need
+    after       the phis behind the loop, one per exit
+    """
+
+    flow: ControlFlow
+    start: Value
+    merges: list[Instruction]
+    candidate: Instruction
+    recomputed: list[Instruction]
+    carried: list[Instruction]
+    after: list[Instruction]
+
+
+def compute_after(module: Module) -> None:
+    """See the module docstring; for all functions that are defined."""
+    for function in module.defined():
+        while (choice := next(_choices(function), None)) is not None:
+            _compute_after(function, choice)
+
+
+def _choices(function: Function) -> Iterator[_Choice]:
+    """Those of inner loops first: what is computed after one may be a candidate of the next."""
+    compared = {o for i in function.instructions() if i.opcode == "fcmp" for o in i.operands}
+    if not any(isinstance(o, Instruction) and o.opcode == "phi" for o in compared):
+        return
+    try:
+        flow = control_flow(function)
+    except UnsupportedIR:
+        return  # refused later, if it is differentiated
+    for loop in sorted(flow.loops, key=lambda loop: -loop.depth):
+        phis = [phi for phi in loop.header.phis if phi.type.is_float]
+        if phis and all(_has_no_effect(i) for b in loop.blocks for i in b.instructions):
+            search = _Search(loop, flow)
+            yield from filter(None, map(search.choice, phis))
+
+
+def _has_no_effect(i: Instruction) -> bool:
+    if i.opcode == "call" and (i.callee_name or "").startswith("llvm.assume"):
+        return True
+    return i.opcode in _NO_EFFECT or _may_repeat(i)
+
+
+def _may_repeat(i: Instruction) -> bool:
+    if i.opcode == "call":
+        return is_pure_call(i.callee_name or "")
+    if i.opcode == "load":
+        return not {"volatile", "atomic"} & i.attributes.keys()
+    return i.opcode in _ARITHMETIC
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Looks for choices in a loop that writes no memory."""
+
+    loop: Loop
+    flow: ControlFlow
+
+    def choice(self, phi: Instruction) -> _Choice | None:
+        """The choice that begins with a phi of the header, if it is one."""
+        incoming = dict(zip(phi.blocks, phi.operands, strict=True))
+        start = incoming.pop(self.loop.preheader or phi.owner, None)
+        if start is None or len(incoming) != 1:
+            return None
+        [following] = incoming.values()
+        merges = self._merges(phi, following)
+        candidates = {o for m in merges if m is not phi for o in _choices_of(m)} - merges
+        if len(candidates) != 1:
+            return None
+        [candidate] = candidates
+        if not isinstance(candidate, Instruction) or candidate.owner not in self.loop.blocks:
+            return None
+        computation = self._computation(candidate, merges)
+        if computation is None:
+            return None
+        after = self._uses_after(candidate, merges, computation[0])
+        if not after or any(
+            o not in merges and o is not candidate for p in after for o in p.operands
+        ):
+            return None
+        return _Choice(self.flow, start, self._in_order(merges), candidate, *computation, after)
+
+    def _merges(self, phi: Instruction, following: Value) -> set[Instruction]:
+        """The phi, and what lies between it and `following`, its value in the next iteration."""
+        kept, work = {phi}, [phi]
+        while work:
+            for user in self.flow.users.get(work.pop(), ()):
+                if user not in kept and self._may_keep(user):
+                    kept.add(user)
+                    work.append(user)
+        back = backward_slice(following, lambda i: i in kept and i is not phi)
+        return {phi, *(i for i in back if i in kept)}
+
+    def _may_keep(self, user: Instruction) -> bool:
+        if user.owner not in self.loop.blocks:
+            return False
+        around = self.flow.loop_of(user.owner)
+        return user.opcode == "select" or (
+            user.opcode == "phi" and around is not None and around.header is not user.owner
+        )
+
+    def _computation(
+        self, candidate: Instruction, merges: set[Instruction]
+    ) -> tuple[list[Instruction], list[Instruction]] | None:
+        """The instructions that compute the candidate, and the integers that these start from."""
+        within = self.loop.blocks
+        needed = [
+            i
+            for i in backward_slice(candidate, lambda i: i.owner in within and _may_repeat(i))
+            if i.owner in within
+        ]
+        recomputed = [i for i in needed if _may_repeat(i)]
+        carried = [i for i in needed if not _may_repeat(i)]
+        if (
+            not merges.isdisjoint(needed)
+            or any(_FAST_MATH & {*i.flags} for i in recomputed)
+            or not all(isinstance(i.type, IntType) for i in carried)
+            or not 0 < len(carried) <= _MOST_CARRIED
+            or len(recomputed) > _LONGEST
+        ):
+            return None
+        return self._in_order(recomputed), carried
+
+    def _in_order(self, instructions: Collection[Instruction]) -> list[Instruction]:
+        blocks = sorted({i.owner for i in instructions}, key=self.flow.position.__getitem__)
+        return [i for block in blocks for i in block.instructions if i in instructions]
+
+    def _uses_after(
+        self,
+        candidate: Instruction,
+        merges: set[Instruction],
+        recomputed: Collection[Instruction],
+    ) -> list[Instruction]:
+        """The phis behind the loop, if the loop itself only compares floats of the choice.
+
+        Where LLVM vectorises comparisons, it looks for the extreme faster than for its place.
+        """
+        after: set[Instruction] = set()
+        seen = {*merges, *(i for i in recomputed if i.type.is_float)}
+        work = list(seen)
+        while work:
+            value = work.pop()
+            for user in self.flow.users.get(value, ()):
+                leaves = user.opcode == "phi" and user.owner not in self.loop.blocks
+                if leaves and (value in merges or value is candidate):
+                    after.add(user)
+                elif user.opcode == "fcmp":
+                    if _VECTORISED & {*user.flags}:
+                        return []
+                elif user.opcode in {"phi", "select"}:
+                    if user not in seen:
+                        seen.add(user)
+                        work.append(user)
+                elif user not in recomputed:
+                    return []
+        ends = {phi.owner for phi in after}
+        reached = (p for end in ends for p in self.flow.predecessors[end])
+        if len(ends) != len(after) or not self.loop.blocks.issuperset(reached):
+            return []
+        return self._in_order(after)
+
+
+def _choices_of(merge: Instruction) -> list[Value]:
+    """The values among which a phi or select chooses."""
+    return merge.operands[1:] if merge.opcode == "select" else merge.operands
+
+
+def _compute_after(function: Function, choice: _Choice) -> None:
+    namer = Namer("last", function.local_names())
+    replaced = _carry(choice, constant(I1, 1), namer)
+    carried = {i: _carry(choice, i, namer) for i in choice.carried}
+    instead: dict[Value, Value] = {}
+    for after in choice.after:
+        values = _brought_out(choice, after.owner, namer)
+        values.update((i, twins[after]) for i, twins in carried.items())
+        instead[after] = _compute(function, choice, after.owner, replaced[after], values, namer)
+    function.replace(instead)
+
+
+def _carry(choice: _Choice, value: Value, namer: Namer) -> dict[Value, Value]:
+    """Carry a value with the candidate; gives what it is behind the loop. It starts with zero."""
+    merges = [*choice.merges, *choice.after]
+    made = {i: Instruction(i.opcode, value.type, [], namer(), blocks=[*i.blocks]) for i in merges}
+    twins: dict[Value, Value] = {**made, choice.candidate: value}
+    for i, twin in made.items():
+        chosen = [twins.get(o, constant(value.type, 0)) for o in _choices_of(i)]
+        twin.operands = chosen if i.opcode == "phi" else [i.operands[0], *chosen]
+        twin.parent = i.owner
+        i.owner.instructions.insert(i.owner.instructions.index(i) + 1, twin)
+    return twins
+
+
+def _brought_out(choice: _Choice, end: Block, namer: Namer) -> dict[Value, Value]:
+    """Phis for what the computation needs from outer loops, where an exit leaves these as well."""
+    flow = choice.flow
+    around = flow.loop_of(end)
+    within = {*around.ancestors()} if around is not None else set[Loop]()
+    inside = {*choice.recomputed, *choice.carried}
+    needed = dict.fromkeys(o for i in choice.recomputed for o in i.operands if o not in inside)
+    phis: dict[Value, Value] = {}
+    for value in (*needed, choice.start):
+        loop = flow.loop_of(value.owner) if isinstance(value, Instruction) else None
+        if loop is not None and not within.issuperset(loop.ancestors()):
+            sources = flow.predecessors[end]
+            operands = [value] * len(sources)
+            phi = Instruction("phi", value.type, operands, namer(), blocks=[*sources], parent=end)
+            end.instructions.insert(0, phi)
+            phis[value] = phi
+    return phis
+
+
+def _compute(
+    function: Function,
+    choice: _Choice,
+    end: Block,
+    replaced: Value,
+    values: dict[Value, Value],
+    namer: Namer,
+) -> Instruction:
+    """Compute the candidate again at an exit of the loop, unless the start was never replaced.
+
+    values   what takes the place of values of the loops that end here; others are added
+    """
+    again, join = (Block(namer(hint), parent=function) for hint in ("again", "join"))
+    for block in end.successors:
+        for phi in block.phis:
+            phi.blocks = [join if b is end else b for b in phi.blocks]
+    phis = [*end.phis]
+    rest, end.instructions = end.instructions[len(phis) :], phis
+    b = Builder(end, namer)
+    b.cond_br(replaced, again, join)
+    for i in choice.recomputed:
+        operands = [values.get(o, o) for o in i.operands]
+        twin = Instruction(i.opcode, i.type, operands, namer("again"), i.flags, callee=i.callee)
+        twin.attributes = dict(i.attributes)
+        values[i] = again.append(twin)
+    b.at(again).br(join)
+    start = values.get(choice.start, choice.start)
+    best = [start, values[choice.candidate]]
+    joined = b.at(join).emit("phi", start.type, best, blocks=[end, again])
+    for i in rest:
+        join.append(i)
+    at = function.blocks.index(end) + 1
+    function.blocks[at:at] = [again, join]
+    return joined

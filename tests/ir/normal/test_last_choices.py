@@ -1,0 +1,195 @@
+"""What a loop only compares until it ends is computed after it, with the same bits."""
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal.last_choices import compute_after
+from tests.ir.harness import Const, Duplicated, check_gradient, compile_text
+
+# the greatest of a[i] * a[i] - a[i]
+LOOP = """
+define double @f(ptr %a, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %latch ]
+  %best = phi double [ {start}, %entry ], [ %next, %latch ]
+  %p = getelementptr double, ptr %a, i64 %i
+  %x = load double, ptr %p
+  %square = fmul {flags} double %x, %x
+  %v = fsub double %square, %x
+  {more}
+  %better = fcmp {compare} double %v, %best
+  {choice}
+latch:
+  {next}
+  {use}
+  %i.next = add nuw nsw i64 %i, 1
+  %on = icmp slt i64 %i.next, %n
+  br i1 %on, label %loop, label %end
+end:
+  %r = phi double [ %next, %latch ]
+  ret double %r
+}}
+declare double @sin(double)
+"""
+SELECT = {
+    "start": "0xFFF0000000000000",
+    "flags": "",
+    "more": "",
+    "compare": "ogt",
+    "choice": "br label %latch",
+    "next": "%next = select i1 %better, double %v, double %best",
+    "use": "",
+}
+BRANCH = {
+    "choice": "br i1 %better, label %take, label %latch\ntake:\n  br label %latch",
+    "next": "%next = phi double [ %best, %loop ], [ %v, %take ]",
+}
+# the smallest entry of a matrix with rows of 3, and a way out at the first entry above 9
+NEST = """
+define double @f(ptr %a, i64 %n) {
+entry:
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %end.row ]
+  %best = phi double [ 8.0, %entry ], [ %row, %end.row ]
+  %first = mul i64 %i, 3
+  br label %columns
+columns:
+  %j = phi i64 [ 0, %rows ], [ %j.next, %go.on ]
+  %least = phi double [ %best, %rows ], [ %next, %go.on ]
+  %k = add i64 %first, %j
+  %p = getelementptr double, ptr %a, i64 %k
+  %x = load double, ptr %p
+  %stop = fcmp ogt double %x, 9.0
+  br i1 %stop, label %out, label %go.on
+go.on:
+  %less = fcmp olt double %x, %least
+  %next = select i1 %less, double %x, double %least
+  %j.next = add nuw nsw i64 %j, 1
+  %more = icmp slt i64 %j.next, 3
+  br i1 %more, label %columns, label %end.row
+end.row:
+  %row = phi double [ %next, %go.on ]
+  %i.next = add nuw nsw i64 %i, 1
+  %again = icmp slt i64 %i.next, %n
+  br i1 %again, label %rows, label %end
+out:
+  %early = phi double [ %least, %columns ]
+  %negative = fneg double %early
+  ret double %negative
+end:
+  %r = phi double [ %row, %end.row ]
+  ret double %r
+}
+"""
+ARRAYS = [
+    [0.5] * 9,
+    [3.0, -2.0, 3.0, -2.0, 1.0, 0.0, 5.0, 5.0, -4.0],
+    [np.nan, 1.0, np.nan, 2.0, -0.0, 0.0, 7.0, -7.0, np.nan],
+    [-0.0, 0.0, 1.0, 1e308, -1e308, np.inf, 8.0, 8.5, 2.0],
+    [1.0, 2.0, -3.0, 4.0, 9.5, -5.0, -6.0, -7.0, -8.0],
+]
+
+
+def of_loop(**changes):
+    return LOOP.format(**{**SELECT, **changes})
+
+
+def rewritten(text):
+    """The function after the rewrite, or None where it is not done; it must compute the same."""
+    module = parse_module(text)
+    compute_after(module)
+    changed = print_module(module) != print_module(parse_module(text))
+    before, after = (compile_text(t, None).function("f") for t in (text, print_module(module)))
+    for numbers in ARRAYS:
+        a = np.array(numbers)
+        for n in (1, 2, 3):
+            results = [f(a.ctypes.data, ctypes.c_int64(n)) for f in (before, after)]
+            assert struct.pack("d", results[0]) == struct.pack("d", results[1])
+    return module.functions["f"] if changed else None
+
+
+def floats_that_leave(function):
+    """Floats of loops that are used outside."""
+    flow = control_flow(function)
+    inside = {i for loop in flow.loops for b in loop.blocks for i in b.instructions}
+    return [i for i in inside if i.type.is_float and not inside.issuperset(flow.users.get(i, ()))]
+
+
+@pytest.mark.parametrize("compare", ["ogt", "olt", "ugt", "ult", "oge", "une"])
+@pytest.mark.parametrize("choice", [{}, BRANCH], ids=["select", "branch"])
+@pytest.mark.parametrize("start", ["0xFFF0000000000000", "0.0", "-0.0"])
+def test_the_candidate_chosen_last_is_computed_after_the_loop(compare, choice, start):
+    function = rewritten(of_loop(compare=compare, start=start, **choice))
+    assert function is not None
+    [end] = [b for b in function.blocks if b.terminator.opcode == "ret"]
+    [result] = [p for p in end.phis]
+    assert [getattr(o, "opcode", "start") for o in result.operands] == ["start", "fsub"]
+
+
+def test_the_choice_may_be_the_other_way_round():
+    kept = "%next = select i1 %better, double %best, double %v"
+    assert rewritten(of_loop(compare="ult", next=kept)) is not None
+
+
+def test_known_functions_are_computed_again():
+    more = "%w = call double @sin(double %v)"
+    kept = "%next = select i1 %better, double %w, double %best"
+    assert rewritten(of_loop(more=more, next=kept)) is not None
+
+
+def test_nested_loops_and_other_exits():
+    function = rewritten(NEST)
+    assert function is not None
+    assert floats_that_leave(function) == []
+
+
+@pytest.mark.parametrize(
+    "text", [of_loop(), of_loop(**BRANCH), NEST], ids=["select", "branch", "nest"]
+)
+@pytest.mark.parametrize("far", [0.0, 9.5])
+def test_k1_the_gradient_is_that_of_finite_differences(text, far):
+    a = np.random.default_rng(3).normal(size=9)
+    a[4] += far
+    check_gradient(text, "f", [Duplicated, Const], [a, 3])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"use": "store double %x, ptr %a"}, id="the loop writes memory"),
+        pytest.param({"use": "store volatile double 1.0, ptr %a"}, id="volatile"),
+        pytest.param({"more": "%w = call double @unknown(double %x)"}, id="unknown call"),
+        pytest.param({"flags": "contract"}, id="may be fused with the difference"),
+        pytest.param({"compare": "nnan ogt"}, id="vectorised"),
+        pytest.param({"more": "%w = fadd double %best, %x"}, id="the best is used"),
+        pytest.param(
+            {
+                "next": "%w = fmul double %best, 0.5\n"
+                "  %next = select i1 %better, double %v, double %w"
+            },
+            id="the best fades",
+        ),
+        pytest.param(
+            {
+                "next": "%half = select i1 %better, double %v, double %best\n"
+                "  %far = icmp eq i64 %i, 4\n"
+                "  %next = select i1 %far, double %x, double %half"
+            },
+            id="two candidates",
+        ),
+    ],
+)  # fmt: skip
+def test_where_it_is_not_sure_or_does_not_pay_nothing_changes(changes):
+    text = of_loop(**changes) + "declare double @unknown(double)\n"
+    module = parse_module(text)
+    compute_after(module)
+    assert print_module(module) == print_module(parse_module(text))
