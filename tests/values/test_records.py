@@ -93,6 +93,22 @@ def summed(given):
     return c.a.sum()
 
 
+@njit
+def slices_assigned(given):
+    c = np.zeros_like(given)
+    c[:] = given
+    c[1:] = given[:-1]
+    return (c.a**2).sum()
+
+
+@njit
+def shifted(given):
+    """Numba copies the slice first, as it overlaps what it is assigned to."""
+    c = given.copy()
+    c[1:] = c[:-1]
+    return (c.a**2).sum()
+
+
 BESIDE = [("n", np.int32), ("a", np.float64)]
 TWO_PRECISIONS = [("a", np.float64), ("b", np.float32)]
 
@@ -106,6 +122,11 @@ TWO_PRECISIONS = [("a", np.float64), ("b", np.float32)]
         (squares, [("n", np.int32), ("a", np.float64), ("m", np.int32)]),
         (squares_of_two_copies, BESIDE),
         (squares_of_two_copies, TWO_PRECISIONS),
+        (slices_assigned, BESIDE),
+        (slices_assigned, TWO_PRECISIONS),
+        (slices_assigned, [("n", np.int32), ("a", np.float64), ("m", np.int32)]),
+        (shifted, BESIDE),
+        (shifted, TWO_PRECISIONS),
         (summed, BESIDE),
         (summed, TWO_PRECISIONS),
     ],
@@ -116,6 +137,8 @@ def test_copies_of_packed_records_with_fields_that_are_not_read(program, fields)
     before, tangents = np.array([10.0, 20.0, 30.0]), np.array([1.0, 2.0, 3.0])
     expected = 2.0 * given["a"]
     expected[2] += program is squares_of_two_copies
+    if program in {slices_assigned, shifted}:
+        expected *= [2.0, 1.0, 0.0]
     shadow, tangent = ar.make_zero(given), ar.make_zero(given)
     shadow["a"], tangent["a"] = before, tangents
     ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(given, shadow))

@@ -405,34 +405,41 @@ def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
 def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
     """Whether a `memset` is known to begin or end inside a float."""
     direct, objects = _objects_of(clear, types)
-    kinds = {t for o in objects for t in types.float_types(o)}
-    if len(kinds) == 1 and not any(_others(clear, o, types) for o in direct):
-        (kind,) = kinds
-        # in packed records, the distance of two floats need not be a multiple of their size
-        if len(_phases(clear, kind, direct, types)) < 2:
-            return _cuts_one(clear, kind, direct, types)
-    start, length = types.memory.address(clear.operands[0]), integer_of(clear.operands[2])
-    ends = [start.offset, *([start.offset + length] if length is not None else [])]
+    length, named = integer_of(clear.operands[2]), types.memory.named_types
+    layout = record_fields(clear, objects, types)
+    if layout is not None:
+        places = [(at, layout[0], t) for at, t in layout[1]]
+    else:
+        places = _float_places(clear.operands[0], direct, types)
+        kinds = {t for o in objects for t in types.float_types(o)}
+        if len(kinds) == 1 and not any(_others(clear, o, types) for o in direct):
+            size = size_of(next(iter(kinds)), named)
+            # in packed records, the distance of two floats need not be a multiple of their size
+            is_packed = any(stride % size for _, stride, _ in places)
+            if length is not None and length % size and not is_packed:
+                return True
+    ends = [0] if length is None else [0, length]
     return any(
-        access.type.is_float
-        and access.address is not None
-        and types.memory.starts(start, o)
-        and _is_inside(access, end, start.stride, types)
-        for o in direct
-        for access in types.accesses.get(o, ())
+        0 < ((end - at) % stride if stride else end - at) < size_of(t, named)
+        for at, stride, t in places
         for end in ends
     )
 
 
-def _is_inside(access: TypedAccess, end: int, stride: int, types: ValueTypes) -> bool:
-    """Whether offsets `end + stride * integers` are inside what is accessed: past its first byte,
-    and not past its last.
+def _float_places(
+    pointer: Value, direct: frozenset[MemoryObject], types: ValueTypes
+) -> list[tuple[int, int, Type]]:
+    """Offsets of floats from a pointer, with strides, as far as they are accessed or declared at
+    known ones.
     """
-    assert access.address is not None
-    period, ahead = gcd(stride, access.address.stride), end - access.address.offset
-    return (
-        0 < (ahead % period if period else ahead) < size_of(access.type, types.memory.named_types)
-    )
+    start = types.memory.address(pointer)
+    return [
+        (offset - start.offset, gcd(stride, start.stride), kind)
+        for o in direct
+        if types.memory.starts(start, o)
+        for kind in types.float_types(o)
+        for offset, stride in _places(o, kind, types)
+    ]
 
 
 def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:

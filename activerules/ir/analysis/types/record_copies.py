@@ -14,16 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import gcd
+from typing import TypeAlias
 
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears, reads_any
-from activerules.ir.llvm.model import Instruction
+from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
 
 Fields = tuple[int, list[tuple[int, Type]]]
+_Place: TypeAlias = tuple[MemoryObject, int, int]
+"""An offset in an object, and its stride."""
+_DEEPEST = 4
+"""Merged pointers that are followed through others."""
 
 
 def record_fields(
@@ -88,16 +94,36 @@ def _all_copies(memory: MemoryFacts) -> Iterator[Instruction]:
 def _ends_of(copy: Instruction, memory: MemoryFacts) -> _CopyEnds | None:
     if copy.callee_name == COPY_RESIZED:
         return None
-    ends: list[tuple[MemoryObject, int]] = []
-    strides: list[int] = []
+    places: list[_Place] = []
     for pointer in (o for o in copy.operands[:2] if o.type.is_pointer):
-        address = memory.address(pointer)
-        for o in memory.objects(pointer):
-            if not memory.starts(address, o):
-                return None
-            ends.append((o, address.offset))
-        strides.append(address.stride)
-    return _CopyEnds(tuple(ends), tuple(strides))
+        found = _places_of(pointer, memory, frozenset())
+        if found is None:
+            return None
+        places += found
+    return _CopyEnds(tuple((o, at) for o, at, _ in places), tuple(stride for *_, stride in places))
+
+
+def _places_of(
+    pointer: Value, memory: MemoryFacts, merged: frozenset[Value]
+) -> list[_Place] | None:
+    """Where a pointer may point; None if that is not known. A slice is merged with the copy that
+    is made of it if it overlaps what it is assigned to.
+    """
+    address, objects = memory.address(pointer), memory.objects(pointer)
+    if all(memory.starts(address, o) for o in objects):
+        return [(o, address.offset, address.stride) for o in objects]
+    base = address.base
+    if not (isinstance(base, Instruction) and base.opcode in {"phi", "select"}):
+        return None
+    if address.through or base in merged or len(merged) == _DEEPEST:
+        return None
+    places: list[_Place] = []
+    for operand in (o for o in base.operands if o.type.is_pointer):
+        found = _places_of(operand, memory, merged | {base})
+        if found is None:
+            return None
+        places += [(o, at + address.offset, gcd(stride, address.stride)) for o, at, stride in found]
+    return places
 
 
 def _beginnings(
