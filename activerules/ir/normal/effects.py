@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from activerules.errors import ActiverulesError, UnknownCall
+from activerules.errors import ActiverulesError, UnknownCall, UnsupportedIR
 from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.names import FAILED_AT
@@ -177,6 +177,9 @@ TAPE_SHADOW = "activerules.tape.shadow"
 TAPE_ARRAY = "activerules.tape.array"
 """`ptr (ptr tape, i64 bytes)`: an array in a row of the tape, and one of zeros."""
 
+ATOMIC_UPDATES = "activerules.atomic."
+"""Begins the names of the functions that update an integer in memory and do nothing else."""
+
 CLEAR_COUNTED = "activerules.counted.clear"
 """`void (ptr header)`: sets all data of counted memory to zero; does nothing for null."""
 
@@ -212,7 +215,15 @@ _BY_NAME: dict[str, CallEffect] = {
     ),
 }
 
+_ATOMIC = Explanation(
+    what="an integer is updated atomically in memory that holds active floats",
+    why="the derivative of what the update does to their bits is not known",
+    instead=("keep counters in an array of their own",),
+    error=UnsupportedIR,
+)
+
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
+    (ATOMIC_UPDATES, CallEffect(reads=(0,), writes=(0,), no_data=_ATOMIC)),
     ("llvm.memset.p", CallEffect(writes=(0,))),
     ("llvm.memset.inline.", CallEffect(writes=(0,))),
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),

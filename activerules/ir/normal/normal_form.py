@@ -67,11 +67,14 @@ def tidy(function: Function) -> None:
 def _refuse_opcode(i: Instruction) -> None:
     if i.opcode not in OPCODES:
         rule = "N5" if i.opcode in {"switch", "invoke", "indirectbr", "resume"} else "N2"
+        instead = ["move this code into a function that has a rule or is declared inactive"]
+        if i.opcode == "atomicrmw":
+            instead.insert(0, "update without atomics, x[i] += y: a derivative has one thread")
         raise refusal(
             i,
             f"{rule}: no derivative is known for `{i.opcode}`",
             "the engine differentiates scalar code on ordinary memory",
-            ["move this code into a function that has a rule or is declared inactive"],
+            instead,
         )
 
 

@@ -25,6 +25,7 @@ from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.normal.effects import language
+from activerules.ir.text.atomics import as_calls
 from activerules.ir.text.byte_blocks import as_copies
 from activerules.ir.text.clamps import as_choices
 from activerules.ir.text.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
@@ -77,7 +78,7 @@ def normalise(text: str, function: str) -> str:
 
 def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    text = as_copies(as_straight_code(_promised(_allow_passes(text))))
+    text = as_copies(as_straight_code(as_calls(_promised(_allow_passes(text)))))
     text = hide_comparisons(_hide_ignored(as_choices(text)), hidden)
     module = _parsed(_asking_to_inline(text, function))
     _check_defined(module, function)

@@ -13,6 +13,9 @@ from activerules.ir.llvm.types import NamedTypes, size_of
 from activerules.ir.normal.effects import CallEffect, effect_of
 from activerules.ir.normal.promises import touches_memory
 
+# Not interpreted, and seen only in functions that no active data flows into: others are refused.
+_WRITES_ANYWHERE = frozenset({"atomicrmw", "cmpxchg", "va_arg", "callbr"})
+
 
 @dataclass(frozen=True)
 class Write:
@@ -38,6 +41,8 @@ def writes_of(
     """What an instruction may write; the arguments are those of `analyse_memory`."""
     if i.opcode == "store":
         yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
+    if i.opcode in _WRITES_ANYWHERE:
+        yield Write(i, (), None, everything=True)
     if i.opcode != "call":
         return
     if i in solved.called:
