@@ -109,7 +109,17 @@ def shifted(given):
     return (c.a**2).sum()
 
 
+@njit
+def items_assigned(given):
+    c = np.zeros(5, given.dtype)
+    for i in range(len(given)):
+        c[i + 1] = given[i]
+        c[i] = c[i + 1]
+    return (c.a**2).sum()
+
+
 BESIDE = [("n", np.int32), ("a", np.float64)]
+EIGHT_BYTES = [("a", np.float32), ("n", np.int32)]
 TWO_PRECISIONS = [("a", np.float64), ("b", np.float32)]
 
 
@@ -127,6 +137,10 @@ TWO_PRECISIONS = [("a", np.float64), ("b", np.float32)]
         (slices_assigned, [("n", np.int32), ("a", np.float64), ("m", np.int32)]),
         (shifted, BESIDE),
         (shifted, TWO_PRECISIONS),
+        (shifted, EIGHT_BYTES),
+        (items_assigned, BESIDE),
+        (items_assigned, EIGHT_BYTES),
+        (items_assigned, [("a", np.float32), ("b", np.float32)]),
         (summed, BESIDE),
         (summed, TWO_PRECISIONS),
     ],
@@ -139,6 +153,8 @@ def test_copies_of_packed_records_with_fields_that_are_not_read(program, fields)
     expected[2] += program is squares_of_two_copies
     if program in {slices_assigned, shifted}:
         expected *= [2.0, 1.0, 0.0]
+    if program is items_assigned:
+        expected *= [1.0, 1.0, 2.0]
     shadow, tangent = ar.make_zero(given), ar.make_zero(given)
     shadow["a"], tangent["a"] = before, tangents
     ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(given, shadow))

@@ -19,6 +19,7 @@ from activerules.ir.normal.one_exit import leave_once
 from activerules.ir.normal.promises import keep_promises
 from activerules.ir.normal.scalarise import scalarise
 from activerules.ir.normal.short_axes import plain_subscripts
+from activerules.ir.normal.struct_copies import move_structs
 from activerules.ir.text.normalise import simple_loops
 
 
@@ -28,7 +29,7 @@ def read_module(text: str, function: str) -> Module:
     Cycles get a single entry, equal exits of loops become one, loops over indices become nests,
     hidden comparisons are restored, stack memory of variable size moves to the heap, calls through
     pointers become calls by name, aggregates become scalars, integers that hold floats become
-    floats, what loops only carry along leaves them, subscripts become plain, and what loops only
+    floats, or copies of memory, what loops only carry along leaves them, subscripts become plain, and what loops only
     compare is computed after them. Calls that access no memory are marked.
     """
     module = parse_module(text)
@@ -40,6 +41,7 @@ def read_module(text: str, function: str) -> Module:
     devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)
+    move_structs(module)
     uncarry(module)
     plain_subscripts(module)
     compute_after(module)
