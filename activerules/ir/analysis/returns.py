@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.cfg import ControlFlow, Loop
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -77,13 +78,7 @@ def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> R
     if status:
         result = exit_block.terminator.operands[0]
         edges[exit_block] = _successful(exit_block, result, edges[exit_block], flow)
-    live = {exit_block}
-    work = [exit_block]
-    while work:
-        for block in edges[work.pop()]:
-            if block not in live:
-                live.add(block)
-                work.append(block)
+    live = closure([exit_block], edges.__getitem__)
     return Returns(
         exit_block,
         frozenset(live),

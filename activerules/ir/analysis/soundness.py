@@ -30,12 +30,13 @@ from activerules.ir.analysis.activity import (
 )
 from activerules.ir.analysis.hidden_bits import HiddenBits
 from activerules.ir.analysis.memory.called import CalledMemory
-from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
+from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.types.copies import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.derivatives.rulecall import CallArgument
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal, shown
@@ -331,8 +332,8 @@ class _Check:
             raise self._of_arguments(error, bare)
 
     def _is_nothing(self, o: MemoryObject) -> bool:
-        """Whether the object stands for what pointers in some memory lead to, which was declared
-        to hold no pointers.
+        """Whether the object stands for the targets of pointers in memory that is declared to hold
+        none.
         """
         holder = root(o)
         declared = holder in self.types.declared and holder not in self.activity.memory.targets

@@ -109,7 +109,7 @@ class _PostDominators:
                     self.successors[origin].append(block)
         order = postorder(returns.exit, lambda block: returns.predecessors[block])[::-1]
         self.position = {block: k for k, block in enumerate(order)}
-        self.idom = immediate_dominators(order, self.position, self.successors)
+        self.idom = immediate_dominators(order, self.successors)
 
     def __call__(self, later: Block, block: Block) -> bool:
         """Whether every successful run from `block` passes `later`, or `later` is `block`."""

@@ -19,12 +19,21 @@ from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import is_aligned
 from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMemory, Groups, Summary
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
-from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
+from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.types.value_types import analyse_value_types
 from activerules.ir.llvm.cfg import control_flow
-from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value, backward_slice
+from activerules.ir.llvm.closure import closure
+from activerules.ir.llvm.model import (
+    Argument,
+    Function,
+    Instruction,
+    Module,
+    Value,
+    accessed_type,
+    backward_slice,
+)
 from activerules.ir.llvm.types import Type, size_of
 from activerules.ir.normal import normal_form
 from activerules.ir.normal.effects import effect_of, frees
@@ -280,7 +289,7 @@ class _Summariser:
 
     def _accesses_of(self, i: Instruction) -> Iterable[CalleeAccess]:
         if i.opcode in {"load", "store"}:
-            t = i.operands[0].type if i.opcode == "store" else i.type
+            t = accessed_type(i)
             yield from self._access(i.operands[-1], t, self._is_aligned(i, t), 0)
         elif i in self.memory.called:
             yield from self._translated(i, self.memory.called[i].summary.accesses)
@@ -397,22 +406,14 @@ class _Summariser:
         return self.shapes(self.function).may_hold(pointer, t, "float")
 
     def _parameters_in(self, value: Value) -> list[int]:
-        """The numbers of the parameters from which an integer is computed."""
-        return [self.numbers[a] for a in _sources(value)] if value.type.is_int else []
+        """The numbers of the parameters from which an integer is computed, by arithmetic alone."""
+        if not value.type.is_int:
+            return []
+        sources = closure([value], _operands_of_arithmetic)
+        return [self.numbers[a] for a in sources if isinstance(a, Argument)]
 
 
-def _sources(value: Value) -> list[Argument]:
-    """The parameters an integer is computed from, by arithmetic alone."""
-    sources: list[Argument] = []
-    seen: set[Value] = set()
-    work = [value]
-    while work:
-        source = work.pop()
-        if source in seen:
-            continue
-        seen.add(source)
-        if isinstance(source, Argument):
-            sources.append(source)
-        elif isinstance(source, Instruction) and source.opcode not in {"load", "call"}:
-            work += [o for o in source.operands if o.type == value.type or o.type.is_int]
-    return sources
+def _operands_of_arithmetic(value: Value) -> Iterable[Value]:
+    if not isinstance(value, Instruction) or value.opcode in {"load", "call"}:
+        return ()
+    return (o for o in value.operands if o.type.is_int)

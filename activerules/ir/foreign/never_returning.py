@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 
+from activerules.ir.llvm.closure import closure
 from activerules.ir.text.handlers import DEFINITION
 
 _NAME = re.compile(r"@(\"[^\"]*\"|[-\w.$]+)")
@@ -69,15 +70,11 @@ def _kept(
 ) -> set[str]:
     """The names of functions whose code stays."""
     variables = {match["name"].strip('"'): match[0] for match in _VARIABLE.finditer(text)}
-    reachable: set[str] = set()
-    todo = [function]
-    while todo:
-        name = todo.pop()
-        if name in reachable or name in never:
-            continue
-        reachable.add(name)
-        todo += _names(definitions[name][0] if name in definitions else variables.get(name, ""))
-    return reachable
+
+    def mentioned(name: str) -> set[str]:
+        return _names(definitions[name][0] if name in definitions else variables.get(name, ""))
+
+    return closure([function], lambda name: mentioned(name) - never)
 
 
 def _names(text: str) -> set[str]:

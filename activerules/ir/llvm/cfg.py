@@ -100,7 +100,7 @@ def control_flow(function: Function) -> ControlFlow:
         for target in block.successors:
             if block not in predecessors[target]:
                 predecessors[target].append(block)
-    idom = immediate_dominators(order, position, predecessors)
+    idom = immediate_dominators(order, predecessors)
     facts = ControlFlow(tuple(order), predecessors, idom, position, (), {})
     loops = _loops(function, facts)
     innermost: dict[Block, Loop | None] = dict.fromkeys(order)
@@ -113,6 +113,14 @@ def control_flow(function: Function) -> ControlFlow:
             loop.parent.children.append(loop)
     loops.sort(key=lambda loop: position[loop.header])
     return ControlFlow(tuple(order), predecessors, idom, position, tuple(loops), innermost)
+
+
+def control_flow_if_reducible(function: Function) -> ControlFlow | None:
+    """Like `control_flow`; None for a function that is refused if it is to be differentiated."""
+    try:
+        return control_flow(function)
+    except UnsupportedIR:
+        return None
 
 
 def reverse_postorder(entry: Block) -> list[Block]:
@@ -139,9 +147,10 @@ def postorder(start: Block, targets_of: Callable[[Block], Iterable[Block]]) -> l
 
 
 def immediate_dominators(
-    order: list[Block], position: dict[Block, int], predecessors: dict[Block, list[Block]]
+    order: list[Block], predecessors: dict[Block, list[Block]]
 ) -> dict[Block, Block | None]:
     """The closest dominator of each block of `order`, a reverse postorder; None for the first."""
+    position = {block: k for k, block in enumerate(order)}
     idom: dict[Block, Block] = {order[0]: order[0]}
 
     def meet(a: Block, b: Block) -> Block:

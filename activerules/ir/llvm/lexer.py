@@ -136,12 +136,6 @@ class Cursor:
         if match := _INTEGER.match(token):
             self.at += 1
             return T.int_type(int(match[1]))
-        if token == "target":
-            self.at += 1
-            end = self.closing(self.at)
-            text = self.text(self.at - 1, end)
-            self.at = end
-            return T.intern(T.TargetType(text))
         if token not in ("{", "[", "<"):
             raise self.error("a type was expected")
         end = self.closing(self.at)

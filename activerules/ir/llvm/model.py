@@ -278,6 +278,11 @@ CASTS = frozenset(
 )
 
 
+def accessed_type(access: Instruction) -> Type:
+    """The type that a load reads or a store writes."""
+    return access.operands[0].type if access.opcode == "store" else access.type
+
+
 def backward_slice(value: Value, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
     """The instructions from which a value is computed, each once: its own, and, for those of which
     `goes_on` is true, those of their operands.

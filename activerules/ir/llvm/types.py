@@ -152,16 +152,6 @@ class FunctionType(Type):
         return f"{self.result} ({inside})"
 
 
-@dataclass(frozen=True, slots=True)
-class TargetType(Type):
-    """A target extension type, verbatim: `target("spirv.Image", ...)`."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 VOID, LABEL, METADATA, PTR = VoidType(), LabelType(), MetadataType(), PointerType()
 TOKEN = TokenType()
 DOUBLE, FLOAT = FloatType("double"), FloatType("float")
@@ -241,11 +231,9 @@ def size_of(t: Type, named: NamedTypes | None = None) -> int:
             return 8
         case ArrayType(length, element) | VectorType(length, element):
             return length * size_of(element, named)
-        case StructType(elements, packed):
-            end = 0
-            for element in elements:
-                end = align_up(end, 1 if packed else alignment_of(element, named))
-                end += size_of(element, named)
+        case StructType(elements):
+            last = len(elements) - 1
+            end = field_offset(t, last, named) + size_of(elements[last], named) if elements else 0
             return align_up(end, alignment_of(t, named))
         case _:
             raise TypeError(f"{t} has no size")

@@ -14,8 +14,7 @@ loops around it: the tape would store it in every iteration.
 
 from __future__ import annotations
 
-from activerules.errors import UnsupportedIR
-from activerules.ir.llvm.cfg import ControlFlow, control_flow
+from activerules.ir.llvm.cfg import ControlFlow, control_flow_if_reducible
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Module, Value
 
 _MERGED = frozenset({"select", "add", "mul", "getelementptr"})
@@ -25,11 +24,8 @@ def uncarry(module: Module) -> None:
     """Rewrite the selects of the functions of a module, in place."""
     for function in module.defined():
         webs = [web for i in function.instructions() for web in _webs(i)]
-        if webs:
-            try:
-                _take_out(function, webs, control_flow(function))
-            except UnsupportedIR:
-                continue  # refused later, if it is differentiated
+        if webs and (flow := control_flow_if_reducible(function)) is not None:
+            _take_out(function, webs, flow)
 
 
 def _webs(select: Instruction) -> list[_Web]:

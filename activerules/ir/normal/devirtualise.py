@@ -11,6 +11,7 @@ Invariants  D1  `%p` is compared with every function that may be called, except 
 from __future__ import annotations
 
 from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.types import VOID
 from activerules.ir.llvm.verbatim import listed_callees
@@ -39,20 +40,15 @@ def split_call(function: Function, call: Instruction, names: list[str]) -> None:
 
 def _chosen_among(pointer: Value) -> set[str]:
     """The functions among which a pointer is chosen; empty if it may be something else."""
-    names: set[str] = set()
-    seen: set[Value] = set()
-    work = [pointer]
-    while work:
-        value = work.pop()
-        if isinstance(value, GlobalRef):
-            names.add(value.name)
-        elif isinstance(value, Instruction) and value.opcode in {"phi", "select", "freeze"}:
-            if value not in seen:
-                seen.add(value)
-                work += value.operands[1:] if value.opcode == "select" else value.operands
-        else:
-            return set()
-    return names
+    ends = [value for value in closure([pointer], _options) if not _options(value)]
+    names = {value.name for value in ends if isinstance(value, GlobalRef)}
+    return names if all(isinstance(value, GlobalRef) for value in ends) else set()
+
+
+def _options(value: Value) -> list[Value]:
+    if not isinstance(value, Instruction) or value.opcode not in {"phi", "select", "freeze"}:
+        return []
+    return value.operands[1:] if value.opcode == "select" else value.operands
 
 
 def fits(call: Instruction, function: Function | None) -> bool:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.builder import Builder, Namer
-from activerules.ir.llvm.cfg import ControlFlow, control_flow
+from activerules.ir.llvm.cfg import ControlFlow, control_flow_if_reducible
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value
 from activerules.ir.llvm.types import I64, PTR, VOID, Type, size_of
@@ -44,10 +43,9 @@ def _varies(alloca: Instruction) -> bool:
 
 
 def _change(function: Function, late: list[Instruction], module: Module) -> None:
-    try:
-        flow = control_flow(function)
-    except UnsupportedIR:
-        return  # it is refused later
+    flow = control_flow_if_reducible(function)
+    if flow is None:
+        return
     stack = _Stack(function, flow, module)
     for alloca in late:
         if not _varies(alloca):

@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.builder import Builder, Namer
-from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow_if_reducible
 from activerules.ir.llvm.constants import constant, integer_of
 from activerules.ir.llvm.model import BINARY_INT, Block, Function, Instruction, Module, Value
 
@@ -75,12 +74,10 @@ def _nest_indices(function: Function) -> bool:
 
 
 def _candidates(function: Function) -> Iterator[_Tests]:
-    if not any(_counts_on(block) for block in function.blocks):
+    counts = any(_counts_on(block) for block in function.blocks)
+    flow = control_flow_if_reducible(function) if counts else None
+    if flow is None:
         return
-    try:
-        flow = control_flow(function)
-    except UnsupportedIR:
-        return  # refused later, if it is differentiated
     for loop in flow.loops:
         tests = _tests_of(loop, flow)
         if tests is not None and _carries_outer(tests) and _is_closed(tests, flow):

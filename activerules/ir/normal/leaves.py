@@ -26,6 +26,7 @@ from activerules.ir.llvm.model import (
     Instruction,
     Module,
     Value,
+    accessed_type,
 )
 from activerules.ir.llvm.types import (
     PTR,
@@ -262,7 +263,7 @@ class Scalariser:
     def _ordinary(self, i: Instruction) -> None:
         if "volatile" in i.attributes or "atomic" in i.attributes:
             raise CannotSplit
-        t = i.operands[0].type if i.opcode == "store" else i.type
+        t = accessed_type(i)
         if any(
             leaf.type.is_int and size_of(leaf.type) * 8 != _bits(leaf.type)
             for leaf in leaves_of(t, self.named)

@@ -1,13 +1,13 @@
-"""Loops that LLVM left by two equal tests, one on either side of a branch, are left by one.
+"""Loops that are left by two equal tests, one on either side of a branch, get a single test.
 
 Needs       a Function in normal form, but for the form of its loops
 Gives       `leave_once`: changes the functions of a module in place; returns whether it did.
             Afterwards loops have to be simplified again
 Invariants  L1  every remaining value has the bits it had, and blocks run in the same order
 
-An assignment to a slice copies its source first where the two overlap. Numba asks whether it did
-for each entry, and once more behind the loop. LLVM threads one to the other: each side of the
-branch then counts, tests and leaves the loop on its own, and its trip count is lost.
+An assignment to a slice first copies its source if the two overlap. Numba tests whether it did for
+each entry, and once more after the loop. LLVM's jump threading joins these tests: each side of the
+branch then counts, tests and leaves the loop on its own, so the trip count is lost.
 
     begin:  br c, left, right
     left:   br d, x, latch      right:  br d, y, latch
@@ -20,9 +20,8 @@ becomes, where both sides compute an equal d,
 
 from __future__ import annotations
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.builder import Builder, Namer
-from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.cfg import control_flow_if_reducible
 from activerules.ir.llvm.model import (
     BINARY_INT,
     Block,
@@ -53,12 +52,9 @@ def _leave_once(function: Function) -> bool:
 
 def _begin_of_two_exits(function: Function) -> Block | None:
     candidates = [b for b in function.blocks if _is_candidate(b)]
-    if not candidates:
+    flow = control_flow_if_reducible(function) if candidates else None
+    if flow is None:
         return None
-    try:
-        flow = control_flow(function)
-    except UnsupportedIR:
-        return None  # refused later, if it is differentiated
     for begin in candidates:
         loop = flow.loop_of(begin) if begin in flow.position else None
         left, right = begin.successors
@@ -94,8 +90,9 @@ def _has_two(block: Block) -> bool:
 
 
 def _equal(left: Block, right: Block) -> dict[Value, Instruction]:
-    """Instructions of `right` that repeat one of `left`, of which no operand is computed there but
-    by such instructions, so that both can be computed before. Empty if the tests are not equal.
+    """The instructions of `right` that repeat one of `left`, each with that one. Both can be moved
+    before the branch: their operands are computed there, or by other such instructions. Empty if
+    the tests are not equal.
     """
     twins: dict[Value, Instruction] = {}
     first: dict[tuple[object, ...], Instruction] = {}

@@ -13,18 +13,17 @@ Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in an
                 `n - 1` where the choice is for `i`
 
 Numba reads every operand of array arithmetic at such a subscript. Dependences between iterations,
-and whether a loop can be vectorised, can be determined only for plain subscripts. What is assigned
-to a slice is read at such a minimum; of the choice, LLVM makes two loops, and one has plain
-subscripts.
+and whether a loop can be vectorised, can be determined only for plain subscripts. The source of an
+assignment to a slice is read at such a minimum. LLVM makes two loops of the choice, one of which
+has plain subscripts.
 """
 
 from __future__ import annotations
 
 from typing import TypeGuard
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.llvm.builder import Builder, Namer
-from activerules.ir.llvm.cfg import Loop, control_flow
+from activerules.ir.llvm.cfg import Loop, control_flow_if_reducible
 from activerules.ir.llvm.model import Constant, Function, Instruction, Module, Value
 from activerules.ir.llvm.types import I1, I64
 
@@ -43,12 +42,9 @@ def plain_subscripts(module: Module) -> None:
     for function in module.defined():
         _plain_if_long_enough(function)
         choices = [(i, x) for i in function.instructions() if (x := _chosen(i)) is not None]
-        if not choices:
+        flow = control_flow_if_reducible(function) if choices else None
+        if flow is None:
             continue
-        try:
-            flow = control_flow(function)
-        except UnsupportedIR:
-            continue  # refused later, if it is differentiated
         plain: dict[Value, Value] = {}
         for i, chosen in choices:
             count = _counter(chosen)
@@ -66,12 +62,9 @@ def plain_subscripts(module: Module) -> None:
 def _plain_if_long_enough(function: Function) -> None:
     """Let minima of a counter and the last number of an axis be chosen, or the counter (B2)."""
     minima = [i for i in function.instructions() if i.callee_name == _MINIMUM]
-    if not minima:
+    flow = control_flow_if_reducible(function) if minima else None
+    if flow is None:
         return
-    try:
-        flow = control_flow(function)
-    except UnsupportedIR:
-        return  # refused later, if it is differentiated
     innermost = {loop.header: loop for loop in flow.loops if not loop.children}
     namer = Namer("axis", function.local_names())
     chosen: dict[Value, Instruction] = {}
@@ -139,8 +132,8 @@ def _chosen(i: Instruction) -> Instruction | None:
 
 
 def _counter(x: Instruction) -> Instruction:
-    """What `x` is a multiple of: itself, or what is multiplied by a constant without overflow flags
-    (a product that is poison would be chosen away, but not multiplied away).
+    """The value of which `x` is a multiple: itself, or one that is multiplied by a constant. That
+    product must not have overflow flags: a select discards poison, a product with zero does not.
     """
     if x.opcode in {"mul", "shl"} and not x.flags and isinstance(x.operands[1], Constant):
         factor = x.operands[0]

@@ -34,6 +34,7 @@ from activerules.ir.analysis.nodes import CalleeFrame
 from activerules.ir.analysis.summaries import Variant
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.llvm.builder import suffixed
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.copying import copy_function
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.names import plain_name
@@ -196,15 +197,17 @@ def use_callee(
 
 def _runs_rules(name: str, facts: Facts) -> bool:
     """Whether a function of the module, or one that it calls, has a marked call."""
-    functions, seen, todo = facts.request.module.functions, {name}, [name]
-    while todo:
-        for i in functions[todo.pop()].instructions():
-            if facts.calls.marked(i) is not None:
-                return True
-            if i.callee_name in functions and i.callee_name not in seen:
-                seen.add(i.callee_name)
-                todo.append(i.callee_name)
-    return False
+    functions = facts.request.module.functions
+
+    def called(name: str) -> Iterable[str]:
+        names = (i.callee_name for i in functions[name].instructions())
+        return (name for name in names if name in functions)
+
+    return any(
+        facts.calls.marked(i) is not None
+        for reached in closure([name], called)
+        for i in functions[reached].instructions()
+    )
 
 
 def _activity(

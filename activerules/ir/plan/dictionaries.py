@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from activerules.errors import ActiverulesError, NotYetSupported
 from activerules.ir.analysis.memory.facts import MemoryFacts
-from activerules.ir.analysis.memory.objects import closure
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Argument, Instruction, Module
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.normal.effects import effect_of

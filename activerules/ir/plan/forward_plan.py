@@ -27,6 +27,7 @@ from activerules.ir.derivatives.rulecall import (
 )
 from activerules.ir.derivatives.slopes import absorbing
 from activerules.ir.derivatives.table import require_row
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
@@ -157,17 +158,9 @@ def _is_copied(store: Instruction, facts: Facts) -> bool:
 def _recursive(plans: tuple[ForwardPlan, ...]) -> frozenset[str]:
     """The stems of the functions that may be recursive, directly or indirectly."""
     calls = {plan.request.name: {use.stem for use in plan.derived.values()} for plan in plans}
-    recursive: set[str] = set()
-    for stem in calls:
-        reached: set[str] = set()
-        work = [stem]
-        while work:
-            new = calls.get(work.pop(), set[str]()) - reached
-            reached |= new
-            work += new
-        if stem in reached:
-            recursive.add(stem)
-    return frozenset(recursive)
+    return frozenset(
+        stem for stem in calls if stem in closure(calls[stem], lambda s: calls.get(s, ()))
+    )
 
 
 def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | None:

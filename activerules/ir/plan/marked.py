@@ -5,7 +5,7 @@ Both modes choose rules by them; forward mode turns Active into Duplicated.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Set
+from collections.abc import Generator, Iterable, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from activerules.ir.derivatives.rulecall import (
     RuleCode,
     RuleRequest,
 )
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.plan.facts import Facts
@@ -132,16 +133,11 @@ def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
     slots = _return_slots(facts)
     if not all(_is_stored_to(i, slots) for slot in slots for i in users.get(slot, ())):
         return False
-    work: list[Value] = list(_reads(call, facts))
-    seen = set(work)
-    while work:
-        value = work.pop()
-        if not _passes_on(value):
-            return False
-        onward = {i for i in users.get(value, ()) if not _is_stored_to(i, slots)} - seen
-        seen |= onward
-        work += onward
-    return True
+
+    def onward(i: Instruction) -> Iterable[Instruction]:
+        return (user for user in users.get(i, ()) if not _is_stored_to(user, slots))
+
+    return all(map(_passes_on, closure(_reads(call, facts), onward)))
 
 
 def _is_variable(call: Instruction, info: CallInfo) -> bool:
@@ -158,15 +154,11 @@ def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
 
 def _return_slots(facts: Facts) -> set[Value]:
     """The pointers to, or into, the memory in which the function returns its result."""
-    slots: set[Value] = {p.argument for p in facts.request.parameters if p.written_only}
-    work = list(slots)
-    while work:
-        fields = {
-            i for i in facts.flow.users.get(work.pop(), ()) if i.opcode == "getelementptr"
-        } - slots
-        slots |= fields
-        work += fields
-    return slots
+
+    def fields(pointer: Value) -> Iterable[Value]:
+        return (i for i in facts.flow.users.get(pointer, ()) if i.opcode == "getelementptr")
+
+    return closure((p.argument for p in facts.request.parameters if p.written_only), fields)
 
 
 def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
@@ -176,13 +168,11 @@ def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
     return i in slots
 
 
-def _passes_on(value: Value) -> bool:
+def _passes_on(i: Instruction) -> bool:
     """Whether an instruction only reads the returned value, or adds it to a sum."""
-    if not isinstance(value, Instruction):
-        return False
-    if value.opcode == "getelementptr":
+    if i.opcode == "getelementptr":
         return True
-    return value.type.is_float and (value.opcode == "load" or value.opcode in _LINEAR)
+    return i.type.is_float and (i.opcode == "load" or i.opcode in _LINEAR)
 
 
 def _only_writes(i: Instruction, slot: Value) -> bool:

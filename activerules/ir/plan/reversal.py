@@ -66,9 +66,9 @@ class Reversal:
 
 @dataclass(frozen=True, eq=False)
 class Precedence:
-    """Which blocks the sweep has always passed before it comes to a block (V3), by the tree of
-    dominators of the sweep: `last` numbers the blocks from the leaves, `first` is the least number
-    of those that a block dominates.
+    """The dominator tree of the reverse sweep: which blocks it has always passed when it comes to a
+    block (V3). `last` numbers the blocks in postorder, `first` is the least number in the subtree
+    of a block.
     """
 
     flow: ControlFlow
@@ -109,7 +109,7 @@ def _precedence(flow: ControlFlow, start: Block, steps: dict[Block, Step]) -> Pr
     for block in order:
         for target in dict.fromkeys(targets[block]):
             sources[target].append(block)
-    idom = immediate_dominators(order, {block: k for k, block in enumerate(order)}, sources)
+    idom = immediate_dominators(order, sources)
     children: dict[Block, list[Block]] = {block: [] for block in order}
     for block, dominator in idom.items():
         if dominator is not None:
@@ -122,8 +122,9 @@ def _precedence(flow: ControlFlow, start: Block, steps: dict[Block, Step]) -> Pr
 
 
 def _targets_in_iteration(flow: ControlFlow, block: Block, step: Step) -> list[Block]:
-    """The targets of a step; from where a loop is entered its latch, too, in place of the step to
-    the previous iteration: what an iteration passes is not passed yet in the next one.
+    """The targets of a step, without the step to the previous iteration of a loop: a block that the
+    sweep has passed in one iteration it has not yet passed in the next. In its place, the latch of
+    a loop is a target where the sweep enters the loop.
 
     An edge around a loop from where it is entered (`Plan.passed_over`) would change no dominators.
     """

@@ -26,7 +26,7 @@ from activerules.ir.analysis.returns import Returns
 from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
 from activerules.ir.derivatives.table import function_of
 from activerules.ir.llvm.constants import number_of
-from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.llvm.model import Block, Instruction, Value, backward_slice
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
@@ -98,24 +98,19 @@ def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
 
 
 def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
-    seen: set[Value] = set()
-    work = [value]
-    while work:
-        i = work.pop()
-        if i in seen or not isinstance(i, Instruction) or not facts.activity.is_active(i):
-            continue
-        seen.add(i)
-        if i.opcode == "load":
-            if not memory.isdisjoint(facts.memory.objects(i.operands[0])):
-                return True
-            continue
-        if i.opcode == "fdiv":
-            if facts.activity.is_active(i.operands[1]) and not _is_checked(i, facts):
-                return True
-        elif i.opcode == "call" and function_of(i.callee_name or "") in STEEP_FUNCTIONS:
-            return True
-        work += i.operands
-    return False
+    is_active = facts.activity.is_active
+
+    def begins(i: Instruction) -> bool:
+        match i.opcode:
+            case "load":
+                return not memory.isdisjoint(facts.memory.objects(i.operands[0]))
+            case "fdiv":
+                return is_active(i.operands[1]) and not _is_checked(i, facts)
+            case _:
+                return i.opcode == "call" and function_of(i.callee_name or "") in STEEP_FUNCTIONS
+
+    computing = backward_slice(value, lambda i: is_active(i) and i.opcode != "load")
+    return any(is_active(i) and begins(i) for i in computing)
 
 
 def _is_checked(division: Instruction, facts: Facts) -> bool:

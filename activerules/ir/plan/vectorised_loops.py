@@ -2,9 +2,9 @@
 
 Needs       the Facts of a function
 Gives       `vectorised_loops`: the blocks of innermost loops that LLVM may vectorise
-Invariants  O1  only innermost loops are chosen, of which one iteration does not wait for another:
-                no float with a derivative is carried, but sums that may be reordered, and no memory
-                is read that another iteration may have written
+Invariants  O1  only innermost loops with independent iterations are chosen: they carry no active
+                float, except sums that may be reordered, and read no memory that another iteration
+                may have written
             O2  they read and write consecutive numbers, and call nothing that LLVM cannot vectorise
 
 A vector of tangents is loaded number by number, since the lanes are arrays of the caller. That
@@ -17,7 +17,7 @@ from __future__ import annotations
 from activerules.ir.analysis.loops.affine import Atom, Poly
 from activerules.ir.derivatives.table import cost, is_pure_call
 from activerules.ir.llvm.cfg import Loop
-from activerules.ir.llvm.model import Block, Instruction
+from activerules.ir.llvm.model import Block, Instruction, accessed_type
 from activerules.ir.llvm.types import size_of
 from activerules.ir.plan.facts import Facts
 
@@ -46,8 +46,8 @@ def _is_chosen(loop: Loop, facts: Facts) -> bool:
 
 
 def _waits(phi: Instruction, loop: Loop, facts: Facts) -> bool:
-    """Whether an iteration needs a float with a derivative from the one before; a sum that may be
-    reordered is not needed.
+    """Whether an iteration needs an active float from the previous one; sums that may be reordered
+    do not count.
     """
     if not phi.type.is_float or not facts.activity.is_active(phi):
         return False
@@ -73,7 +73,7 @@ def _is_consecutive(i: Instruction, loop: Loop, facts: Facts) -> bool:
     address = facts.integers.address(i.operands[-1])
     if address is None:
         return False
-    t = i.operands[0].type if i.opcode == "store" else i.type
+    t = accessed_type(i)
     size = size_of(t, facts.memory.named_types)
     steps = (address.offset - Poly.atom(loop) * step for step in (0, size, -size))
     return any(all(_is_outside(a, loop, facts) for a in rest.atoms) for rest in steps)

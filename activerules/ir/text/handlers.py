@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from activerules.ir.llvm.closure import closure
+
 DEFINITION = re.compile(
     r"^define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)\([^\n]*\n(?P<body>.*?)^}$",
     re.MULTILINE | re.DOTALL,
@@ -38,13 +40,6 @@ def _comes_back(body: str) -> bool:
     blocks = {
         start["label"]: body[start.end() : end] for start, end in zip(starts, ends, strict=True)
     }
-    work = [label for label, block in blocks.items() if _CATCHES.search(block)]
-    seen = set(work)
-    while work:
-        block = blocks[work.pop()]
-        if _RETURNS.search(block):
-            return True
-        following = {label for label in _TARGET.findall(block) if label in blocks} - seen
-        seen |= following
-        work += following
-    return False
+    handlers = [label for label, block in blocks.items() if _CATCHES.search(block)]
+    reached = closure(handlers, lambda label: blocks.keys() & _TARGET.findall(blocks[label]))
+    return any(_RETURNS.search(blocks[label]) for label in reached)

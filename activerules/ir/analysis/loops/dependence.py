@@ -41,6 +41,7 @@ from activerules.ir.analysis.loops.affine import (
 )
 from activerules.ir.analysis.loops.integers import Integers, SymbolicAddress
 from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Argument, Block, Instruction, Value
 from activerules.ir.llvm.types import size_of
 
@@ -164,15 +165,13 @@ class Dependence:
         a, b = first.owner, second.owner
         if a is b and a.instructions.index(first) < a.instructions.index(second):
             return True
-        seen: set[Block] = set()
-        work = [a]
-        while work:
-            for target in work.pop().successors:
-                inside = loop is None or (target in loop.blocks and target is not loop.header)
-                if inside and target not in seen:
-                    seen.add(target)
-                    work.append(target)
-        return b in seen
+
+        def following(block: Block) -> Iterable[Block]:
+            if loop is None:
+                return block.successors
+            return (t for t in block.successors if t in loop.blocks and t is not loop.header)
+
+        return b in closure(following(a), following)
 
     # --- whether they meet ---
 

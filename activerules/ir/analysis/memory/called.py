@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from activerules.ir.analysis.memory.callee import FRESH, CalleeMemory, Groups, Summaries, Summary
-from activerules.ir.analysis.memory.objects import MemoryObject, closure, overlap
+from activerules.ir.analysis.memory.objects import MemoryObject, overlap
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Instruction, Value
 
 ObjectsOf = Callable[[Value], Iterable[MemoryObject]]

@@ -27,7 +27,6 @@ from activerules.ir.analysis.memory.instances import Instances
 from activerules.ir.analysis.memory.interior import Interior, interior_pointers
 from activerules.ir.analysis.memory.objects import (
     MemoryObject,
-    closure,
     has_header,
     is_counted,
     overlap,
@@ -43,6 +42,7 @@ from activerules.ir.analysis.memory.points_to import (
 )
 from activerules.ir.analysis.memory.writes import Write, writes_of
 from activerules.ir.llvm.cfg import ControlFlow
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import (
     Argument,
     Block,
@@ -147,13 +147,9 @@ class MemoryFacts:
     def _exposed(self) -> frozenset[MemoryObject]:
         """Globals, and memory reachable through pointers in memory not allocated here."""
         written = {o for w in self.writes for o in self.written_by(w)}
-        known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
-        work = [*known, *(o for o in self.contents if not o.is_local)]
-        while work:
-            new = self.pointees(work.pop()) - known
-            known |= new
-            work += new
-        return frozenset(known)
+        known = {o for o in self.all_objects | written if o.kind == "global"}
+        known |= {p for o in self.contents if not o.is_local for p in self.pointees(o)}
+        return frozenset(closure(known, self.pointees))
 
     @cached_property
     def _callers(self) -> frozenset[MemoryObject]:
@@ -163,13 +159,11 @@ class MemoryFacts:
 
     def handed_over(self, holders: Iterable[MemoryObject]) -> frozenset[MemoryObject]:
         """Memory reachable through pointers that the function stored in `holders`."""
-        reached: set[MemoryObject] = set()
-        work = list(holders)
-        while work:
-            new = self.contents.get(work.pop(), frozenset()) - reached
-            reached |= new
-            work += new
-        return frozenset(reached)
+        start = {p for o in holders for p in self._stored_in(o)}
+        return frozenset(closure(start, self._stored_in))
+
+    def _stored_in(self, memory: MemoryObject) -> Iterable[MemoryObject]:
+        return self.contents.get(memory, ())
 
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
@@ -183,7 +177,7 @@ class MemoryFacts:
         """Memory this function allocated that is still reachable after it has returned."""
         outside = [o for o in self.contents if not o.is_local]
         start = [*outside, *(self.objects(returned) if returned is not None else ())]
-        reached = closure(start, lambda o: self.contents.get(o, ()))
+        reached = closure(start, self._stored_in)
         return frozenset(o for o in reached if o.kind in {"allocation", "result"})
 
     def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
@@ -390,18 +384,10 @@ class MemoryFacts:
         """The blocks reachable from the end of `start` on paths that avoid `without`."""
         key = (start, without)
         if key not in self._reach:
-            seen: set[Block] = set()
-            work = [start]
-            while work:
-                block = work.pop()
-                for target in block.successors:
-                    if target not in seen:
-                        seen.add(target)
-                        if target is not without:
-                            work.append(target)
-            if without is not None and without is not start:
-                seen.discard(without)
-            self._reach[key] = seen
+            seen = closure(
+                start.successors, lambda block: () if block is without else block.successors
+            )
+            self._reach[key] = seen if without is start else seen - {without}
         return self._reach[key]
 
     @cached_property

@@ -8,7 +8,6 @@ through pointers in the memory of a parameter, and the runtime's own memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from activerules.ir.llvm.model import Instruction
@@ -58,20 +57,6 @@ def overlap(a: MemoryObject, b: MemoryObject, disjoint: bool) -> bool:
     if {a.kind, b.kind} <= {"argument", "global"}:
         return not disjoint and a.private == b.private and a.private is not True
     return True
-
-
-def closure(
-    start: Iterable[MemoryObject], pointees: Callable[[MemoryObject], Iterable[MemoryObject]]
-) -> set[MemoryObject]:
-    """The objects in `start`, and all that are reachable from them through stored pointers."""
-    reached: set[MemoryObject] = set()
-    work = list(start)
-    while work:
-        memory = work.pop()
-        if memory not in reached:
-            reached.add(memory)
-            work.extend(pointees(memory))
-    return reached
 
 
 def made_by(o: MemoryObject) -> CallEffect | None:

@@ -22,12 +22,12 @@ from activerules.ir.analysis.memory.objects import (
     RUNTIME,
     UNKNOWN,
     MemoryObject,
-    closure,
     has_header,
     is_counted,
     made_by,
 )
 from activerules.ir.llvm.cfg import ControlFlow
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import (
     BINARY_INT,

@@ -23,7 +23,14 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
 from activerules.ir.analysis.memory.shapes import Kind, ShapesIn
 from activerules.ir.llvm.constants import integer_of
-from activerules.ir.llvm.model import BINARY_INT, Constant, Function, Instruction, Value
+from activerules.ir.llvm.model import (
+    BINARY_INT,
+    Constant,
+    Function,
+    Instruction,
+    Value,
+    accessed_type,
+)
 from activerules.ir.llvm.types import FloatType, IntType, NamedTypes, Type, size_of
 
 
@@ -114,7 +121,7 @@ class ValueTypes:
         acts.
         """
         pointer = access.operands[-1]
-        t = access.operands[0].type if access.opcode == "store" else access.type
+        t = accessed_type(access)
         shapes = self.shapes
         return shapes is not None and not shapes().may_hold(pointer, t, "float")
 
@@ -133,7 +140,7 @@ class ValueTypes:
 
     def _meets_declared(self, access: Instruction) -> bool:
         pointer = access.operands[-1]
-        t = access.operands[0].type if access.opcode == "store" else access.type
+        t = accessed_type(access)
         address, named = self.memory.address(pointer), self.memory.named_types
         return any(
             self.declared[o].meets_float(
@@ -146,7 +153,7 @@ class ValueTypes:
     def cuts_floats(self, access: Instruction) -> bool:
         """Whether a load or store acts on part of a float that is read or written elsewhere."""
         pointer = access.operands[-1]
-        t = access.operands[0].type if access.opcode == "store" else access.type
+        t = accessed_type(access)
         address, named = self.memory.address(pointer), self.memory.named_types
         return any(
             known.type.is_float
@@ -161,7 +168,7 @@ class ValueTypes:
         """Whether a load or store of a float acts on memory for which the caller declares floats,
         but none of its type.
         """
-        t = access.operands[0].type if access.opcode == "store" else access.type
+        t = accessed_type(access)
         objects = self.memory.objects(access.operands[-1])
         return bool(objects) and all(
             o in self.declared and t not in (self.declared[o].float_types or {t}) for o in objects
@@ -172,7 +179,7 @@ class ValueTypes:
     ) -> bool:
         """`trusted`: memory in which an exact address needs no comparison with other accesses."""
         pointer = access.operands[-1]
-        t = access.operands[0].type if access.opcode == "store" else access.type
+        t = accessed_type(access)
         return self._meets(access, t, kind, trusted) and (
             self.shapes is None or self.shapes().may_hold(pointer, t, kind)
         )
@@ -227,7 +234,7 @@ def analyse_value_types(
     for block in memory.flow.order:
         for i in block.instructions:
             if i.opcode in {"load", "store"}:
-                t = i.operands[0].type if i.opcode == "store" else i.type
+                t = accessed_type(i)
                 pointer = i.operands[-1]
                 address = memory.address(pointer)
                 aligned = is_aligned(i, size_of(t, memory.named_types))
@@ -315,8 +322,8 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
 
 
 def reads_any(a: TypedAccess, declared: Declared) -> bool:
-    """Whether it is a load through a pointer that is merged with another, as of an array or its
-    copy: wherever it reads, the other fields hold no bits of floats.
+    """Whether it is a load of a declared float type at an unknown address, as where a pointer to an
+    array is merged with one to its copy. Wherever it reads, all other bytes hold no bits of floats.
     """
     return a.instruction.opcode == "load" and a.address is None and a.type in declared.float_types
 
