@@ -18,7 +18,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.emitter import all_fields
+from activerules.numba_ext.calls.emitter import Field
 from activerules.numba_ext.calls.forward_checks import (
     WITHOUT,
     read_forward_arguments,
@@ -26,7 +26,7 @@ from activerules.numba_ext.calls.forward_checks import (
     require_tangible,
 )
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
-from activerules.numba_ext.calls.intrinsics import compile_spec, dispatcher_of_type
+from activerules.numba_ext.calls.intrinsics import compile_spec, derivative_form, dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -55,19 +55,12 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         needs_primal=mode.value.returns_primal,
     )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
-    result_type = call.tangent_type
-    if mode.value.returns_primal:
-        result_type = types.Tuple([result_type, gradient.result_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        fields = all_fields(context, builder, args, values[2])[skipped:]
-        primal, tangent = ForwardEmitter(context, builder, call).push(fields)
-        if mode.value.returns_primal:
-            return context.make_tuple(builder, typed.return_type, [tangent, primal])
-        context.nrt.decref(builder, gradient.result_type, primal)
-        return tangent
+    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
+        primal, tangent = ForwardEmitter(context, builder, call).push(fields[skipped:])
+        return tangent, primal
 
-    return signature(result_type, mode, function, types.Tuple(args)), codegen
+    return derivative_form(mode, function, args, call.tangent_type, gradient.result_type, emit)
 
 
 def compiles_for_derivative() -> bool:

@@ -27,6 +27,7 @@ from activerules.numba_ext.calls.emitter import (
     BY_SHADOW,
     DerivativeCall,
     Emitter,
+    Field,
     all_fields,
     is_batched,
 )
@@ -128,18 +129,37 @@ def _has_plain_leaves(values: Sequence[Any]) -> bool:
 def _autodiff_form(
     call: DerivativeCall, skipped: int, mode: Any, function: Any, args: Sequence[Any]
 ):
-    result_type = types.Tuple(call.derivative_types)
-    if mode.value.returns_primal:
-        result_type = types.Tuple([result_type, call.gradient.result_type])
+    derivative_type = types.Tuple(call.derivative_types)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        fields = all_fields(context, builder, args, values[2])[skipped:]
-        (derivatives,), primal = Emitter(context, builder, call).emit(fields)
-        gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
-        if mode.value.returns_primal:
-            return context.make_tuple(builder, typed.return_type, [gradient, primal])
-        context.nrt.decref(builder, call.gradient.result_type, primal)
-        return gradient
+    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
+        (derivatives,), primal = Emitter(context, builder, call).emit(fields[skipped:])
+        return context.make_tuple(builder, derivative_type, derivatives), primal
+
+    return derivative_form(mode, function, args, derivative_type, call.gradient.result_type, emit)
+
+
+def derivative_form(
+    mode: Any,
+    function: Any,
+    args: Sequence[Any],
+    derivative_type: Any,
+    primal_type: Any,
+    emit: Callable[[Context, Builder, list[Field]], tuple[Value, Value]],
+):
+    """The form that returns a derivative, and what the primal returned if the mode asks for it.
+
+    emit   from the fields of `args` to both of these values
+    """
+    returns_primal = mode.value.returns_primal
+    result_type = types.Tuple([derivative_type, primal_type]) if returns_primal else derivative_type
+
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
+        fields = all_fields(context, builder, args, values[2])
+        derivative, primal = emit(context, builder, fields)
+        if returns_primal:
+            return context.make_tuple(builder, result_type, [derivative, primal])
+        context.nrt.decref(builder, primal_type, primal)
+        return derivative
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
 
@@ -266,7 +286,7 @@ def _read_call(
 
 def dispatcher_of_type(function: Any) -> Any:
     """The CPU dispatcher of a Numba type; `ActivityError` if it is not the type of one."""
-    from activerules.numba_ext.target.rule_function import on_cpu  # with the engine's tables
+    from activerules.numba_ext.target.rule_function import on_cpu  # late: imports much
 
     function = function.stub if isinstance(function, StubType) else on_cpu(function)
     if not isinstance(function, types.Dispatcher):

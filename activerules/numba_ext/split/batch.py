@@ -18,13 +18,17 @@ from functools import partial
 from typing import Any
 
 from numba.core import cgutils, types
-from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
-from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field, all_fields
-from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
+from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field
+from activerules.numba_ext.calls.intrinsics import (
+    compiled,
+    derivative_form,
+    dispatcher_in,
+    return_activity,
+)
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
@@ -64,21 +68,14 @@ def batch_form(mode, function, args, deferred):
     call = DerivativeCall(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)
-    result_type: Any = derivatives
-    if mode.value.returns_primal:
-        result_type = types.Tuple([derivatives, gradient.result_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
+    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
+        fields = fields[len(args) - len(annotated) :]
         lanes, primal = run(context, builder, call, annotated, fields, width)
         items = packed_lanes(context, builder, by_argument, lanes)
-        gradients = context.make_tuple(builder, derivatives, items)
-        if mode.value.returns_primal:
-            return context.make_tuple(builder, typed.return_type, [gradients, primal])
-        context.nrt.decref(builder, gradient.result_type, primal)
-        return gradients
+        return context.make_tuple(builder, derivatives, items), primal
 
-    return signature(result_type, mode, function, types.Tuple(args)), codegen
+    return derivative_form(mode, function, args, derivatives, gradient.result_type, emit)
 
 
 def _together(
