@@ -72,12 +72,13 @@ class DerivedFunction(Generic[P, R]):
     """A function made from another one; `dispatcher` is the `@njit` function behind it.
 
     Its stub calls `form(spec, function, *arguments)`, which has a compiled form. `own_options` are
-    accepted in addition to those of `numba.njit`.
+    accepted in addition to those of `numba.njit`. `suffix` ends its name.
     """
 
     form: Callable[..., Any]
     kind: str
     own_options: tuple[str, ...] = ()
+    suffix: str = ""
 
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
@@ -103,7 +104,7 @@ class DerivedFunction(Generic[P, R]):
         )
         self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
         self.__doc__ = self._described(self._target.py_func)
-        self.__name__ = f"{self._maker}_{self.__name__}"
+        self.__name__ = f"{self._maker}_{self.__name__}{self.suffix}"
         token_key = type(self), self._spec, repr(sorted(options.items()))
         self._token = _tokens.get(self._target, token_key, _Token)
         if alike:

@@ -142,12 +142,7 @@ class GradientWithAux(DerivedFunction[..., Any]):
 
     form = staticmethod(gradient_with_aux)
     kind = "grad"
-
-    def __init__(
-        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
-    ) -> None:
-        super().__init__(function, argnums, with_value=with_value, options=options)
-        self.__name__ += "_with_aux"
+    suffix = "_with_aux"
 
     @property
     def _shown(self) -> dict[str, Any]:
@@ -161,13 +156,13 @@ class JacobianWithAux(DerivedFunction[..., Any]):
 
     form = staticmethod(jacobian_with_aux)
     own_options = ("holomorphic", "of")
+    suffix = "_with_aux"
 
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
         self.kind = options["of"].kind
         super().__init__(function, argnums, with_value=with_value, options=options)
-        self.__name__ += "_with_aux"
         self._spec = replace(self._spec, auxiliary=options["of"])
 
     @property

@@ -207,7 +207,7 @@ class _Jacobian(DerivedFunction[..., Any]):
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
         """Whether a run of the function shows that forward mode needs fewer sweeps."""
-        from activerules.numba_ext.target.effects import is_repeatable  # with the engine's tables
+        from activerules.numba_ext.target.effects import is_repeatable  # late: imports much
 
         call_arguments.parameter_names(self._target, len(args))
         varied = [args[k] for k in self._spec.argnums if k < len(args)]

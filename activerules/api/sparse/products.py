@@ -171,12 +171,12 @@ class JacobianProducts(DerivedFunction[..., Any]):
 
     form = staticmethod(jacobian_products)
     kind = "jacobian"
+    suffix = "_products"
 
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
         super().__init__(function, argnums, with_value=with_value, options=options)
-        self.__name__ += "_products"
         if not self._spec.single:
             raise NotYetSupported(
                 f"a sparse {self.kind.capitalize()} with respect to several arguments",
