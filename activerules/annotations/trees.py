@@ -27,8 +27,9 @@ from activerules.annotations.containers import is_array, is_dict, is_list, is_tu
 from activerules.errors import ActivityError
 
 NUMBERS = frozenset({int, float, complex, bool, np.float64, np.float32, np.int64, type(None), str})
-"""Types of values without memory that another value could share. They and arrays are as compiled
-code takes them, and looked at first: a call of a gradient takes less than a microsecond.
+"""Types of values without memory that another value could share. Compiled code takes them, and
+arrays, as they are; they are tested for first, as a call of a gradient takes less than a
+microsecond.
 """
 LEAVES = NUMBERS | {np.ndarray}
 """These and the type of arrays."""

@@ -311,7 +311,7 @@ def with_scratch(
         constant = {k for k, a in enumerate(activities) if a == "const"} - scratch
         if isinstance(error, FloatBitsInInteger):
             mixed = {k for k in constant if not _is_array(captured, k)}
-        if isinstance(error, NotYetSupported):  # the other groups are of use to `derive_or_copy`
+        if isinstance(error, NotYetSupported):  # `derive_or_copy` uses the other groups
             mixed &= constant
             error.groups = tuple(g for g in error.groups if argument_of(g) not in mixed)
         more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}

@@ -227,8 +227,8 @@ def _assumes(plan: Plan) -> bool:
 
 
 def _essence(plan: Plan) -> tuple[object, ...]:
-    """What plans of one function differ in if one of them is worth a version of its own: the tape,
-    the requests to rules, and which cotangents are added up before they are added to shadows.
+    """What two plans of one function must differ in for both to be compiled: the tape, the requests
+    to rules, or which cotangents are summed before they are added to shadows.
     """
     rules = [use.request for use in plan.rules.values()]
     # plans of callees work on their own copies of the functions: no two are equal

@@ -136,7 +136,7 @@ def _array_at(
 
 def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any) -> None:
     """Make an array of `length` items that begin at `data`, without a reference to their memory."""
-    from numba.np.arrayobj import populate_array  # it imports Numba's strings, which is slow
+    from numba.np.arrayobj import populate_array  # late: it imports Numba's strings, slowly
 
     populate_array(
         array,

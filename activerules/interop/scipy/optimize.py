@@ -82,7 +82,7 @@ def _derivatives_of(fun: Any, method: Any, jac: Any, hess: Any, hessp: Any) -> t
     """`fun`, `jac`, `hess`, `hessp` for SciPy."""
     # a method of the user's own is given everything
     name = method.lower() if isinstance(method, str) else "newton-cg" if method else "bfgs"
-    if jac is True:  # `fun` returns its gradient, too, and is no function to be differentiated
+    if jac is True:  # `fun` also returns its gradient: it is not differentiated
         return fun, jac, hess, hessp
     if hess is None and hessp is None:
         if name in _TAKE_PRODUCTS:

@@ -47,8 +47,8 @@ def added_if_chosen(
     dependence: Dependence,
     reversed_: Collection[Instruction],
 ) -> frozenset[Instruction]:
-    """Loads in innermost loops that are not part of the result in most iterations, where each
-    iteration of the sweep would wait for a shadow entry that the last one stored.
+    """Loads in innermost loops whose values are not chosen in most iterations, where an iteration
+    of the sweep may have to wait for a shadow entry that the previous one stored.
 
     In `a[i, j] = min(a[i, j], a[i, k] + a[k, j])`, the shadow of `a[i, k]` is loaded and stored
     once per `j`, since one of the others may be the same entry. Without it, LLVM vectorises.

@@ -1,7 +1,8 @@
 """Rows: addresses that a loop changes and the innermost loop in it does not.
 
 Needs       ControlFlow and MemoryFacts of the function; its instructions to be reversed
-Gives       `rows_of`: the rows of which an innermost loop accesses several that may be in one array
+Gives       `rows_of`: rows that may be in one array, where an innermost loop accesses several of
+            them
 Invariants  T1  an innermost loop accesses such a row, and another of the same memory; the loop
                 around it computes the row
 

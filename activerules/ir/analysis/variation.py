@@ -34,7 +34,7 @@ from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import I1, I64, size_of
 
 _LARGEST_STRIDE = 16
-# of depth: a table that is only expected to be a little smaller than the rows is not made
+# in units of depth: a table that is hardly smaller than the rows is not made
 _LEAST_GAIN = 0.2
 
 
@@ -70,7 +70,8 @@ class Table:
 class Keeping:
     """Where a value is kept: once per iteration of `home` (None: per call), or in a table for each.
 
-    depth   how often it is kept, as the depth of a loop: between two depths for a table
+    depth   how often it is kept, expressed as a loop depth; for a table this lies between two
+    depths
     """
 
     home: Loop | None
@@ -89,7 +90,7 @@ class Variation:
         dependence: Dependence,
         constant: Mapping[Instruction, Instruction | None],
     ) -> None:
-        """`constant`: the loads whose memory nothing writes after them are None there."""
+        """`constant`: per load, an instruction that may write its memory later, or None."""
         self.integers, self.facts, self.memory = integers, facts, memory
         self.dependence, self.constant = dependence, constant
         self._loops: dict[Value, frozenset[Loop]] = {}

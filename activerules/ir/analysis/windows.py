@@ -100,7 +100,7 @@ def _taken(
 ) -> list[Instruction]:
     """The loads from one pointer that are on a line at a distance; they are removed from `loads`.
 
-    integers   what integers are in all iterations but one
+    integers   the Integers that hold in all iterations but one
     """
     fitting = [load for load in loads if line.distance(load, integers) == distance]
     taken = [load for load in fitting if load.operands[0] is fitting[0].operands[0]]

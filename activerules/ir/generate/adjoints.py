@@ -85,7 +85,7 @@ class Adjoints:
             self._add_to_shadow(i, g, lane)
 
     def _add_unless_zero(self, i: Instruction, g: Value, lane: int) -> None:
-        self.values.shadow(i.operands[0], lane)  # what it is computed from holds on both paths
+        self.values.shadow(i.operands[0], lane)  # here, as both paths may use it
         add, after = Block(self.namer("chosen")), Block(self.namer("added"))
         self.b.cond_br(self.b.fcmp("une", g, self.b.const(g.type, 0.0)), add, after)
         self.open_block(add)
@@ -132,7 +132,7 @@ class Adjoints:
             self._mark_cut(undone, [target, source], size)
 
     def _mark_cut(self, undone: UndoneCopy, shadows: list[Value], size: Value) -> None:
-        """Set floats to NaN, in both shadows, inside which a copy begins or ends: they have no
+        """Set to NaN, in both shadows, the floats inside which a copy begins or ends: they have no
         derivative (C3 of `copies`).
         """
         if undone.cut is not None:

@@ -361,8 +361,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             clear_allocated(self.b, i, shadow, operands)
 
     def _refers_to_shadows(self, i: Instruction) -> bool:
-        """Whether the shadow of an allocation may hold pointers to other shadows: a destructor
-        would release what they point to, and need not stand null pointers.
+        """Whether the shadow of an allocation may hold pointers to other shadows. Its destructor
+        would release these, and it may not accept null pointers.
         """
         activity = self.plan.activity
         pointees = activity.memory.pointees(MemoryObject("allocation", i))

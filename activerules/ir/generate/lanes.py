@@ -19,7 +19,7 @@ from activerules.ir.llvm.builder import Builder, Flags, Namer, add_incoming
 from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, FloatType, Type, VectorType
 
-# Outside of vectors LLVM then writes a branch, which is not on the path of the value.
+# For scalars LLVM then makes a branch, which does not delay the value as a select does.
 RARELY = ', !prof !{!"branch_weights", i32 1, i32 1000000}'
 
 
@@ -63,8 +63,8 @@ class LaneBuilder(Builder):
     def zero_where_zero(self, tangent: Value, term: Value) -> Value:
         """`term`, but zero in the lanes where `tangent` is zero and the slope infinite or NaN.
 
-        Where the slope is finite the term is left alone, although it is zero, too: this code may be
-        differentiated again, and the derivative of a constant 0 would not be that of the term.
+        Where the slope is finite, the term is zero anyway, and is used as it is: this code may be
+        differentiated again, and the derivative of a constant 0 is not that of the term.
         """
         mask = VectorType(self.width, I1) if isinstance(tangent.type, VectorType) else I1
         operands = [tangent, self.const(tangent.type, 0.0)]
@@ -154,7 +154,7 @@ class _Splitter:
             i for block in function.blocks if block not in blocks for i in block.instructions
         ]
         self.used_outside = {o for i in outside for o in i.operands}
-        # per vector that is gone, its lanes; what other values are replaced by
+        # the lanes of each vector that was replaced; the replacements of other values
         self.lanes: dict[Value, tuple[Value, ...]] = {}
         self.replaced: dict[Value, Value] = {}
 

@@ -119,8 +119,8 @@ def clear(b: Builder, pointer: Value, size: Value) -> None:
 
 
 def clear_but(b: Builder, pointer: Value, size: Value, preserved: Sequence[CopiedScalar]) -> None:
-    """Like `clear`, but without the pointers and integers in `preserved`, which another sweep over
-    the tape needs.
+    """Like `clear`, but keep the pointers and integers in `preserved`, which another sweep over the
+    tape needs.
     """
     addresses = [at_offset(b, pointer, scalar.offset) for scalar in preserved]
     values = [

@@ -73,8 +73,8 @@ class RowLayout:
 class Layout:
     """Frozen result of `make_layout`.
 
-    stack   (alloca, whether its shadow is meant) -> offset in the frame. The shadows of all lanes
-            follow one another, each at a multiple of ALIGNMENT.
+    stack   offsets in the frame: of an alloca at (alloca, False), of its shadow at (alloca, True).
+            The shadows of all lanes follow one another, each at a multiple of ALIGNMENT.
     """
 
     frame: dict[Node, TapeSlot]

@@ -29,8 +29,8 @@ def changes_pointers(memory: MemoryFacts) -> Instruction | None:
 
 
 def _changed_groups(memory: MemoryFacts) -> tuple[object, ...]:
-    """The groups of the memory in which declared pointers may be changed, and of the arguments
-    whose undeclared memory that may be.
+    """The groups of the memory in which declared pointers may be changed; where undeclared memory
+    may be that memory, the groups of the arguments that lead to it.
     """
     holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
     hits = [(w, holder) for w in memory.writes for holder in holders if _hits(w, holder, memory)]

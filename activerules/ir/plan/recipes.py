@@ -59,7 +59,9 @@ class Recipes:
         self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
-        """How the reverse sweep obtains a node; with the control flow, also where it came from."""
+        """How the reverse sweep obtains a node. Only with `reversal` are there recipes of `Taken`
+        nodes.
+        """
         match node:
             case Primal(value):
                 return self._of_primal(value)

@@ -147,7 +147,9 @@ class Request:
 
     @property
     def targets(self) -> dict[MemoryObject, Pointers]:
-        """Per memory, its declared pointers; an entry, too, for memory that is a single struct."""
+        """The declared pointers of each memory object; a single struct has an entry even if it has
+        none.
+        """
         by_memory: dict[MemoryObject, dict[int, Target]] = {}
         known: dict[MemoryObject, Declared] = {}
         for p in (*self.parameters, *self.pointees):

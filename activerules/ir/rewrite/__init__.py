@@ -1,1 +1,1 @@
-"""Rewrites that need an analysis: `prepare` runs them; behind it a function stays as it is."""
+"""Rewrites that need an analysis; `prepare` runs them, and nothing changes a function later."""

@@ -30,21 +30,21 @@ from activerules.ir.rewrite.retype import retype_float_copies, retype_pointer_co
 
 
 class AnalysesOnDemand(Protocol):
-    """What rewrites ask of a function, and what they make out of date."""
+    """The analyses of a function that rewrites use and invalidate."""
 
     @cached_property
     def integers(self) -> Integers:
-        """What its integers are."""
+        """The values and bounds of its integers."""
         ...
 
     @cached_property
     def memory(self) -> MemoryFacts:
-        """What its pointers lead to, and who writes there."""
+        """The memory its pointers may point to, and the instructions that write it."""
         ...
 
     @cached_property
     def types(self) -> ValueTypes:
-        """Where floats are."""
+        """Which values and which memory may hold floats."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class AnalysesOnDemand(Protocol):
         ...
 
     def renew(self, name: Literal["integers", "memory", "types"], /) -> None:
-        """Discard this; it is computed again when next asked for."""
+        """Discard these results; they are recomputed when they are next used."""
         ...
 
     def drop_changed_pointees(self) -> None:

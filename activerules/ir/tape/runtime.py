@@ -29,7 +29,9 @@ STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
 TOO_DEEP = 0x41520002
 REFUSED = 0x41520003
-"""A check of ours on a rule has failed, and stored its exception as a function that raises does."""
+"""The status if the engine's check of a rule has failed; its exception is stored like that of a
+function that raises.
+"""
 ENDS = range(OUT_OF_MEMORY, REFUSED + 1)
 """The statuses of a derivative that its primal does not have: no `try` of the program sees them."""
 
@@ -37,8 +39,9 @@ PREFIX = "activerules.tape."
 
 STACK_FLOOR = "activerules.stack.floor"
 STACK_LEFT = "activerules.stack.left"
-"""The lowest stack address that recursion may reach from here, and whether it is above it: for
-forward mode, which has no tape. Code that is differentiated again keeps these calls.
+"""Functions for recursion in forward mode, which has no tape: the lowest stack address that it may
+reach from here, and whether the stack is still above that address. They stay calls in code that is
+differentiated again.
 """
 
 STACK_DECLARATIONS = {

@@ -170,7 +170,7 @@ def rows_function(name: str) -> str:
 def _text(name: str, described: str, whole: str, part: str) -> str:
     """The text for a layout; without a period it is one struct, longer than any copy."""
     period, *fields = described.split(".")
-    # a float that fills the period is whole: the number of bytes is rounded down
+    # a float that fills the period is never cut: the number of bytes is rounded down
     is_filled = described in ("8.0d", "4.0f")
     texts: list[str] = []
     for k, field in enumerate(fields):

@@ -5,8 +5,8 @@ Gives       `as_choices`: without the weights of branches that only store other 
 Invariants  K1  nothing but branch weights is removed
 
 Numba clamps the ends of a slice to the length of its axis by branches, which it says are rarely
-taken. LLVM leaves rare branches as they are, and where they meet nothing is known of the end. Of a
-minimum more is: an entry of `x[:i]` is never one that `x[i] = ...` writes later.
+taken. LLVM keeps rare branches, and nothing is known of the end where they meet. More is known of a
+minimum: an entry of `x[:i]` is never one that `x[i] = ...` writes later.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
 
 
 def fingerprint(values: tuple[Any, ...]) -> bytes | None:
-    """What stands for the Numba types of values in Numba's dispatchers, found in a fraction of a
-    microsecond; None if there are others than numbers, arrays, and tuples of these.
+    """The bytes by which Numba's dispatchers identify the types of values, found in a fraction of a
+    microsecond; None if a value is anything but a number, an array, or a tuple of these.
     """
     try:
         return compute_fingerprint(values)

@@ -91,9 +91,9 @@ def _outline(
 
 
 def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
-    """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct and
-    has to become an array. Of a function its type says all: the value, its address in this process,
-    would bind the code to that.
+    """A tuple in the representation of its type: a homogeneous `*args` arrives as a struct and has
+    to become an array. A function becomes a dummy, as its type identifies it: its address would
+    bind the code to this process.
     """
     if isinstance(ty, types.Dispatcher):
         return context.get_dummy_value()

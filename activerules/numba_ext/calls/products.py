@@ -76,8 +76,9 @@ def add_product(C, factor, A, of_A, B, of_B):
 
 @register_jitable
 def _order(A):
-    """Whether a matrix is stored row by row, and the entries between two rows, or columns; that
-    number is zero if it is stored in neither way, or is not whole, as in an array of records.
+    """Whether a matrix is stored row by row, and its leading dimension: the distance in entries
+    between two rows, or columns. That is zero for a matrix that is stored in neither way, and where
+    the distance is not a whole number, as in an array of records.
     """
     size = A.itemsize
     by_rows = A.strides[1] == size and A.strides[0] >= A.shape[1] * size
@@ -89,7 +90,7 @@ def _order(A):
 
 @register_jitable
 def _operand(A, of_A, by_rows, is_complex):
-    """What BLAS is told of a factor, and the entries between its rows or columns."""
+    """The transposition flag of a factor for BLAS, and its leading dimension."""
     is_by_rows, width = _order(A)
     same = is_by_rows == by_rows
     if width == 0 or (is_complex and of_A == ADJOINT and not same):

@@ -98,7 +98,7 @@ class ImplementationKeys:
 
     @contextmanager
     def lowering(self, function: Any, args: tuple[Any, ...]) -> Generator[None, None, None]:
-        """Within it, the session's own record is in effect: a call is being looked up."""
+        """A context in which the session's own record is in effect, while a call is looked up."""
         shared = _notes(function)
         own = None if shared is None else self._own.get((function, args))
         if shared is None or own is None:

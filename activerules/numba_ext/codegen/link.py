@@ -124,9 +124,7 @@ def make_source(target_context: Any, name: str, text: str, called: Mapping[str, 
 
 
 def with_callee(text: str, symbol: str, name: str) -> str:
-    """`text` in which a function that is taken over as it is calls another that has a rule as what
-    it is itself. `symbol`: of the marked call; `name`: of the function.
-    """
+    """`text` in which the marked call `symbol` is a call of the function itself, `name`."""
     call = f"@{symbol}("
     if f"@{name}(" in text:
         lines = text.splitlines(keepends=True)
@@ -287,8 +285,9 @@ def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple
 
 
 def start_threads_for(symbols: Sequence[str]) -> None:
-    """Start Numba's threads if any of these symbols is not in the process. They are defined with
-    them; code with loops in parallel needs them, and Numba forgets that of code it found on disk.
+    """Start Numba's threads if one of these symbols is missing in the process: starting the threads
+    defines them. Code with parallel loops needs them, and Numba does not start them for code that
+    it found on disk.
     """
     if any(llvm.address_of_symbol(name) is None for name in symbols):
         _launch_threads()

@@ -75,8 +75,8 @@ class MadeUnderRules(MadeOnce):
 
 
 class LastMade:
-    """What served the last call of a function from Python under the current rules, by that function
-    and a key.
+    """The compiled function that served the last call from Python under the current rules, by the
+    Python function and a key.
     """
 
     def __init__(self) -> None:

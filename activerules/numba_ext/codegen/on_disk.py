@@ -135,8 +135,8 @@ def depend_on_rules(library: Any, argtypes: Iterable[Any]) -> None:
 
 
 def pass_on(part: Any) -> None:
-    """Called by a part of code on disk that Numba runs before it loads the code: let what links
-    that code have the part, too.
+    """Let whatever links some code on disk have this part of it as well. The part, which Numba runs
+    before it loads that code, calls this.
 
     Numba passes the parts of a library on to those that link it, but forgets them when it loads
     one. It makes the library right after it has run the parts, under its lock; so one call of the
@@ -156,8 +156,8 @@ def pass_on(part: Any) -> None:
 
 
 def parts_of(library: Any) -> tuple[Any, ...]:
-    """What runs before the code of a library is loaded from disk, but for questions whether it is
-    up to date: other machine code, vector functions, Numba's threads.
+    """What runs before the code of a library is loaded from disk, except checks that it is up to
+    date: other machine code, vector functions, Numba's threads.
     """
     parts = library._reload_init if RELOADS else ()
     return tuple(part for part in parts if not isinstance(part, _Unchanged))

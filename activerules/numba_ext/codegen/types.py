@@ -302,7 +302,7 @@ for _name in RuleConfig.__dataclass_fields__:
 
 
 class TangentType(types.Opaque):
-    """The type of a tangent without data: `value` is the one that all of its values are."""
+    """The type of a tangent without data; `value` is its only value."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -56,16 +56,15 @@ def cpu_context() -> Any:
 
 @contextmanager
 def compiling_for_cpu() -> Generator[None, None, None]:
-    """Within it, a compile is for the CPU, as if it were asked for from Python."""
+    """A context in which Numba compiles for the CPU, as for a call from Python."""
     with target_override("cpu"), uninherited_flags():
         yield
 
 
 @contextmanager
 def without_performance_warnings() -> Generator[None, None, None]:
-    """Within it, Numba does not say that products would be faster with contiguous arrays. The
-    compile of a function says so; its derivative, and the rules of these products, would say so
-    again, of lines of our own.
+    """A context without Numba's warnings that products of contiguous arrays are faster. Compiling
+    the function itself gives these warnings; its derivative would repeat them, for lines of ours.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumbaPerformanceWarning)
@@ -73,8 +72,8 @@ def without_performance_warnings() -> Generator[None, None, None]:
 
 
 def refresh() -> None:
-    """Tell Numba of what was registered since it last looked, if it is in the middle of typing: a
-    function may mention activerules for the first time. Otherwise it looks before it compiles.
+    """Let Numba load what was registered since it began to type: the function being typed may be
+    the first to mention activerules. If Numba is not typing, it loads that before it compiles.
     """
     if global_compiler_lock.is_locked():
         context: Any = cpu_target.typing_context
@@ -82,8 +81,8 @@ def refresh() -> None:
 
 
 def uninherited_flags() -> AbstractContextManager[Any]:
-    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
-    around it.
+    """A context in which a compile starts from Numba's default flags: it inherits none from a
+    compile in progress.
     """
     flags: Any = Flags()
     flags.nrt = True

@@ -54,15 +54,15 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """Optimise what Numba defines (N1, N2); the engine has a list of passes for the rest."""
-        from activerules.ir.text.normalise import optimise_alone  # with the engine's tables
+        from activerules.ir.text.normalise import optimise_alone  # late: imports much
 
         module = self._final_module
         if any(map(_is_entry_of_numba, module.functions)):
             optimise_alone(module, unless=_AS_LOWERED)
 
     def _finalize_final_module(self) -> None:
-        """Nothing but that: Numba looks through all globals for addresses, which only its cache
-        asks for, and this code is not what is cached.
+        """Do nothing else: Numba would search all globals for addresses, for its cache of machine
+        code, which does not get this code.
         """
         self._finalized = True
 

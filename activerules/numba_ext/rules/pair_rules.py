@@ -156,8 +156,8 @@ def _read_unsaved(
     saved: set[int],
     pair: RulePair,
 ) -> set[int]:
-    """The arguments that a reverse may read although they may have been overwritten by then, and
-    the rule does not name them in `saves`.
+    """The arguments that a reverse may read, that may have been overwritten by then, and that the
+    rule does not name in `saves`.
     """
     changed = {i for i, overwritten in enumerate(request.overwritten) if overwritten} - saved
     if is_trusted(pair) or not changed:

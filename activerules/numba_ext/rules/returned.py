@@ -95,8 +95,8 @@ def check_apart(
     result: tuple[Any, types.Type],
     others: Sequence[tuple[Any, types.Type]],
 ) -> None:
-    """Return an error if an array of a result shares memory with another array of it, or with
-    one of `others`; without a `check` that is known not to be.
+    """Return an error if an array of a result shares memory with another array of it, or with one
+    of `others`; without a `check`, none is known to.
     """
     if check is None or result[1] == types.none:
         return

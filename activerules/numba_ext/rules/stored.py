@@ -68,7 +68,7 @@ from activerules.rules.rule import is_of_library
 from activerules.values.kinds import items_of
 
 _PACKAGE = __name__.partition(".")[0]
-# The ends of the names of the functions that are called for every call of the function with a rule.
+# Suffixes of the functions that run in every call of the function with a rule.
 HALVES = (".augmented", ".reverse", ".forward")
 
 

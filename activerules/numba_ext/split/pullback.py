@@ -193,7 +193,7 @@ def require_kept(names: Sequence[str], argtypes: Sequence[Any]) -> None:
 
 
 def _is_never_boxed(ty: Any) -> bool:
-    from numba.core.boxing import box_unsupported  # with Numba's sets and lists, which take long
+    from numba.core.boxing import box_unsupported  # late: it imports Numba's sets and lists, slowly
 
     return _boxers.lookup(type(ty), box_unsupported) is box_unsupported
 

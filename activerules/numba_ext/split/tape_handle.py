@@ -84,8 +84,8 @@ def _box_tape(tape: TapeType, value: Any, c: Any) -> Any:
 
 
 def constant(c: Any, value: Any) -> Value:
-    """A borrowed reference to an object that code which boxes needs in each call; it is kept with
-    the compiled function, and on disk.
+    """A borrowed reference to an object that boxing code uses; it is stored with the compiled
+    function, also on disk.
     """
     return c.env_manager.read_const(c.env_manager.add_const(value))
 

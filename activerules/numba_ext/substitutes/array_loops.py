@@ -192,7 +192,9 @@ def _following(
     result: Any,
     item: Callable[[list[Value]], Value],
 ) -> None:
-    """Give out the index after the stored one, and store it; the last one stays (W2)."""
+    """Return the index that follows the stored one, and store it; after the last index, that stays
+    stored (W2).
+    """
     b: Any = builder
     found, end = (b.append_basic_block(name) for name in ("found", "end"))
     places = [cgutils.gep_inbounds(b, indices, k) for k in range(len(shape))]

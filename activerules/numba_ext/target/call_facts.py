@@ -76,7 +76,7 @@ def _fact(state: Any, value: Any) -> bool | int | None:
 
 
 def _none_fact(state: Any, value: Any) -> bool | None:
-    """Whether the value of an argument is None, if `value` asks that of one whose type tells.
+    """Whether the value of an argument is None, if `value` is such a test and the type decides it.
 
     Numba knows that of arguments that are passed as they are, not in annotations.
     """

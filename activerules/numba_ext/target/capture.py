@@ -78,8 +78,9 @@ class LoweredArgument:
 
 
 _STATUS = "range(i32 -1, 2147483647)"
-"""The return status of a function, unless its result is Optional or it is a generator: never that
-of None. Marked calls qualify. Given the range, LLVM removes the test for None and its branch."""
+"""The range of a function's status, unless its result is Optional or it is a generator: it is never
+the status of None. This holds for marked calls, too. LLVM then removes the test for None.
+"""
 
 
 @dataclass(frozen=True)

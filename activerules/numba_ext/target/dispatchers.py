@@ -47,7 +47,7 @@ def dispatcher_of(function: Any) -> Any:
             why="derivatives are made from compiled code; `njit` now returns plain functions",
             instead=["unset it, and numba.config.DISABLE_JIT, where derivatives are taken"],
         )
-    if not callable(function):  # of None and of a string `njit` would make a decorator
+    if not callable(function):  # `njit(None)` and `njit("…")` return decorators
         raise _not_a_function(function)
     with _lock:
         try:
@@ -97,7 +97,7 @@ def flags_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_flags(options: Mapping[str, Any]) -> str:
-    """The flags as text, the same for the same flags."""
+    """The flags as text; equal flags give equal texts."""
     return "".join(f"_{name}_{_word(flag)}" for name, flag in flags_of(options).items())
 
 

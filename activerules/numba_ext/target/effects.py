@@ -134,7 +134,7 @@ def _label(value: Any) -> str:
 
 @dataclass
 class _Function:
-    """The question whether a function is harmless: whether it writes only to memory of its own.
+    """Decides whether a function is harmless: whether it writes only to memory of its own.
 
     numbers   writing numbers to any memory is harmless, too
     allowed   functions whose calls are harmless

@@ -98,7 +98,7 @@ class CallsValues(Lower):
 
 
 def may_hold_a_function(ty: Any) -> bool:
-    """Whether there may be a function that is a value in a value of this type."""
+    """Whether a value of this type may be, or contain, a function."""
 
     def within(node: Node) -> bool:
         own = isinstance(node, Opaque) or isinstance(node.numba_type, types.FunctionType)

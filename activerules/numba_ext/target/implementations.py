@@ -8,10 +8,11 @@ Invariants  I1  values are those of Numba's own implementation, bit for bit; err
 A rule returns one array, but these functions return several. Each calls a library function that
 returns all results in one vector (see `rules.library.decompositions`), and returns views of it.
 `np.dot(a, b, out)` is the product that has a rule, copied into `out`. The product of two real
-vectors has the value of BLAS and the derivative of a loop: its rule copies vectors that may be
-overwritten, which costs several times the product of short rows; in a loop the engine sees which
-numbers are. `np.outer` is two loops: Numba multiplies arrays of a row and of a column, of which
-nothing tells that they are, so that each cotangent was added to one entry again and again.
+vectors has the value of BLAS and the derivative of a loop. A rule would have to copy vectors that
+may be overwritten, which for short rows costs several times the product; in a loop the engine sees
+which numbers are overwritten. `np.outer` is two loops: Numba multiplies an array of one column by
+an array of one row, but the engine cannot see that there is only one, and would add the cotangents
+of a whole row to the same entry of the shadow, one by one.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def function_of(this: types.Type, method: str) -> Callable[..., Any] | None:
 
 
 def of_context(ty: Any, context: TypingContext) -> Any:
-    """The type of an attribute that `context` found; of a method, the context's own type."""
+    """The type of an attribute that `context` found; for a method, the context's own type of it."""
     implementation = getattr(getattr(ty, "template", None), "_overload_func", None)
     if implementation is None:
         return ty
@@ -112,8 +112,8 @@ def with_originals(ty: Any) -> Any:
 def typed_with_originals(
     resolve: Callable[..., Any], callee: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> Any:
-    """The signature of a call of a method or class, typed by `resolve` with the originals of twins
-    that are passed; in the result these are twins again.
+    """The signature of a call of a method or class. `resolve` types it with the originals of the
+    twins that are passed; the signature has the twins again.
     """
     passed = (*args, *kws.values())
     plain = {ty: with_originals(ty) for ty in passed}

@@ -35,8 +35,9 @@ _CHOICES = {
     for kind in "su"
     for which, sign in (("max", 1), ("min", -1))
 }
-"""Functions that choose one of two integers: 1 for the larger one, -1 for the smaller; whether they
-take them as unsigned."""
+"""Intrinsics that return the larger (1) or the smaller (-1) of two integers, and whether these are
+unsigned.
+"""
 _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
 

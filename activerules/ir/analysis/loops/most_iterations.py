@@ -23,12 +23,12 @@ from activerules.ir.llvm.types import I64
 
 
 def but_the_first(integers: Integers, loop: Loop) -> Integers:
-    """What integers are in the iterations after the first."""
+    """The Integers that hold in all iterations of a loop but the first."""
     return _MostIterations(integers, loop, [Poly.atom(loop) - 1])
 
 
 def but_the_last(integers: Integers, loop: Loop) -> Integers:
-    """What integers are in the iterations that another one follows."""
+    """The Integers that hold in all iterations of a loop but the last."""
     return _MostIterations(integers, loop, integers.while_going_on(loop))
 
 

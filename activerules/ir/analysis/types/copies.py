@@ -177,8 +177,9 @@ def _phases_in_packed(ahead: int, period: int, size: int, length: int | None) ->
 
 
 def _is_uneven(o: MemoryObject, kind: Type, copy: Instruction, types: ValueTypes) -> bool:
-    """Whether an object, of which it is not known where the copy begins, if it acts on it at all,
-    holds packed records, or floats that are declared beside multiples of their size.
+    """Whether an object holds packed records, or floats that are declared at other offsets than
+    multiples of their size, and it is not known where in the object the copy begins, if it acts on
+    it at all.
     """
     memory, size = types.memory, size_of(kind, types.memory.named_types)
     pointers = [p for p in _pointers(copy) if o in memory.objects(p)]
