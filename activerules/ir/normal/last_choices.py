@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.derivatives.table import is_pure_call
 from activerules.ir.llvm.builder import Builder, Namer
-from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow_if_reducible
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import (
     BINARY_FLOAT,
@@ -84,12 +83,10 @@ def compute_after(module: Module) -> None:
 def _choices(function: Function) -> Iterator[_Choice]:
     """Those of inner loops first: what is computed after one may be a candidate of the next."""
     compared = {o for i in function.instructions() if i.opcode == "fcmp" for o in i.operands}
-    if not any(isinstance(o, Instruction) and o.opcode == "phi" for o in compared):
+    chooses = any(isinstance(o, Instruction) and o.opcode == "phi" for o in compared)
+    flow = control_flow_if_reducible(function) if chooses else None
+    if flow is None:
         return
-    try:
-        flow = control_flow(function)
-    except UnsupportedIR:
-        return  # refused later, if it is differentiated
     for loop in sorted(flow.loops, key=lambda loop: -loop.depth):
         phis = [phi for phi in loop.header.phis if phi.type.is_float]
         if phis and all(_has_no_effect(i) for b in loop.blocks for i in b.instructions):
