@@ -29,8 +29,8 @@ def read_module(text: str, function: str) -> Module:
     Cycles get a single entry, equal exits of loops become one, loops over indices become nests,
     hidden comparisons are restored, stack memory of variable size moves to the heap, calls through
     pointers become calls by name, aggregates become scalars, integers that hold floats become
-    floats, or copies of memory, what loops only carry along leaves them, subscripts become plain, and what loops only
-    compare is computed after them. Calls that access no memory are marked.
+    floats, or copies of memory, what loops only carry along leaves them, subscripts become plain,
+    and what loops only compare is computed after them. Calls that access no memory are marked.
     """
     module = parse_module(text)
     changed = [enter_once(module), leave_once(module), nest_indices(module)]

@@ -61,18 +61,15 @@ def _rewrite(function: Function, loads: dict[Instruction, list[Instruction]]) ->
         old, block.instructions = block.instructions, []
         b = Builder(block.instructions, namer)
         for i in old:
-            target = None
-            if i in loads:
-                target, source = sources[i], i.operands[0]
-                if target is source:
-                    continue
-            elif i.opcode == "store" and i.operands[0] in sources:
-                target, source = i.operands[1], sources[i.operands[0]]
-            if target is None:
+            value = i.operands[0] if i.opcode == "store" else i
+            if not isinstance(value, Instruction) or value not in sources:
                 block.instructions.append(i)
                 continue
-            move = b.call(_MOVE, VOID, [target, source, b.const(I64, 8), b.const(I1, 0)])
-            move.attributes |= {k: v for k, v in i.attributes.items() if k == "location"}
+            source = sources[value]
+            ends = [source, i.operands[0]] if value is i else [i.operands[1], source]
+            if value is not i or source is not i.operands[0]:
+                move = b.call(_MOVE, VOID, [*ends, b.const(I64, 8), b.const(I1, 0)])
+                move.attributes |= {k: v for k, v in i.attributes.items() if k == "location"}
     function.entry.instructions = [*kept, *function.entry.instructions]
     for block in function.blocks:
         for i in block.instructions:
