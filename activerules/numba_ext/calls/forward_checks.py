@@ -38,6 +38,7 @@ from activerules.values.kinds import (
     optional_leaf,
 )
 from activerules.values.layout import (
+    CONSTANT,
     Array,
     Node,
     Number,
@@ -127,13 +128,10 @@ def _require_tangible_leaf(name: str, leaf: Node) -> None:
     )
 
 
-WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
-
-
 def _is_constant(item: Any) -> bool:
     """Whether an item of a tuple neither has nor needs a tangent."""
     item = types.unliteral(item)
-    return isinstance(item.dtype if isinstance(item, types.Array) else item, WITHOUT)
+    return isinstance(item.dtype if isinstance(item, types.Array) else item, CONSTANT)
 
 
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:

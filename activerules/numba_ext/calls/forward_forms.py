@@ -20,7 +20,6 @@ from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.emitter import Field
 from activerules.numba_ext.calls.forward_checks import (
-    WITHOUT,
     read_forward_arguments,
     require_tangent,
     require_tangible,
@@ -34,6 +33,7 @@ from activerules.numba_ext.target.derivative import CompiledDerivative, Derivati
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import items_of
+from activerules.values.layout import CONSTANT
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
@@ -154,7 +154,7 @@ def jvp_form(typing_context, function, primals, tangents):
     tangent_types = [types.unliteral(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
     for name, ty, tangent in zip(names, argtypes, tangent_types, strict=True):
-        constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
+        constant = isinstance(tangent, types.NoneType) or isinstance(ty, CONSTANT)
         if not constant:
             with error_context.of_call(dispatcher):
                 require_tangible(name, ty)

@@ -1,6 +1,7 @@
 """Functions that are stored in objects or passed on as values, in code that is differentiated."""
 
 import math
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,6 +153,15 @@ def combined(functions, x):
 combined_again = ar.checkpoint(combined)
 
 
+class Weekday(Enum):
+    MONDAY = 1
+
+
+@njit
+def second_squared(x):
+    return (x[0][1] ** 2).sum() * x[1]
+
+
 @njit
 def of_functions_for_a_rule(x, weights):
     return combined_again(((sine, weights), cube), x) * x
@@ -165,6 +175,18 @@ def of_named_functions_for_a_rule(x, weights):
 @pytest.mark.parametrize("function", [of_functions_for_a_rule, of_named_functions_for_a_rule])
 def test_functions_with_rules_take_tuples_of_functions(function):
     check_grads(function, (0.7, np.array([1.5, -0.3])))
+
+
+@pytest.mark.parametrize("constant", [sine, Weekday.MONDAY, np.datetime64("2020-01-01")])
+def test_the_tangent_of_a_tuple_leaves_out_what_is_constant_as_its_cotangent_does(constant):
+    x = (constant, np.array([0.7, 0.2])), 0.4
+    value, tangent = ar.jvp(second_squared, (x,), (ar.make_zero(x),))
+    assert (value, tangent) == (pytest.approx(0.53 * 0.4), 0.0)
+    expected = (None, np.array([0.56, 0.16])), 0.53
+    for derivative in (ar.grad(second_squared)(x), ar.jacfwd(second_squared)(x)):
+        assert derivative[0][0] is None
+        assert np.allclose(derivative[0][1], expected[0][1])
+        assert derivative[1] == pytest.approx(expected[1])
 
 
 @pytest.mark.parametrize("function", [of_started, of_solver, of_steps])
