@@ -336,7 +336,7 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
 
     They may be any basis of the space they span, so neither they nor a function computed from them
     can be differentiated. The values themselves, `eigvalsh(a)` or `svd(a)[1]`, can, and so can the
-    vectors of other values. Some functions are smooth in the matrix all the same, such as its
+    vectors of other values. Some functions are still smooth in the matrix, such as its
     exponential or its square root. Compute them without the vectors, or give them a rule: that of
     the orthogonal factor U Vᵀ, in docs/maths.md, is an example. Values count as equal if
     they differ by no more than the rounding error of the decomposition.

@@ -99,7 +99,7 @@ class DerivedFunction(Generic[P, R]):
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         functools.update_wrapper(self, self._target.py_func)
-        self.__signature__ = self._taken(inspect.signature(self._target.py_func)).replace(
+        self.__signature__ = self._own_signature(inspect.signature(self._target.py_func)).replace(
             return_annotation=inspect.Signature.empty  # a derivative returns something else
         )
         self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
@@ -166,7 +166,7 @@ class DerivedFunction(Generic[P, R]):
         """Raise `ArityError` if the arguments do not fit the parameters."""
         call_arguments.require_call(self._target, args, kwargs)
 
-    def _taken(self, signature: inspect.Signature) -> inspect.Signature:
+    def _own_signature(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of this function, given that of the function it is made from. (Packages
         that fit functions, such as iminuit, take an attribute `_parameters` for their own.)
         """
@@ -176,7 +176,7 @@ class DerivedFunction(Generic[P, R]):
         """Return the stub as a plain function, with the same parameters and defaults."""
         plain = self._target.py_func
         of_count(self._target, 0)  # raises for what has no compiled form
-        accepted = self._taken(inspect.signature(plain))
+        accepted = self._own_signature(inspect.signature(plain))
         parameters = accepted.parameters.values()
         names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in parameters)
         source = f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n"

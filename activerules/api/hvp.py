@@ -140,7 +140,7 @@ class ProductFunction(DerivedFunction[..., Any]):
     form = staticmethod(product_of)
     kind = "hvp"
 
-    def _taken(self, signature: inspect.Signature) -> inspect.Signature:
+    def _own_signature(self, signature: inspect.Signature) -> inspect.Signature:
         """The signature of the function with the vector as second parameter."""
         first, *rest = signature.parameters.values()
         taken = set(signature.parameters)

@@ -296,7 +296,7 @@ class Sweeps:
             lines += self._sweep_rows(row)
         return lines
 
-    def _turned(self, row: LeafText) -> bool:
+    def _needs_second_sweep(self, row: LeafText) -> bool:
         """Whether a second sweep is needed: with respect to a real number x, the cotangents 1 and i
         of a complex result u + iv give u_x and v_x.
         """
@@ -306,7 +306,7 @@ class Sweeps:
         bar = f"bars[{k}]{x.path}"
         if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
             return f"np.conj({bar})"
-        return bar + (f" + 1j * turned[{k}]{x.path}" if self._turned(row) else "")
+        return bar + (f" + 1j * turned[{k}]{x.path}" if self._needs_second_sweep(row) else "")
 
     def _sweep_rows(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks of a leaf of the result, one row per sweep."""
@@ -316,7 +316,7 @@ class Sweeps:
             else f"  {_matrix(row, x)}[row, 0] = {self._bar(row, k, x)}"
             for k, x in self.inputs
         ]
-        turned = self._turned(row)
+        turned = self._needs_second_sweep(row)
         if not row.is_array:
             second = [f"  turned = pullback({self._cotangent(row, '1j')})"] * turned
             first = f"  bars = pullback({self._cotangent(row, '1.0')})"
@@ -344,7 +344,7 @@ class Sweeps:
     def _lanes_of(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks, `WIDTH` rows per sweep; unused lanes stay zero."""
         loop = f"for row in range(0, {row.text}.size, {WIDTH}):"
-        second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
+        second = self._lane_sweep(row, "1j", "1j") if self._needs_second_sweep(row) else []
         return [loop, *self._lane_sweep(row, "1.0", ""), *second]
 
     def _lane_sweep(self, row: LeafText, unit: str, start: str) -> list[str]:

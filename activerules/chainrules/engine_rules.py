@@ -168,7 +168,7 @@ def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
         return Const(augmented.primal)
     if kind is Active:
         y = augmented.primal
-        # A rule may return an integer for a float; its cotangent is a float all the same.
+        # A rule may return an integer where the function returns a float: the cotangent is a float.
         return Active(filled(make_zero(float(y) if isinstance(y, int) else y), dy))
     shadow = make_zero(augmented.primal) if augmented.shadow is None else augmented.shadow
     return _annotated_as(kind, augmented.primal, filled(shadow, dy))

@@ -69,7 +69,7 @@ def explain(
     >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
     []
     """
-    with global_compiler_lock:  # as where a call compiles, in another thread perhaps
+    with global_compiler_lock:  # another thread may be compiling
         if mode.direction == "forward":
             question = read_question(function, annotated, return_activity, forward=True)
             return _ForwardCollector(question, question.forward_derivation()).report()

@@ -6,7 +6,7 @@ Code, and documentation with `data-theme`.
 
 from __future__ import annotations
 
-_ROOT = ".activerules-report" * 2  # twice: above the rules of Jupyter, which align cells right
+_ROOT = ".activerules-report" * 2  # twice, to take precedence over Jupyter's rules
 _LIGHT = """--text: #1f2328; --muted: #59636e; --back: #ffffff; --soft: #f3f5f7; --edge: #d7dce1;
 --mark: #b35900; --tape: 240, 140, 20; --work: 70, 130, 230; color-scheme: light;"""
 _DARK = """--text: #e6e9ec; --muted: #9aa4ae; --back: #14171a; --soft: #1e2226; --edge: #353b41;

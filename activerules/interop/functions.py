@@ -396,14 +396,14 @@ class Pullback(_Linear):
     def _run(self, args: Sequence[Any]) -> Any:
         primal, count = self.primal, len(self.primal.kinds)
         pull = primal.record(args[:count], self.wrt)[1]
-        turned = [self._turned(k) for k in range(count, len(self.kinds))]
+        turned = [self._is_conjugated(k) for k in range(count, len(self.kinds))]
         cotangents = [
             np.conj(bar) if turn else bar for bar, turn in zip(args[count:], turned, strict=True)
         ]
         bars = pull(primal._seed(cotangents))
-        return [np.conj(bars[k]) if self._turned(k) else bars[k] for k in self.wrt]
+        return [np.conj(bars[k]) if self._is_conjugated(k) else bars[k] for k in self.wrt]
 
-    def _turned(self, k: int) -> bool:
+    def _is_conjugated(self, k: int) -> bool:
         """Whether argument `k`, or the derivative with respect to it, is conjugated."""
         return self.conjugated and self.kinds[k][0].kind == "c"
 
@@ -411,7 +411,7 @@ class Pullback(_Linear):
         primal = self.primal
 
         def text(cotangent: str, k: int) -> str:
-            return f"conj({cotangent})" if self._turned(k) else cotangent
+            return f"conj({cotangent})" if self._is_conjugated(k) else cotangent
 
         count = len(primal.kinds)
         names = {k: text(f"v{i}", count + i) for i, k in enumerate(primal.useful)}
@@ -430,7 +430,7 @@ class Batched(Derived):
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The results along the first axis; `ShadowMismatch` if their shapes differ."""
-        with TAPES.shared():  # where one is not batched, it is for all rows
+        with TAPES.shared():  # one that is not batched serves all rows
             rows = [self.origin.run(each) for each in zip(*arrays, strict=True)]
         if not rows:
             raise ShadowMismatch(

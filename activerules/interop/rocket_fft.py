@@ -25,13 +25,13 @@ extras.load("rocket_fft", "rocket-fft", "its transforms are to be differentiated
 
 inactive(np.fft.fftfreq, np.fft.rfftfreq)
 
-# By number, as rules take them; the adjoint of one has that at the mirrored place.
+# Rules take them by number; the adjoint of number k has number 2 - k.
 _NORMS = ("backward", "ortho", "forward")
 
 
 @register_jitable
 def _resized(g, shape):
-    """Return `g` of one axis more or less long, cut or filled with zeros."""
+    """Return `g` in another shape: axes are cut, or filled with zeros."""
     if g.shape == shape:
         return g
     resized = np.zeros(shape, g.dtype)

@@ -44,7 +44,7 @@ class Tapes:
 
     @contextmanager
     def shared(self) -> Generator[None]:
-        """Inside, and in this thread, a tape is given to all who ask."""
+        """A context in which this thread may take a tape more than once."""
         outer: dict[int, Any] | None = getattr(self._threads, "taken", None)
         self._threads.taken = {} if outer is None else outer
         try:

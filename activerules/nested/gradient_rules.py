@@ -90,7 +90,7 @@ class ArgumentLeaf:
 
     @property
     def may_vary(self) -> bool:
-        """Whether it can have a tangent at all."""
+        """Whether it can have a tangent."""
         return is_number(self.numba_type) or is_number_array(self.numba_type)
 
 

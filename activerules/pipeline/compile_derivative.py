@@ -28,7 +28,7 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
-    # a derivative with both versions also serves callers that could do with one
+    # a derivative with both versions also serves callers that need only one
     for known in (replace(spec, deferred=False), spec):
         if derivative := COMPILED.find(dispatcher, known):
             return derivative

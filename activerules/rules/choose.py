@@ -253,7 +253,7 @@ def _alternative(pattern: Pattern, kind: Kind, ty: Any, call: RuleQuery) -> Narr
 def _lowered(pattern: Pattern, kind: Kind, ty: Any, call: RuleQuery) -> Narrowed | None:
     """The alternative that serves an activity it does not name; None if none does."""
     if kind in _WITHOUT_VALUE:
-        # the rule promises not to read the value; it is passed all the same
+        # the rule promises not to read the value, which is passed anyway
         unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], ty)
         return None if unread is None else Narrowed(kind, unread.type)
     return patterns.matching(pattern, call.lowered(ty), ty) if kind is Const else None

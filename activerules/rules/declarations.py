@@ -64,7 +64,7 @@ class Declarations:
         return tuple(rule for group in self.rules.values() for rule in group)
 
     def halves(self) -> list[tuple[Half, RuleHalf]]:
-        """The halves of all rules, each with what it is."""
+        """The halves of all rules, each with its kind."""
         return [pair for rule in self.all_rules() for pair in rule.halves.items()]
 
     def carries(self, mode: Half) -> bool:

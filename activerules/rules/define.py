@@ -217,7 +217,7 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
         )
     library_first()
     if mode == "forward" or mode == "reverse":
-        RULES.follow_in(mode, function)
+        RULES.trust_body(mode, function)
         return
     require_function(function, "opt_out")
     admitted = tuple(

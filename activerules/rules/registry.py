@@ -337,14 +337,14 @@ class Registry:
         entry = self._entry(function)
         return entry.only_in_other(mode) and mode not in entry.by_body
 
-    def follows_in(self, mode: Half, function: object) -> bool:
+    def trusts_body(self, mode: Half, function: object) -> bool:
         """Whether a function has a user's rule for the other mode and none for this one, and its
         body was declared right in this one.
         """
         entry = self._entry(function)
         return entry.only_in_other(mode) and mode in entry.by_body
 
-    def follow_in(self, mode: Half, function: Any) -> None:
+    def trust_body(self, mode: Half, function: Any) -> None:
         """Declare that differentiating the body of a function is right in a mode."""
         with self._declaring(function) as entry:
             entry.by_body.add(mode)

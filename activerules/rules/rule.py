@@ -233,7 +233,7 @@ def display_name(function: Any) -> str:
     plain = getattr(function, "py_func", function)
     name = getattr(plain, "__name__", None) or repr(plain)
     if hasattr(plain, "__wrapper_address__"):
-        return type(plain).__name__  # the one name that a function given by its address has
+        return type(plain).__name__  # a function given by its address has only this name
     module = getattr(plain, "__module__", None) or ""
     root = module.split(".")[0]
     if root == "numpy":

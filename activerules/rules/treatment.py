@@ -121,8 +121,8 @@ def prefers_body(
 def waits_for_activities(
     function: Any, opted_out: Sequence[tuple[Pattern, ...] | None], argtypes: Sequence[Any]
 ) -> bool:
-    """Whether activities decide, too: every `opt_out` that fits the types admits only some, and the
-    body can be made a rule: the function is an `@njit` function.
+    """Whether activities decide as well: every `opt_out` that fits the types admits only some of
+    them, and the body can become a rule because the function is an `@njit` function.
 
     If only one argument can carry a derivative, it does in every call that matters.
     """

@@ -88,8 +88,8 @@ def extent_of(builder: Builder, array_type: Any, array: Any) -> Extent:
 
 
 def share_items(builder: Builder, array_type: Any, array: Any, distance: Any) -> Any:
-    """Whether an array may share bytes with one of the same shape and strides, `distance` bytes
-    behind it, whose extent overlaps its own.
+    """Whether an array may share bytes with one of the same shape and strides that begins
+    `distance` bytes after it, given that their extents overlap.
 
     They share none if the items of one are in the gaps of the other, as in `z[::2]` and `z[1::2]`:
     the smallest stride divides all others, and the distance modulo that stride leaves room for the

@@ -95,7 +95,7 @@ QUESTIONS = {
     "rules_for": lambda r, f: r.rules_for(f),
     "lacks_forward": lambda r, f: r.lacks("forward", f),
     "lacks_reverse": lambda r, f: r.lacks("reverse", f),
-    "follows_in": lambda r, f: r.follows_in("reverse", f),
+    "trusts_body": lambda r, f: r.trusts_body("reverse", f),
     "find_forward": lambda r, f: r.find_forward(f, [float64], float64, [Duplicated], Duplicated),
 }
 CHANGES = {
@@ -104,7 +104,7 @@ CHANGES = {
     "refuse": lambda r, f: r.refuse(f, "no"),
     "promise_noalias": lambda r, f: r.promise_noalias(f),
     "opt_out": lambda r, f: r.opt_out(f, None),
-    "follow_in": lambda r, f: r.follow_in("forward", f),
+    "trust_body": lambda r, f: r.trust_body("forward", f),
 }
 
 

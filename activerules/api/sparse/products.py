@@ -191,7 +191,7 @@ class JacobianProducts(DerivedFunction[..., Any]):
     def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         super()._require_call(args[1:], kwargs)
 
-    def _taken(self, signature: inspect.Signature) -> inspect.Signature:
+    def _own_signature(self, signature: inspect.Signature) -> inspect.Signature:
         seeds = inspect.Parameter("seeds", inspect.Parameter.POSITIONAL_ONLY)
         rest = [
             p.replace(kind=p.POSITIONAL_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p

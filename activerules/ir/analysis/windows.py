@@ -87,15 +87,15 @@ def _rows(
             if gap or k - start == _MOST_ARMS:
                 row = arms[start:k]
                 if scattered and len(row) < _MOST_ARMS - 1:
-                    first = _taken(scattered, line, distances[start] - 1, after)
-                    last = _taken(scattered, line, distances[k - 1] + 1, before)
+                    first = _take_loads(scattered, line, distances[start] - 1, after)
+                    last = _take_loads(scattered, line, distances[k - 1] + 1, before)
                     row = [arm for arm in (first, *row, last) if arm]
                 if len(row) > 1:
                     yield row
                 start = k
 
 
-def _taken(
+def _take_loads(
     loads: list[Instruction], line: _Line, distance: int, integers: Integers
 ) -> list[Instruction]:
     """The loads from one pointer that are on a line at a distance; they are removed from `loads`.

@@ -8,7 +8,7 @@ Where a function has no derivative, the convention is
     min and max of equal operands  all to the first operand; of two NaN, too
     floor, ceil, rint ...          0, at the jumps too
     nextafter(x, y)                that of x: the step to the next number is a constant
-    with_value(x, y)               that of x: y is what stands for it
+    with_value(x, y)               that of x, for which y is substituted
     sqrt, cbrt at 0                inf, also as x ** 0.5, which LLVM writes as fabs(sqrt(x))
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant

@@ -61,7 +61,7 @@ class AtHand:
         """A value of the primal in the current block."""
         if not isinstance(value, Instruction):
             return self.parameters.primal.get(value, value)
-        return self.have(Primal(value))
+        return self.obtain(Primal(value))
 
     def shadow(self, value: Value, lane: int) -> Value:
         """The shadow of a pointer of the primal; null if it has none, and is never accessed."""
@@ -71,9 +71,9 @@ class AtHand:
         if not isinstance(value, Instruction):
             lanes = self.parameters.shadow.get(value)
             return lanes[lane] if lanes else null()
-        return self.have(Shadow(value), lane)
+        return self.obtain(Shadow(value), lane)
 
-    def have(self, node: Node, lane: int = 0) -> Value:
+    def obtain(self, node: Node, lane: int = 0) -> Value:
         """The value of a node in the current block: memoised, read from the tape, or recomputed.
 
         Only shadows differ between lanes.

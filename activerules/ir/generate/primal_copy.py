@@ -80,7 +80,7 @@ class PrimalCopy(Generic[P, B]):
         return [self._shadow(operand, k) for k in range(self.width)]
 
     def _passed(self, use: CalleeUse) -> list[Value]:
-        """The operands of a derived call: those of the primal, with their shadows."""
+        """The operands of a derived call: those of the primal, each followed by its shadows."""
         operands: list[Value] = []
         for o, activity in zip(use.call.operands, use.activities, strict=True):
             operands.append(self._value(o))

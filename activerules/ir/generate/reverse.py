@@ -219,7 +219,7 @@ class _Reverser:
 
     def _enter_loop(self, loop: Loop) -> None:
         """Begin a loop of the sweep at the iteration in which the primal left it."""
-        leaving = self.values.have(LeavingIteration(loop))
+        leaving = self.values.obtain(LeavingIteration(loop))
         self.b.store(leaving, self.iterations[loop])
         if loop in self.bases:
             base = self.slots.read(self.b, Link(loop))

@@ -28,7 +28,13 @@ def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> A
     i = error.instruction
     if error.groups or not isinstance(i, Instruction):
         return error  # it concerns only Const arguments, or has no instruction
-    names = sorted({name for call in memory.called for name in _written(i, call, memory, module)})
+    names = sorted(
+        {
+            name
+            for call in memory.called
+            for name in _dictionaries_with_new_keys(i, call, memory, module)
+        }
+    )
     if not names:
         return error
     return refusal(
@@ -46,7 +52,7 @@ def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> A
     )
 
 
-def _written(
+def _dictionaries_with_new_keys(
     i: Instruction, call: Instruction, memory: MemoryFacts, module: Module
 ) -> Iterator[str]:
     """The names of the parameters of a callee that are dictionaries to which it adds keys, and

@@ -60,11 +60,11 @@ def retained_memory(
             case Primal(Instruction(opcode="call") as call) | Shadow(
                 Instruction(opcode="call") as call
             ):
-                read |= _behind(call.operands, facts)
+                read |= _pointees_of(call.operands, facts)
             case _:
                 pass
     for use in rules:
-        read |= _behind(use.call.operands[2:], facts)
+        read |= _pointees_of(use.call.operands[2:], facts)
         if use.result is not None:
             read.add(MemoryObject("result", use.call))
     return frozenset(o for o in read | _owners(read, facts) if o.kind in MADE)
@@ -82,7 +82,7 @@ def _shared_with_calls(facts: Facts, derived: Collection[Instruction]) -> set[Me
     return shared
 
 
-def _behind(operands: Iterable[Value], facts: Facts) -> set[MemoryObject]:
+def _pointees_of(operands: Iterable[Value], facts: Facts) -> set[MemoryObject]:
     """What the pointers among these operands may point to."""
     return {o for p in operands if p.type.is_pointer for o in facts.memory.objects(p)}
 

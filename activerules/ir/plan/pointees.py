@@ -49,12 +49,14 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
         return True
     return any(
         any(memory.may_overlap(holder, o) for o in memory.objects(pointer))
-        and not _beside(pointer, write.size, holder, memory)
+        and not _misses_pointers(pointer, write.size, holder, memory)
         for pointer in write.pointers
     )
 
 
-def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
+def _misses_pointers(
+    pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts
+) -> bool:
     """Whether a write certainly misses the declared pointers in the memory it writes to."""
     address = memory.address(pointer)
     if size is None or not memory.starts(address, holder):

@@ -35,7 +35,7 @@ from activerules.ir.plan.tape_arrays import is_plain
 def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[Instruction]:
     """The stores that write only tracked memory, and the loads that may read it."""
     tracked = _tracked_memory(facts, escaped)
-    accesses = (i for i in _all(facts) if tracked and i.opcode in {"load", "store"})
+    accesses = (i for i in _all_instructions(facts) if tracked and i.opcode in {"load", "store"})
     return frozenset(i for i in accesses if _is_tracked(i, tracked, facts.memory))
 
 
@@ -45,7 +45,7 @@ def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset
     if not steep:
         return frozenset()
     hidden = set(escaped)
-    for i in _all(facts):
+    for i in _all_instructions(facts):
         hidden.update(*_hidden_by(i, facts))
     return frozenset(o for o in steep if o not in hidden and _is_array(o))
 
@@ -57,7 +57,7 @@ def _is_tracked(access: Instruction, tracked: frozenset[MemoryObject], memory: M
     return bool(objects) and objects <= tracked
 
 
-def _all(facts: Facts) -> Iterator[Instruction]:
+def _all_instructions(facts: Facts) -> Iterator[Instruction]:
     """The instructions of error paths too: what they do to memory counts (K1)."""
     return facts.request.function.instructions()
 
@@ -87,7 +87,9 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]
 def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
     """Memory with active floats that depend on functions whose slope may be infinite."""
     steep: set[MemoryObject] = set()
-    stores = [i for i in _all(facts) if i.opcode == "store" and i.operands[0].type.is_float]
+    stores = [
+        i for i in _all_instructions(facts) if i.opcode == "store" and i.operands[0].type.is_float
+    ]
     count = None
     while stores and count != len(steep):
         count = len(steep)

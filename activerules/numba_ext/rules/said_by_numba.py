@@ -23,7 +23,7 @@ _ADVICE = {
 
 
 def explained(said: str) -> tuple[str, list[str]]:
-    """The reason, and the advice. What a function of activerules said to Numba comes first."""
+    """The reason and the advice. A message that activerules itself gave to Numba comes first."""
     own = re.search(r"TypingError: (.+)\n\s*raised from \S*/activerules/", said)
     if own:
         return f"{own[1]}\n{said}", []

@@ -334,7 +334,7 @@ class SplitEmitter(Emitter):
         """Run the reverse over a tape, for the cotangent (type and value) of the result in each
         lane; returns, for each lane, the derivative with respect to each argument.
 
-        If it fails, the tape is emptied, and the code that `release` emits runs.
+        If it fails, the tape is emptied and the code emitted by `release` runs.
         """
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)

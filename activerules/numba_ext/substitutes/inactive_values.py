@@ -7,7 +7,7 @@ Invariants  V1  a float read from such a value, or stored into one, passes `igno
                 do the floats that a tuple of such a type is made of
             V2  memory read from one is marked (`INACTIVE_MEMORY`): the engine refuses it if it is
                 active, since others that refer to the memory would lose derivatives
-            V3  so is an array of which a view has floats of another precision (`REINTERPRETED`)
+            V3  so is an array with a view as floats of another precision (`REINTERPRETED`)
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Gives       implementations in `LOWERING`
             `CallsValues`: lowering of calls of such values, for `ir.text.called_values`
             `may_hold_a_function`: whether a value of a type may have one in it
 Invariants  V1  a value has the address of the compiled function, and no wrapper
-            V2  a call of a value is one by name in a module to which no function comes from
-                elsewhere, otherwise Numba's own
+            V2  a call of a value is a call by name, unless functions from other modules may reach
+                this one: then it is Numba's own
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _proved(compiled: Any) -> dict[str, frozenset[bytes]]:
     """The attributes of each parameter after LLVM's passes, which run on a copy."""
     name = compiled.fndesc.llvm_func_name
     text = str(compiled.library._get_module_for_linking())
-    # BLAS wrappers only read these operands
+    # the BLAS wrappers only read these operands
     module = llvm.parse_assembly(with_parameters(text, BLAS_INPUTS, "nocapture readonly"))
     for function in module.functions:
         # LLVM proves nothing about a definition that the linker may replace.

@@ -51,7 +51,7 @@ from activerules.values.kinds import leaves_of
 from activerules.values.layout import layout_of
 
 NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
-"""What Numba raises for a function it cannot compile; neither is a subclass of the other."""
+"""The errors by which Numba refuses a function; neither is a subclass of the other."""
 
 
 def rule_function(table: CallTable, value: Any, ordinary: types.Type) -> RuleFunction:

@@ -1,4 +1,4 @@
-"""Equal eigenvalues, and equal singular values: which derivatives there are all the same.
+"""Equal eigenvalues, and equal singular values: which derivatives still exist.
 
 The vectors of equal values are any basis of the space they span, so they have no derivative. The
 values do, and so do the vectors of other values. A function of all of them, such as V f(Λ) Vᵀ, may

@@ -431,7 +431,7 @@ def analyse_memory(
                     caller at run time)
         live        blocks on a path to a successful return: only their writes matter to a reverse
                     sweep
-        marked      the effect of a marked call, None for other instructions
+        marked      the effect of a marked call; None for other instructions
         arithmetic  whether a call has no effect but its result
         split       whether the caller may write what it can reach before the reverse sweep runs
         callees     the summaries of the functions of the module; None: their calls are unknown

@@ -41,7 +41,7 @@ from activerules.ir.llvm.model import (
 from activerules.ir.llvm.types import I64, PTR, IntType, NamedTypes, size_of
 from activerules.ir.normal.effects import CallEffect, effect_of
 
-# the instructions that pass on a pointer that was computed or stored elsewhere
+# instructions whose result is a pointer computed or stored elsewhere
 HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
 
 # opcodes whose result points into the memory of their operands; a slice of these

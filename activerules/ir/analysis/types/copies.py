@@ -8,7 +8,7 @@ Gives       `kind_of(copy)`: the float type, if all bytes are floats of one type
             `may_end_inside(copy)`: the floats inside which it, or a `memset`, may end
             `cuts_floats(memset)`: whether it is known to begin or end inside a float
             `may_begin_inside(copy)`: the type of the floats inside which it may begin
-Invariants  C1  what is known of memory also holds for memory to or from which its bytes are copied
+Invariants  C1  what is known of memory also holds for memory that its bytes are copied to or from
             C2  a byte that may belong to a float with a derivative is in a `CopiedScalar` of float
                 type, or the program is refused (`MixedCopy`)
             C3  a copy that may begin or end inside a float is refused, or leaves NaN in the shadow
@@ -60,11 +60,11 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
         if not all(_is_seen_through(o, types) for o in objects):
             raise MixedCopy
         return None
-    if len(kinds) > 1 or any(_others(copy, o, types) for o in direct):
+    if len(kinds) > 1 or any(_moves_other_values(copy, o, types) for o in direct):
         raise MixedCopy
     (kind,) = kinds
     is_uneven = any(_is_uneven(o, kind, copy, types) for o in objects)
-    if kind not in {DOUBLE, FLOAT} or is_uneven or _cuts_one(copy, kind, direct, types):
+    if kind not in {DOUBLE, FLOAT} or is_uneven or _cuts_a_float(copy, kind, direct, types):
         raise MixedCopy
     return kind
 
@@ -130,7 +130,7 @@ def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
     return bool(accesses) and len(covered) == period
 
 
-def _cuts_one(
+def _cuts_a_float(
     copy: Instruction, kind: Type, direct: frozenset[MemoryObject], types: ValueTypes
 ) -> bool:
     """Whether a copy among floats is known to begin or end inside one."""
@@ -151,7 +151,7 @@ def _phases(
         for o in direct & memory.objects(pointer):
             if not memory.starts(start, o):
                 continue
-            for offset, stride in _places(o, kind, types):
+            for offset, stride in _float_offsets(o, kind, types):
                 period, ahead = gcd(start.stride, stride), offset - start.offset
                 if period % size == 0:
                     phases.add(ahead % size)
@@ -160,7 +160,7 @@ def _phases(
     return phases
 
 
-def _places(o: MemoryObject, kind: Type, types: ValueTypes) -> Iterable[tuple[int, int]]:
+def _float_offsets(o: MemoryObject, kind: Type, types: ValueTypes) -> Iterable[tuple[int, int]]:
     """The offsets of floats in an object, where they are accessed or declared, with strides."""
     for access in types.accesses.get(o, ()):
         if access.type == kind and access.address is not None:
@@ -187,11 +187,11 @@ def _is_uneven(o: MemoryObject, kind: Type, copy: Instruction, types: ValueTypes
         return False
     declared = types.declared[o].floats if o in types.declared else ()
     return any(at % size for at, _ in declared) or any(
-        stride > size and stride % size for _, stride in _places(o, kind, types)
+        stride > size and stride % size for _, stride in _float_offsets(o, kind, types)
     )
 
 
-def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
+def _moves_other_values(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether a value that is not a float may be among the bytes copied from or to an object."""
     return any(
         not a.type.is_float
@@ -222,7 +222,7 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
         raise MixedCopy
     if any(o in types.declared for o in objects):
         return _record_period(copy, objects, types)
-    spots = [spot for p in _pointers(copy) for spot in _spots(p, types)]
+    spots = [spot for p in _pointers(copy) for spot in _accesses_from(p, types)]
     period = gcd(*(stride for _, stride, _ in spots))
     fields: set[tuple[int, Type]] = set()
     for offset, _, t in spots:
@@ -240,7 +240,7 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
     has_others = any(not p.type.is_int for p in scalars if p not in floats)
     if has_others or (not period and (len(direct) < 2 or not local)):
         raise MixedCopy
-    _check(scalars, period, memory, local)
+    _require_disjoint(scalars, period, memory, local)
     return PeriodicCopy(period, floats)
 
 
@@ -259,7 +259,7 @@ def _record_period(
     )
 
 
-def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
+def _accesses_from(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
     """The accesses of the memory of a copy: offset from the start of the copy, stride, type."""
     start = types.memory.address(pointer)
     spots: list[tuple[int, int, Type]] = []
@@ -305,7 +305,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         for scalar in _occurrences_in(access, memory.address(pointer), o, length, memory)
     }
     scalars = sorted((CopiedScalar(*field) for field in fields), key=lambda scalar: scalar.offset)
-    _check(scalars, length, memory, all(o.is_local for o in objects))
+    _require_disjoint(scalars, length, memory, all(o.is_local for o in objects))
     return [scalar for scalar in scalars if not scalar.type.is_int]
 
 
@@ -354,7 +354,9 @@ def _occurrences(
         offset += period
 
 
-def _check(scalars: list[CopiedScalar], length: int, memory: MemoryFacts, local: bool) -> None:
+def _require_disjoint(
+    scalars: list[CopiedScalar], length: int, memory: MemoryFacts, local: bool
+) -> None:
     """Scalars, other than integers, must not overlap, and cover all bytes of a caller's memory."""
     end = 0
     for k, scalar in enumerate(scalars):
@@ -413,7 +415,7 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
     else:
         places = _float_places(clear.operands[0], direct, types)
         kinds = {t for o in objects for t in types.float_types(o)}
-        if len(kinds) == 1 and not any(_others(clear, o, types) for o in direct):
+        if len(kinds) == 1 and not any(_moves_other_values(clear, o, types) for o in direct):
             size = size_of(next(iter(kinds)), named)
             # in packed records, the distance of two floats need not be a multiple of their size
             is_packed = any(stride % size for _, stride, _ in places)
@@ -439,7 +441,7 @@ def _float_places(
         for o in direct
         if types.memory.starts(start, o)
         for kind in types.float_types(o)
-        for offset, stride in _places(o, kind, types)
+        for offset, stride in _float_offsets(o, kind, types)
     ]
 
 

@@ -30,7 +30,7 @@ _DEPTH = 4
 
 
 @dataclass(frozen=True)
-class _Spot:
+class _FloatAccess:
     """An access of a float, or a store of an integer, with its address as far as that is known;
     `base` None: the address counts from the start of the object.
     """
@@ -68,7 +68,7 @@ def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> boo
     return types.declared[o].meets_float(a.type, a.address, types.memory.named_types)
 
 
-def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:
+def _meet(a: _FloatAccess, b: _FloatAccess, o: MemoryObject) -> bool:
     """Whether one access may contain some, but not all, bytes of a float of the other."""
     if a.address is None or b.address is None:
         return o.kind != "loaded" and a.type.is_float and b.type.is_float and a.size != b.size
@@ -94,13 +94,13 @@ def _cuts(ahead: int, size: int, other_size: int) -> bool:
     return -other_size < ahead < size and not 0 <= ahead <= size - other_size
 
 
-def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _Spot:
+def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _FloatAccess:
     i, size = access.instruction, size_of(access.type, memory.named_types)
     if i.opcode not in {"load", "store"}:
-        return _Spot(i, access.type, None, access.address, size, access.aligned)
+        return _FloatAccess(i, access.type, None, access.address, size, access.aligned)
     address = _through_phis(memory.address(i.operands[-1]), memory)
     base = None if memory.starts(address, o) else address.base
-    return _Spot(i, access.type, base, address, size, access.aligned)
+    return _FloatAccess(i, access.type, base, address, size, access.aligned)
 
 
 def _through_phis(address: Address, memory: MemoryFacts) -> Address:
