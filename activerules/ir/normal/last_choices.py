@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from activerules.ir.derivatives.table import is_pure_call
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow_if_reducible
-from activerules.ir.llvm.constants import constant
+from activerules.ir.llvm.constants import constant, integer_of
 from activerules.ir.llvm.model import (
     BINARY_FLOAT,
     BINARY_INT,
@@ -36,7 +36,7 @@ from activerules.ir.llvm.model import (
     Value,
     backward_slice,
 )
-from activerules.ir.llvm.types import I1, IntType
+from activerules.ir.llvm.types import I1, I64, IntType
 
 _ARITHMETIC = (
     BINARY_FLOAT
@@ -207,7 +207,8 @@ class _Search:
                     if _VECTORISED & {*user.flags}:
                         return []
                 elif user.opcode in {"phi", "select"}:
-                    if user not in seen:
+                    # a candidate may be chosen by others, for which this is done as well
+                    if value not in recomputed and user not in seen:
                         seen.add(user)
                         work.append(user)
                 elif user not in recomputed:
@@ -226,8 +227,9 @@ def _choices_of(merge: Instruction) -> list[Value]:
 
 def _compute_after(function: Function, choice: _Choice) -> None:
     namer = Namer("last", function.local_names())
-    replaced = _carry(choice, constant(I1, 1), namer)
-    carried = {i: _carry(choice, i, namer) for i in choice.carried}
+    carried = {i: _carry(choice, i, -1, namer) for i in choice.carried}
+    counter = next(filter(_counts, choice.carried), None)
+    replaced = carried[counter] if counter else _carry(choice, constant(I1, 1), 0, namer)
     instead: dict[Value, Value] = {}
     for after in choice.after:
         values = _brought_out(choice, after.owner, namer)
@@ -236,13 +238,28 @@ def _compute_after(function: Function, choice: _Choice) -> None:
     function.replace(instead)
 
 
-def _carry(choice: _Choice, value: Value, namer: Namer) -> dict[Value, Value]:
-    """Carry a value with the candidate; gives what it is behind the loop. It starts with zero."""
+def _counts(phi: Instruction) -> bool:
+    """Whether an integer of 64 bits counts up from a number that is not negative: it is never -1,
+    since no loop runs for so long.
+    """
+    if phi.opcode != "phi" or phi.type is not I64:
+        return False
+    starts = [n for o in phi.operands if (n := integer_of(o)) is not None]
+    steps = [
+        integer_of(o.operands[1])
+        for o in phi.operands
+        if isinstance(o, Instruction) and o.opcode == "add" and o.operands[0] is phi
+    ]
+    return len(starts) == len(steps) == 1 and starts[0] >= 0 and steps == [1]
+
+
+def _carry(choice: _Choice, value: Value, start: int, namer: Namer) -> dict[Value, Value]:
+    """Carry a value, at first `start`, with the candidate; gives what it is behind the loop."""
     merges = [*choice.merges, *choice.after]
     made = {i: Instruction(i.opcode, value.type, [], namer(), blocks=[*i.blocks]) for i in merges}
     twins: dict[Value, Value] = {**made, choice.candidate: value}
     for i, twin in made.items():
-        chosen = [twins.get(o, constant(value.type, 0)) for o in _choices_of(i)]
+        chosen = [twins.get(o, constant(value.type, start)) for o in _choices_of(i)]
         twin.operands = chosen if i.opcode == "phi" else [i.operands[0], *chosen]
         twin.parent = i.owner
         i.owner.instructions.insert(i.owner.instructions.index(i) + 1, twin)
@@ -278,7 +295,8 @@ def _compute(
 ) -> Instruction:
     """Compute the candidate again at an exit of the loop, unless the start was never replaced.
 
-    values   what takes the place of values of the loops that end here; others are added
+    replaced  whether it was; or a counter, which is -1 if not
+    values    what takes the place of values of the loops that end here; others are added
     """
     again, join = (Block(namer(hint), parent=function) for hint in ("again", "join"))
     for block in end.successors:
@@ -287,6 +305,8 @@ def _compute(
     phis = [*end.phis]
     rest, end.instructions = end.instructions[len(phis) :], phis
     b = Builder(end, namer)
+    if replaced.type is not I1:
+        replaced = b.icmp("ne", replaced, constant(replaced.type, -1))
     b.cond_br(replaced, again, join)
     for i in choice.recomputed:
         operands = [values.get(o, o) for o in i.operands]

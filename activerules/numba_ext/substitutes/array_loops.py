@@ -1,19 +1,17 @@
-"""Loops over whole arrays for the AD target: sums, extremes, convolutions, `np.nditer` (by which
-Numba computes means, variances and products), `np.ndindex` and `np.ndenumerate`.
+"""Loops over whole arrays for the AD target: sums, convolutions, `np.nditer` (by which Numba
+computes means, variances, products and extremes), `np.ndindex` and `np.ndenumerate`.
 
 The length of Numba's loops is unknown until they end, and the tape would have an index or two
 pointers per item. Before 0.67, Numba sums by `np.nditer`; here a sum is a loop over the items, in
-the same order. A maximum or minimum is the item that `np.argmax` or `np.argmin` finds, in a loop
-that has no derivative; its reverse is one addition to that item. A convolution is a product of
-slices for each item of the result; Numba copies both slices each time, here both arrays are copied
-once. An iterator over indices gives out an index, finds the next one, and remembers whether there
-is one; here the next one is found when it is asked for, from the innermost axis outwards, in the
-form in which `ir/normal/index_nests` knows it to be a nest of loops.
+the same order. A convolution is a product of slices for each item of the result; Numba copies both
+slices each time, here both arrays are copied once. An iterator over indices gives out an index,
+finds the next one, and remembers whether there is one; here the next one is found when it is asked
+for, from the innermost axis outwards, in the form in which `ir/normal/index_nests` knows it to be a
+nest of loops.
 
-Gives       implementations in `LOWERING`, overloads of `np.max`, `np.min`, `np.ptp` and of what
-            `np.convolve` and `np.correlate` call
-Invariants  W1  sums, extremes and convolutions are those of Numba, bit for bit; of equal items the
-                first one is the extreme
+Gives       implementations in `LOWERING`, an overload of what `np.convolve` and `np.correlate`
+            call
+Invariants  W1  sums and convolutions are those of Numba, bit for bit
             W2  indices and items come in the order of Numba's, as many of them; after the last
                 there are no more, however often one asks
 """
@@ -65,11 +63,6 @@ def _is_in_one_row(ty: Any) -> bool:
     )
 
 
-def _is_turned(ty: Any) -> bool:
-    """Whether Numba goes through the columns of such an array, one after the other."""
-    return ty.layout == "F" and ty.ndim > 1
-
-
 @register_jitable
 def _same(a):
     return a
@@ -87,57 +80,9 @@ def _items_by_column(a):
 
 def _items_of(ty: Any) -> Any:
     """A function that makes a line of the items of such an array, in the order of Numba's."""
-    return _items_by_column if _is_turned(ty) else _same if ty.ndim == 1 else _items
-
-
-def _is_searched(a: Any) -> bool:
-    """Whether an extreme of such an array is looked for by its index."""
-    return isinstance(a, types.Array) and isinstance(a.dtype, types.Float) and _is_in_one_row(a)
-
-
-def _extreme(a: Any, name: str, index_of: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The item of an array of floats whose index `index_of` finds: a NaN, if there is one."""
-    if not _is_searched(a):
-        return None
-    items_of = _items_of(a)
-    message = f"zero-size array to reduction operation {name} which has no identity"
-
-    def extreme(a):
-        if a.size == 0:
-            raise ValueError(message)
-        items = items_of(a)
-        return items[index_of(items)]
-
-    return extreme
-
-
-def _maximum(a):
-    return _extreme(a, "maximum", np.argmax)
-
-
-def _minimum(a):
-    return _extreme(a, "minimum", np.argmin)
-
-
-# Numba overloads a method by the function that implements it.
-for _function in (np.max, np.amax, arraymath.npy_max):
-    overload(_function, target=AD_TARGET)(_maximum)
-for _function in (np.min, np.amin, arraymath.npy_min):
-    overload(_function, target=AD_TARGET)(_minimum)
-
-
-@overload(np.ptp, target=AD_TARGET)
-def _range_of_values(a):
-    if not _is_searched(a) or _is_turned(a):  # Numba goes through its rows
-        return None
-
-    def range_of_values(a):
-        if len(a) == 0:
-            raise ValueError("zero-size array reduction not possible")
-        largest = np.max(a)
-        return np.nan if np.isnan(largest) else largest - np.min(a)
-
-    return range_of_values
+    if ty.ndim == 1:
+        return _same
+    return _items_by_column if ty.layout == "F" else _items
 
 
 @overload(arraymath._np_correlate_core, target=AD_TARGET)

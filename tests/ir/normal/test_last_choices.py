@@ -146,6 +146,22 @@ def test_known_functions_are_computed_again():
     assert rewritten(of_loop(more=more, next=kept)) is not None
 
 
+def test_the_least_and_the_greatest():
+    more = "%least = phi double [ 1.0, %entry ], [ %less, %latch ]"
+    text = of_loop(
+        next="%next = select i1 %better, double %v, double %best\n"
+        "  %smaller = fcmp olt double %v, %least\n"
+        "  %less = select i1 %smaller, double %v, double %least"
+    )
+    text = text.replace("%best = phi", f"{more}\n  %best = phi").replace(
+        "ret double %r",
+        "%l = phi double [ %less, %latch ]\n  %d = fsub double %r, %l\n  ret double %d",
+    )
+    function = rewritten(text)
+    assert function is not None
+    assert floats_that_leave(function) == []
+
+
 def test_nested_loops_and_other_exits():
     function = rewritten(NEST)
     assert function is not None
