@@ -79,7 +79,7 @@ class Kept:
     bytes: int
     loop: SourceLine | None
     reason: str
-    read_in: SourceLine | None = None
+    read_in: SourceLine | None
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class NestedGradientSpec:
     arguments: tuple[ArgumentSpec, ...]
     seeded: bool
     with_primal: bool
-    options: frozenset[str] = frozenset()
+    options: frozenset[str]
 
     @property
     def mode(self) -> Mode:

@@ -72,7 +72,7 @@ def make_request(
     rules: NumbaRuleCompiler,
     *,
     forward: bool = False,
-    changing: frozenset[int] = frozenset(),
+    changing: frozenset[int],
 ) -> Request:
     """The request for a captured function: its LLVM parameters with the activities of the arguments
     they belong to. Each array in a tuple is memory of its own. `changing`: the arguments whose

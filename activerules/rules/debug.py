@@ -12,8 +12,8 @@ from activerules.rules.registry import RULES
 class Checks:
     """primal: the rule is compared with the function; derivatives: with finite differences."""
 
-    primal: bool = True
-    derivatives: bool = True
+    primal: bool
+    derivatives: bool
 
 
 class debug_mode:

@@ -164,10 +164,10 @@ class DataPaths:
     declared          whether a rule declares this, or that no data does
     """
 
-    sends: frozenset[int] = frozenset()
-    receives: frozenset[int] = frozenset()
-    into_result: bool = False
-    declared: bool = False
+    sends: frozenset[int]
+    receives: frozenset[int]
+    into_result: bool
+    declared: bool
 
 
 def is_of_numpy(function: Any) -> bool:

@@ -22,9 +22,9 @@ from activerules.testing.schemes import FiniteDifference
 class Tolerance:
     """Tolerances in addition to the error of finite differences, and the scheme of these."""
 
-    rtol: float = 0.0
-    atol: float = 0.0
-    fdm: FiniteDifference | None = None
+    rtol: float
+    atol: float
+    fdm: FiniteDifference | None
 
     def of(self, expected: float) -> float:
         """The tolerance for a number."""

@@ -56,10 +56,10 @@ class Seeds:
     memory: frozenset[MemoryObject]
     constant: frozenset[MemoryObject]
     returned: Value | None
-    written_only: frozenset[MemoryObject] = frozenset()
-    known: frozenset[MemoryObject] = frozenset()
-    handed_out: frozenset[MemoryObject] = frozenset()
-    shadowable: frozenset[MemoryObject] = frozenset()
+    written_only: frozenset[MemoryObject]
+    known: frozenset[MemoryObject]
+    handed_out: frozenset[MemoryObject]
+    shadowable: frozenset[MemoryObject]
 
     @property
     def results(self) -> frozenset[MemoryObject]:

@@ -32,7 +32,7 @@ class Returns:
     live: frozenset[Block]
     predecessors: dict[Block, tuple[Block, ...]]
     flow: ControlFlow
-    status: bool = False
+    status: bool
 
     def instructions(self) -> Iterator[Instruction]:
         """The instructions of the live blocks, in order."""

@@ -72,19 +72,19 @@ class CallArgument:
     name: str
     kind: ArgumentKind
     operands: tuple[int, ...]
-    data_operand: int | None = None
-    written: bool = True
-    element: Type | None = None
-    declared_inactive: bool = False
-    opaque: str = ""
-    container: bool = False
-    replaces_pointers: bool = True
-    keyed: bool = False
-    pointers: tuple[int, ...] = ()
-    owner: int | None = None
-    shadow_written: bool = False
-    sent: bool = False
-    received: bool = False
+    data_operand: int | None
+    written: bool
+    element: Type | None
+    declared_inactive: bool
+    opaque: str
+    container: bool
+    replaces_pointers: bool
+    keyed: bool
+    pointers: tuple[int, ...]
+    owner: int | None
+    shadow_written: bool
+    sent: bool
+    received: bool
 
     def floats(self, call: Instruction) -> list[Value]:
         """The operands of `call` that are floats of this argument, in order."""
@@ -129,13 +129,13 @@ class CallInfo:
     result_size: int
     result_meminfos: tuple[int, ...]
     primal_symbol: str
-    inactive: bool = False
-    hands_out: bool = False
-    borrows: bool = False
-    result_element: Type | None = None
-    result_floats: tuple[tuple[int, Type], ...] = ()
-    receives: bool = False
-    sites: bool = False
+    inactive: bool
+    hands_out: bool
+    borrows: bool
+    result_element: Type | None
+    result_floats: tuple[tuple[int, Type], ...]
+    receives: bool
+    sites: bool
 
     @property
     def passes_data(self) -> bool:
@@ -173,8 +173,8 @@ class RuleCode:
     tape_alignment: int
     drop: str | None
     description: str
-    keeps_shadow: bool = True
-    new_shadow: str | None = None
+    keeps_shadow: bool
+    new_shadow: str | None
     borrows: bool = False
 
 
@@ -187,10 +187,10 @@ class ForwardRuleRequest:
 
     activities: tuple[ActivityName, ...]
     result: ActivityName
-    width: int = 1
-    needs_primal: bool = True
-    strong_zero: bool = False
-    runtime_activity: bool = False
+    width: int
+    needs_primal: bool
+    strong_zero: bool
+    runtime_activity: bool
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def is_dropped(call: Instruction) -> bool:
 
 
 def derived_shadow(
-    b: Builder, i: Instruction, value: ValueOf, shadow: ValueOf, metadata: str | None = None
+    b: Builder, i: Instruction, value: ValueOf, shadow: ValueOf, metadata: str | None
 ) -> Value | None:
     """The shadow of a pointer that an instruction computes from others, or loads.
 

@@ -49,7 +49,7 @@ class Scopes:
         """The metadata of an access to memory of the primal, in one of `objects`."""
         return self._of(None, objects)
 
-    def shadow_access(self, objects: Iterable[MemoryObject], lane: int = 0) -> str:
+    def shadow_access(self, objects: Iterable[MemoryObject], lane: int) -> str:
         """The metadata of an access to the shadow of one of `objects`."""
         return self._of(lane, objects)
 

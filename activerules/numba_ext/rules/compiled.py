@@ -109,7 +109,7 @@ class SavedArgument:
     index: int
     copy: Any
     restored: Any
-    after: bool = False
+    after: bool
 
     @property
     def copy_type(self) -> types.Type:
@@ -161,9 +161,9 @@ class CompiledRule:
     copied: tuple[types.Type, ...]
     shared: tuple[SharedCheck, ...]
     new_shadow: Any
-    objects: tuple[ObjectCheck, ...] = ()
-    zero_result: bool = False
-    keeps_value: bool = False
+    objects: tuple[ObjectCheck, ...]
+    zero_result: bool
+    keeps_value: bool
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:

@@ -109,7 +109,7 @@ class Captured:
     environments: Mapping[str, Any]
     location: str
     call_at: CallAt
-    followed: tuple[FollowedCall, ...] = ()
+    followed: tuple[FollowedCall, ...]
 
     @property
     def argument_names(self) -> tuple[str, ...]:

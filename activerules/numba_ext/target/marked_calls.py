@@ -110,7 +110,7 @@ class FollowedCall:
     location: str
     reason: str
     caller: str
-    missed: str = ""
+    missed: str
 
     @property
     def name(self) -> str:

@@ -95,7 +95,7 @@ class Target:
     """
 
     memory: MemoryObject
-    kind: PointerKind = "start"
+    kind: PointerKind
 
     def is_start(self, address: Address, memory: MemoryObject) -> bool:
         """Whether an address with this pointer as its base counts from the start of `memory`."""
@@ -112,8 +112,8 @@ class Pointers:
     """
 
     at: Mapping[int, Target]
-    period: int = 0
-    integers: frozenset[int] = frozenset()
+    period: int
+    integers: frozenset[int]
 
     def offset_of(self, address: Address) -> int | None:
         """The offset in one period of an address from the start; None where it varies."""

@@ -77,19 +77,17 @@ class MemoryFacts:
     disjoint: bool
     named_types: NamedTypes
     split: bool
-    _reach: dict[tuple[Block, Block | None], set[Block]]
-    called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
-    followed: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
-    clobbered: Callable[[MemoryObject], bool] = lambda memory: False
-    copy_sources: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
-    integer_sources: Mapping[MemoryObject, frozenset[MemoryObject]] = field(
-        default_factory=lambda: {}
-    )
-    targets: Targets = field(default_factory=lambda: {})
-    multiples: Multiples = field(default_factory=lambda: {})
-    starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
-    tables: Tables = field(default_factory=lambda: {})
-    readers: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    called: Mapping[Instruction, CalledMemory]
+    followed: Mapping[Instruction, frozenset[MemoryObject]]
+    clobbered: Callable[[MemoryObject], bool]
+    copy_sources: Mapping[MemoryObject, frozenset[MemoryObject]]
+    integer_sources: Mapping[MemoryObject, frozenset[MemoryObject]]
+    targets: Targets
+    multiples: Multiples
+    starts_of: Mapping[Instruction, Target]
+    tables: Tables
+    readers: Mapping[Instruction, frozenset[MemoryObject]]
+    _reach: dict[tuple[Block, Block | None], set[Block]] = field(default_factory=lambda: {})
     _addresses: dict[Value, Address] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
@@ -461,7 +459,6 @@ def analyse_memory(
         disjoint=disjoint,
         named_types=named_types,
         split=split,
-        _reach={},
         called=solver.called,
         followed=solver.followed,
         readers=_readers(solver, flow, marked),

@@ -62,7 +62,7 @@ class ValueTypes:
     declared: Mapping[MemoryObject, Declared]
     float_bits: frozenset[Value]
     memory: MemoryFacts
-    shapes: Callable[[], ShapesIn] | None = None
+    shapes: Callable[[], ShapesIn]
 
     def holds_float(self, memory: MemoryObject) -> bool:
         """Whether memory holds a float: one that is accessed there, or that is declared (V2)."""
@@ -120,10 +120,7 @@ class ValueTypes:
         """Whether no function of the module, callers included, has floats where a load or store
         acts.
         """
-        pointer = access.operands[-1]
-        t = accessed_type(access)
-        shapes = self.shapes
-        return shapes is not None and not shapes().may_hold(pointer, t, "float")
+        return not self.shapes().may_hold(access.operands[-1], accessed_type(access), "float")
 
     def may_keep_float(self, call: Instruction, access: CalleeAccess) -> bool:
         """Whether what a callee stores by `access` may be read as a float, here or by a caller."""
@@ -178,11 +175,9 @@ class ValueTypes:
         self, access: Instruction, kind: Kind, trusted: Collection[MemoryObject] = ()
     ) -> bool:
         """`trusted`: memory in which an exact address needs no comparison with other accesses."""
-        pointer = access.operands[-1]
-        t = accessed_type(access)
-        return self._meets(access, t, kind, trusted) and (
-            self.shapes is None or self.shapes().may_hold(pointer, t, kind)
-        )
+        t, pointer = accessed_type(access), access.operands[-1]
+        met = self._meets(access, t, kind, trusted)
+        return met and self.shapes().may_hold(pointer, t, kind)
 
     def _meets(
         self, access: Instruction, t: Type, kind: Kind, trusted: Collection[MemoryObject]
@@ -223,7 +218,7 @@ def analyse_value_types(
     function: Function,
     memory: MemoryFacts,
     declared: Mapping[MemoryObject, Declared],
-    shapes: Callable[[], ShapesIn] | None = None,
+    shapes: Callable[[], ShapesIn],
 ) -> ValueTypes:
     """Find the accesses of each object, and the integers that may be bits of floats.
 
@@ -310,7 +305,7 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
     named = facts.memory.named_types
     if called.summary.returns_bits:
         return True
-    return (facts.shapes is None or facts.shapes().may_be_bits(call)) and any(
+    return facts.shapes().may_be_bits(call) and any(
         (o in facts.declared and facts.declared[o].meets_float(read.type, read.address, named))
         or any(
             a.type.is_float and a.overlaps(read, named, header=has_header(o))
