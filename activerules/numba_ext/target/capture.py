@@ -64,6 +64,8 @@ from activerules.rules.views import RuleView
 from activerules.rules.written import replacement_of
 from activerules.values.abi import AbiParameter, flatten
 
+# What Numba says of a returned value that refers to its caller's stack: the place in a `zip`.
+_RETURNED_ITERATOR = "use load_from_data_pointer() instead"
 _UNRESOLVED = ".numba.unresolved$"
 
 
@@ -300,14 +302,19 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
             return refused_annotation(parameter, ty)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"
     if _compiles_for_cpu(function, argtypes):
+        why = f"each function is compiled anew for that: {str(error).strip()}"
+        instead = [
+            "call functions by name, or choose among them by `if`, not from lists and tuples",
+            "give the function that does so a rule",
+        ]
+        if _RETURNED_ITERATOR in str(error):
+            why = 'functions with inline="always" are called there, and no call returns an iterator'
+            instead[0] = "write `zip(…)`, `enumerate(…)` or `iter(…)` in the loop that uses it"
         return NotCompilable(
             f"Numba compiles {call}, but not in the form that is differentiated",
             where=[("while compiling", call, location_of(function))],
-            why=f"each function is compiled anew for that: {str(error).strip()}",
-            instead=[
-                "call functions by name, or choose among them by `if`, not from lists and tuples",
-                "give the function that does so a rule",
-            ],
+            why=why,
+            instead=instead,
         )
     literal = isinstance(error, ForceLiteralArg)
     return NotCompilable(

@@ -462,6 +462,23 @@ def test_none_and_tuples_return():
     assert isinstance(captured.signature.return_type, types.Tuple)
 
 
+def test_an_iterator_that_an_inlined_function_returns_is_refused_in_plain_words():
+    @numba.njit(inline="always")
+    def numbered(x):
+        return enumerate(x)
+
+    @numba.njit
+    def program(x):
+        total = 0.0
+        for k, item in numbered(x):
+            total += k * item
+        return total
+
+    assert program(np.arange(3.0)) == 5.0
+    with pytest.raises(NotCompilable, match=r"inline=\"always\"(?s:.*)`enumerate\(…\)`"):
+        capture(program, (VECTOR,), rules=NOTHING)
+
+
 def test_the_line_of_a_definition_is_above_its_first_statement():
     captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
     line = sum_of_squares.py_func.__code__.co_firstlineno + 1  # a decorator is in between
