@@ -55,7 +55,8 @@ _LONGEST = 64
 class _Choice:
     """A float that a loop carries.
 
-    flow        the control flow before anything is changed
+    flow        the control flow before its nest is changed
+    nest        the outermost loop around it
     start       its value before the loop
     merges      the phi at which the loop begins, and the phis and selects that keep or replace it
     candidate   what replaces it
@@ -65,6 +66,7 @@ class _Choice:
     """
 
     flow: ControlFlow
+    nest: Loop
     start: Value
     merges: list[Instruction]
     candidate: Instruction
@@ -76,8 +78,21 @@ class _Choice:
 def compute_after(module: Module) -> None:
     """See the module docstring; for all functions that are defined."""
     for function in module.defined():
-        while (choice := next(_choices(function), None)) is not None:
+        while _one_per_nest(function):
+            pass
+
+
+def _one_per_nest(function: Function) -> bool:
+    """Do it for one float in each nest of loops, since this changes the control flow of the nest.
+
+    Returns whether there was one.
+    """
+    done: set[Loop] = set()
+    for choice in _choices(function):
+        if choice.nest not in done:
+            done.add(choice.nest)
             _compute_after(function, choice)
+    return bool(done)
 
 
 def _choices(function: Function) -> Iterator[_Choice]:
@@ -137,7 +152,10 @@ class _Search:
             o not in merges and o is not candidate for p in after for o in p.operands
         ):
             return None
-        return _Choice(self.flow, start, self._in_order(merges), candidate, *computation, after)
+        nest = [*self.loop.ancestors()][-1]
+        return _Choice(
+            self.flow, nest, start, self._in_order(merges), candidate, *computation, after
+        )
 
     def _merges(self, phi: Instruction, following: Value) -> set[Instruction]:
         """The phi, and what lies between it and `following`, its value in the next iteration."""
