@@ -148,9 +148,8 @@ class _Search:
         if computation is None:
             return None
         after = self._uses_after(candidate, merges, computation[0])
-        if not after or any(
-            o not in merges and o is not candidate for p in after for o in p.operands
-        ):
+        known = {*merges, candidate}
+        if not after or any(not known.issuperset(phi.operands) for phi in after):
             return None
         nest = [*self.loop.ancestors()][-1]
         return _Choice(
