@@ -68,4 +68,4 @@ def _accessed(access: Instruction) -> Type:
 
 def is_plain_load(i: Instruction) -> bool:
     """Whether an instruction is a load that may be moved, or left out."""
-    return i.opcode == "load" and not {"volatile", "atomic"} & i.attributes.keys()
+    return i.opcode == "load" and i.is_ordinary

@@ -138,6 +138,11 @@ class Instruction(Value):
         """Name of the function called directly; None for indirect calls and other opcodes."""
         return self.callee.name if isinstance(self.callee, GlobalRef) else None
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether it is neither volatile nor atomic: it may then be moved, or repeated."""
+        return not {"volatile", "atomic"} & self.attributes.keys()
+
     def __repr__(self) -> str:
         return f"<{self.opcode} {self.ref if self.name else ''}>"
 

@@ -158,7 +158,7 @@ class _Restorer:
         return self.values.get(i.operands[0], i.operands[0])
 
     def _load(self, i: Instruction, t: Type, shift: int) -> Value:
-        if {"volatile", "atomic"} & i.attributes.keys() or shift % 8 or _width(i) % 8:
+        if not i.is_ordinary or shift % 8 or _width(i) % 8:
             raise _NotFloat
         b = self._at(i)
         load = b.load(t, at_offset(b, i.operands[0], shift // 8), align=_aligned(i, shift))
@@ -290,8 +290,7 @@ class _Restorer:
 
 
 def _stores_integer(i: Instruction) -> bool:
-    ordinary = not {"volatile", "atomic"} & i.attributes.keys()
-    return i.opcode == "store" and i.operands[0].type.is_int and ordinary
+    return i.opcode == "store" and i.operands[0].type.is_int and i.is_ordinary
 
 
 def _literal(value: Constant, t: Type, shift: int) -> Constant:

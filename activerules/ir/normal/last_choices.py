@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from activerules.ir.derivatives.table import is_pure_call
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow_if_reducible
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.constants import constant, integer_of
 from activerules.ir.llvm.model import (
     BINARY_FLOAT,
@@ -119,7 +120,7 @@ def _may_repeat(i: Instruction) -> bool:
     if i.opcode == "call":
         return is_pure_call(i.callee_name or "")
     if i.opcode == "load":
-        return not {"volatile", "atomic"} & i.attributes.keys()
+        return i.is_ordinary
     return i.opcode in _ARITHMETIC
 
 
@@ -158,12 +159,8 @@ class _Search:
 
     def _merges(self, phi: Instruction, following: Value) -> set[Instruction]:
         """The phi, and what lies between it and `following`, its value in the next iteration."""
-        kept, work = {phi}, [phi]
-        while work:
-            for user in self.flow.users.get(work.pop(), ()):
-                if user not in kept and self._may_keep(user):
-                    kept.add(user)
-                    work.append(user)
+        users = self.flow.users
+        kept = closure([phi], lambda i: filter(self._may_keep, users.get(i, ())))
         back = backward_slice(following, lambda i: i in kept and i is not phi)
         return {phi, *(i for i in back if i in kept)}
 

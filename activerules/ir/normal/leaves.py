@@ -261,7 +261,7 @@ class Scalariser:
             self._like(i, VOID, [part, address], align=_aligned(i, leaf))
 
     def _ordinary(self, i: Instruction) -> None:
-        if "volatile" in i.attributes or "atomic" in i.attributes:
+        if not i.is_ordinary:
             raise CannotSplit
         t = accessed_type(i)
         if any(

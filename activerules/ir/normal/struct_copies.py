@@ -44,8 +44,7 @@ def _is_moved(i: Instruction, users: list[Instruction]) -> bool:
 
 
 def _is_struct(access: Instruction) -> bool:
-    ordinary = not {"volatile", "atomic"} & access.attributes.keys()
-    return ordinary and access.attributes.get("align", 8) < 8
+    return access.is_ordinary and access.attributes.get("align", 8) < 8
 
 
 def _rewrite(function: Function, loads: dict[Instruction, list[Instruction]]) -> None:

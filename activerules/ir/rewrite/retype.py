@@ -41,7 +41,7 @@ def retype_pointer_copies(function: Function, types: ValueTypes) -> bool:
     users = _users(function)
     changed = False
     for i in list(function.instructions()):
-        if i.opcode != "load" or i.type != I64 or {"volatile", "atomic"} & i.attributes.keys():
+        if i.opcode != "load" or i.type != I64 or not i.is_ordinary:
             continue
         if types.touches_floats(i):
             continue
