@@ -56,8 +56,8 @@ def check_gradient(
         f            an `@njit` function; it returns a float or nothing, and may write into arrays.
         args         plain values; they are copied, never written.
         activities   annotation classes, one per argument; by default Active for floats and tuples
-                     of floats, Duplicated for float arrays and tuples of them, MixedDuplicated for
-                     tuples with both, otherwise Const.
+                     of floats, Duplicated for float arrays, objects of Numba and tuples of them,
+                     MixedDuplicated for tuples with both, otherwise Const.
         seed         of the random shadows and directions.
         trials       random directions per argument.
 
@@ -252,7 +252,7 @@ def default_activities(args: tuple[Any, ...]) -> tuple[Any, ...]:
     if all(activity is ar.Const for activity in activities):
         raise ValueError(
             "no argument has a derivative that is checked: floats, complex numbers, arrays of "
-            "them and tuples of these have one; other arguments are held constant"
+            "them, objects and tuples of these have one; other arguments are held constant"
         )
     return activities
 
@@ -273,17 +273,17 @@ RETURNED = (ar.Active, ar.MixedDuplicated)
 
 
 def arrays_of(x: Any) -> Any:
-    """`x` with None in place of everything but arrays."""
+    """`x` with None in place of everything but arrays and objects."""
     if isinstance(x, tuple):
         return like_tuple(type(x), [arrays_of(entry) for entry in x])
-    return x if isinstance(x, np.ndarray) else None
+    return x if isinstance(x, np.ndarray) or is_object(x) else None
 
 
 def numbers_of(x: Any) -> Any:
-    """`x` with None in place of its arrays."""
+    """`x` with None in place of its arrays and objects."""
     if isinstance(x, tuple):
         return like_tuple(type(x), [numbers_of(entry) for entry in x])
-    return None if isinstance(x, np.ndarray) else x
+    return None if isinstance(x, np.ndarray) or is_object(x) else x
 
 
 def completed(x: Any, defaults: Any) -> Any:

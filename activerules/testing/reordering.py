@@ -56,9 +56,9 @@ def _referred(plain: Any) -> Iterator[Any]:
         return
     names = set(_names(code))
     values = [plain.__globals__[name] for name in names if name in plain.__globals__]
+    values += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
     modules = [value for value in values if isinstance(value, ModuleType)]
     values += [getattr(module, name, None) for module in modules for name in names]
-    values += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
     yield from (v for v in values if _options(v) is not None or _is_derivative(v))
 
 

@@ -58,6 +58,10 @@ def calls_a_member(x):
     return library.fast(x)
 
 
+def that_calls_a_member(module):
+    return njit(lambda x: module.fast(x))
+
+
 def that_calls(function):
     return njit(lambda x: function(x) + 1.0)
 
@@ -78,6 +82,7 @@ def takes_a_gradient(x):
         *(takes_a_gradient, that_calls(ar.grad(exact)), ar.grad(exact)),
         *(fast, parallel, each_fast, dot_itself, calls_itself, calls_a_member),
         *(that_calls(fast), that_calls(parallel), that_calls(each_fast), that_calls(dot_itself)),
+        that_calls_a_member(library),
     ],
 )
 def test_what_is_called_may_reorder(f):
