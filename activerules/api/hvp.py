@@ -98,6 +98,13 @@ def product_of(typing_context, spec, function, *argtypes):
     x, v, *rest = map(types.unliteral, argtypes)
     args = (x, *rest)
     dispatcher = dispatcher_of_type(function)
+    if isinstance(v, types.NoneType | types.Omitted):
+        name = dispatcher.py_func.__name__
+        raise ArityError(
+            f"a product with the Hessian of {name} takes a vector, and there is none",
+            where=[("in the product with the Hessian of", name, location_of(dispatcher))],
+            instead=[f"hvp({name}, x, v)", f"hvp({name}), a function of x and v"],
+        )
     names = call_arguments.parameter_names(dispatcher, len(args))
     written = written_arguments(dispatcher, names, args, 0)
     for k in written:

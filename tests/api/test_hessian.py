@@ -72,6 +72,20 @@ def test_hvp_converts_a_vector_of_integers(dtype):
     np.testing.assert_allclose(ar.hvp(eighth_powers)(X, v), 56.0 * X**6 * v, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda: ar.hvp(eighth_powers, X),
+        lambda: ar.hvp(eighth_powers, X, None),
+        lambda: ar.hvp(eighth_powers)(X, None),
+        lambda: njit(lambda x: ar.hvp(eighth_powers, x))(X),
+    ],
+)
+def test_hvp_without_a_vector_is_refused(product):
+    with pytest.raises(ar.ArityError, match="takes a vector, and there is none"):
+        product()
+
+
 by_x = ar.grad(rosenbrock)
 both = ar.value_and_grad(rosenbrock, (0, 1))
 
