@@ -35,7 +35,17 @@ function that raises.
 ENDS = range(OUT_OF_MEMORY, REFUSED + 1)
 """The statuses of a derivative that its primal does not have: no `try` of the program sees them."""
 
+OWNED_AT = 24
 PREFIX = "activerules.tape."
+RUN_TIME = (PREFIX, "activerules.chunk.")
+"""How the names of the functions and variables below begin."""
+IN_MEMORY_OF_TAPE = {
+    **{f"{PREFIX}{each}": False for each in ("reserve", "reserve_rows", "grow")},
+    **{f"{PREFIX}{each}": True for each in ("array", "shadow")},
+}
+"""The functions that return memory of a tape, and whether that is a header with a pointer to items,
+as Numba's arrays have.
+"""
 
 STACK_FLOOR = "activerules.stack.floor"
 STACK_LEFT = "activerules.stack.left"

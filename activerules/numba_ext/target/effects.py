@@ -23,6 +23,8 @@ from numba.core.errors import NumbaError
 
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.normal.effects import effect_of
+from activerules.ir.tape.runtime import IN_MEMORY_OF_TAPE, OWNED_AT, RUN_TIME
+from activerules.ir.tape.runtime import PREFIX as TAPE
 from activerules.ir.text.symbols import has_unnamed, names_in
 from activerules.numba_ext.codegen.arity import folded
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
@@ -72,13 +74,15 @@ def is_closed(function: Any) -> bool:
     seen: set[str] = set()
     work = [function]
     while work:
-        text = str(work.pop())
+        text = _without_releases(work.pop())
         if has_unnamed(text):
             return False
         for name in names_in(text):
             if name in seen:
                 continue
             seen.add(name)
+            if name.startswith(RUN_TIME):
+                continue
             try:
                 called = module.get_function(name)
             except NameError:
@@ -113,6 +117,17 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
         )
 
 
+def _without_releases(function: Any) -> str:
+    """The text of a function, without the calls that release what its tapes own."""
+    text = str(function)
+    if TAPE in text:
+        read = _Function(function)
+        for i in read.instructions:
+            if i.opcode == "call" and read.is_in_record(list(i.operands)[-1].name):
+                text = text.replace(str(i), "")
+    return text
+
+
 def _is_constant(module: Any, name: str) -> bool:
     """Whether a global never changes, or is a Numba environment."""
     try:
@@ -138,6 +153,7 @@ class _Function:
 
     numbers   writing numbers to any memory is harmless, too
     allowed   functions whose calls are harmless
+    tapes     the tapes of derivatives in its frame
     own       the parameters that point to such memory: a caller's own, or its result
     examined  the calls being examined, by callee and `own`; a recursive one of them is harmless
     """
@@ -148,13 +164,22 @@ class _Function:
     own: frozenset[str] = _OWN_ARGUMENTS
     examined: set[tuple[str, frozenset[str]]] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.instructions = [i for block in self.function.blocks for i in block.instructions]
+        self.by_name: Mapping[str, Any] = {
+            _label(i): i for i in self.instructions if i.name or str(i.type) == "ptr"
+        }
+        calls = [list(i.operands) for i in self.instructions if i.opcode == "call"]
+        frame = {_label(i) for i in self.instructions if i.opcode == "alloca"}
+        self.tapes = {
+            _label(arguments[0])
+            for *arguments, callee in calls
+            if callee.name.startswith(TAPE) and arguments and _label(arguments[0]) in frame
+        }
+
     def is_harmless(self) -> bool:
         self.examined.add((self.function.name, self.own))
-        instructions = [i for block in self.function.blocks for i in block.instructions]
-        self.by_name: Mapping[str, Any] = {
-            _label(i): i for i in instructions if i.name or str(i.type) == "ptr"
-        }
-        return all(map(self._is_harmless, instructions))
+        return all(map(self._is_harmless, self.instructions))
 
     def _is_harmless(self, instruction: Any) -> bool:
         match instruction.opcode:
@@ -164,7 +189,8 @@ class _Function:
                 return is_number or self._is_own(_label(address))
             case "call" | "invoke":
                 *arguments, callee = instruction.operands
-                return self._is_harmless_call(callee.name, arguments)
+                is_release = self.is_in_record(callee.name)
+                return is_release or self._is_harmless_call(callee.name, arguments)
             case "atomicrmw" | "cmpxchg" | "va_arg":
                 return False
             case _:
@@ -181,7 +207,7 @@ class _Function:
     def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
         if is_pure_call(name) or is_inactive_math(name) or name in READING | self.allowed:
             return True
-        if name.startswith(_READING_VECTORS) or RAISING in name:
+        if name.startswith((*_READING_VECTORS, *RUN_TIME)) or RAISING in name:
             return True
         if name in BLAS_RESULTS:
             return self.numbers or self._is_own(_label(arguments[BLAS_RESULTS[name]]))
@@ -213,6 +239,33 @@ class _Function:
         called = _Function(callee, self.numbers, self.allowed, own, self.examined)
         return called.is_harmless()
 
+    def is_in_record(self, name: str) -> bool:
+        """Whether a function is loaded from one of the records with what a tape has to release:
+        it releases an object that a derivative made.
+        """
+        function = self.by_name.get(name)
+        if function is None or function.opcode != "load" or not self.tapes:
+            return False
+        seen: set[str] = set()
+        work = list(self._origins(_label(next(iter(function.operands)))))
+        while work:
+            record = self.by_name.get(work.pop())
+            if record is None or record.opcode != "load":
+                return False
+            address = next(iter(record.operands))
+            if address.name not in seen and not self._is_list_of_records(address):
+                seen.add(address.name)
+                work += self._origins(_label(address))
+        return True
+
+    def _is_list_of_records(self, address: Any) -> bool:
+        step = self.by_name.get(address.name)
+        if step is None or step.opcode != "getelementptr":
+            return False
+        base, *offsets = step.operands
+        at = [str(offset) for offset in offsets]
+        return _label(base) in self.tapes and at == [f"i64 {OWNED_AT}"]
+
     def _is_own(self, name: str) -> bool:
         """Whether a pointer leads to memory of the call: its result, its stack frame, or memory it
         allocated.
@@ -240,8 +293,10 @@ class _Function:
         origin = self.by_name.get(name)
         if origin is None:
             return name in self.own
-        if origin.opcode == "load":  # of the pointer to the data
+        if origin.opcode == "load":  # of the pointer to the data, or to the next row of a tape
             counted = list(self._origins(_label(next(iter(origin.operands)))))
+            if counted and self.tapes.issuperset(counted):
+                return True
             return bool(counted) and all(self._is_allocated(each, counted=True) for each in counted)
         return origin.opcode == "alloca" or self._is_allocated(name)
 
@@ -249,5 +304,8 @@ class _Function:
         origin = self.by_name.get(name)
         if origin is None or origin.opcode != "call":
             return False
-        effect = effect_of(list(origin.operands)[-1].name)
+        name = list(origin.operands)[-1].name
+        if name in IN_MEMORY_OF_TAPE:
+            return not counted or IN_MEMORY_OF_TAPE[name]
+        effect = effect_of(name)
         return effect is not None and effect.allocates and (effect.counted or not counted)

@@ -10,6 +10,7 @@ import pytest
 from numba import float64, types
 from numba.extending import intrinsic
 
+import activerules as ar
 from activerules.numba_ext.target.capture import capture
 from activerules.numba_ext.target.effects import is_repeatable
 from numba_ext.target.rule_views import Keeping
@@ -67,6 +68,29 @@ def adds_atomically(rows, x):
     return x
 
 
+@numba.njit
+def of_a_row(row, n):
+    state = row.copy()
+    total = 0.0
+    for _ in range(n):
+        for k in range(row.size):
+            state[k] = math.sin(state[k]) * row[0]
+            total += state[k] ** 2
+    return total
+
+
+slope_of_a_row = ar.grad(of_a_row)
+
+
+def calls_a_derivative(rows, x):
+    return slope_of_a_row(rows[0], 3).sum() * x
+
+
+def writes_into_a_shadow(rows, x):
+    ar.autodiff(ar.Reverse, of_a_row, ar.Active, ar.Duplicated(rows[0], rows[1]), 3)
+    return x
+
+
 CASES = [  # function, only reads, may replace pointers
     (sums, True, False),
     (uses_matrices, True, False),
@@ -75,6 +99,8 @@ CASES = [  # function, only reads, may replace pointers
     (replaces_an_array, False, True),
     (calls_what_is_unknown, False, True),
     (adds_atomically, False, True),
+    (calls_a_derivative, True, False),
+    (writes_into_a_shadow, False, False),
 ]
 
 
@@ -89,5 +115,6 @@ def test_e1_what_is_not_known_to_be_harmless_counts_as_a_write(function, reads, 
 
 def test_e1_a_call_of_unknown_code_is_not_repeated():
     assert is_repeatable(numba.njit(lambda x: math.sin(x)), (float64,))
+    assert is_repeatable(numba.njit(lambda row: slope_of_a_row(row, 3)), (VECTOR,))
     assert not is_repeatable(numba.njit(lambda x: HYPERBOLIC(x)), (float64,))
     assert not is_repeatable(numba.njit(lambda x: x * np.random.random()), (float64,))
