@@ -41,6 +41,7 @@ from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
 from activerules.numba_ext.target.capture import Captured
 from activerules.pipeline.stack_space import with_stack_space
+from activerules.pipeline.unserved_calls import missing_halves
 
 T = TypeVar("T")
 # the stem of a derivative's symbols until its text is known
@@ -103,6 +104,7 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
         if site is not None:
             followed = [call for call in captured.followed if _same_line(call.location, location)]
             name_call(error, site, i.callee_name, followed)
+    error.instead = [*missing_halves(captured.followed, location), *error.instead]
 
 
 def _in_terms_of_user(

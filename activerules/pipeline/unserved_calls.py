@@ -4,13 +4,14 @@ Needs       a finished plan, the marked calls of its capture
 Gives       `warn_unserved`: a warning per line with a call that no rule serves, although data may
             bypass the arguments of the function; `warn_followed`: a warning per function whose body
             is differentiated in one mode although it has rules for the other; `warn_missed`: a
-            warning per line with a call that a user's rule nearly serves
+            warning per line with a call that a user's rule nearly serves; `missing_halves`: the
+            rules to write, where a body that a rule was written for cannot be differentiated
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from os.path import abspath
 from typing import Any
 
@@ -121,16 +122,37 @@ def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
                 yield i
 
 
+def missing_halves(followed: Iterable[FollowedCall], location: str) -> list[str]:
+    """What to write where a line cannot be differentiated: the rule, for this mode, of a function
+    that contains the line and has a rule for the other mode.
+    """
+    rules = {WITHOUT_FORWARD: ("forward",), WITHOUT_REVERSE: ("augmented_primal", "reverse")}
+    lacking = {c.name: rules[c.reason] for c in followed if _lacks_rule(c, rules, location)}
+    return [
+        f"write the rule that {name} lacks in this mode: "
+        + " and ".join(f"@ar.{half}({name})" for half in halves)
+        for name, halves in lacking.items()
+    ]
+
+
+def _lacks_rule(call: FollowedCall, reasons: Container[str], location: str) -> bool:
+    return call.reason in reasons and _is_in(call.function, location)
+
+
 def _is_in_own_rule(function: Any, location: str) -> bool:
     """Whether the call at this location is in a rule of the function itself."""
+    halves = (h for rule in RULES.rules_for(function) for h in rule.halves.values())
+    return any(_is_in(half.function, location) for half in halves)
+
+
+def _is_in(function: Any, location: str) -> bool:
+    """Whether the source of a function, which may be one of C, has the line at this location."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
     file, _, number = location.rpartition(":")
-    for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
-        code = getattr(half.function, "py_func", half.function).__code__
-        lines = [line for _, _, line in code.co_lines() if line is not None]
-        in_file = abspath(code.co_filename) == abspath(file) and number.isdigit()
-        if in_file and min(lines) <= int(number) <= max(lines):
-            return True
-    return False
+    if code is None or abspath(code.co_filename) != abspath(file) or not number.isdigit():
+        return False
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return min(lines) <= int(number) <= max(lines)
 
 
 def _is_open(call: MarkedCall) -> bool:

@@ -141,8 +141,13 @@ def capture(
         except ActiverulesError:
             raise
         except (*NUMBA_REFUSES, TypeError, NotImplementedError) as error:
-            raise _not_compilable(dispatcher, argtypes, error) from error
-        return _captured(session, dispatcher, result, tuple(pysig.parameters))
+            refusal: Exception = error
+        else:
+            return _captured(session, dispatcher, result, tuple(pysig.parameters))
+        # here, where `refusal` is not the context of what Numba raises for the function itself
+        if (own := _refusal_for_cpu(dispatcher, argtypes)) is None:
+            raise _not_captured(dispatcher, argtypes, refusal) from refusal
+        raise _not_compilable(dispatcher, argtypes, own) from own
 
 
 def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher:
@@ -286,50 +291,59 @@ def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
     return {name.removeprefix(_UNRESOLVED) for name in pointers} - defined
 
 
-def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
+def _refusal_for_cpu(function: Any, argtypes: Any) -> Exception | None:
+    """What Numba raises for the function itself: its text names no implementation of the target."""
     try:
         compile_for_cpu(function, tuple(argtypes), {})
-    except (*NUMBA_REFUSES, TypeError, NotImplementedError):
-        return False
-    return True
+    except (*NUMBA_REFUSES, TypeError, NotImplementedError) as refusal:
+        return refusal
+    return None
 
 
-def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
+def _not_captured(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
+    call = f"{qualified_name(function)}({', '.join(map(str, argtypes))})"
+    instead = [
+        "call functions by name, or choose among them by `if`, not from lists and tuples",
+        "give the function that does so a rule",
+    ]
+    why = f"each function is compiled anew for that: {str(error).strip()}"
+    if _RETURNED_ITERATOR in str(error):
+        why = 'functions with inline="always" are called there, and no call returns an iterator'
+        instead[0] = "write `zip(…)`, `enumerate(…)` or `iter(…)` in the loop that uses it"
+    return NotCompilable(
+        f"Numba compiles {call}, but not in the form that is differentiated",
+        where=[("while compiling", call, location_of(function))],
+        why=why,
+        instead=instead,
+    )
+
+
+def _not_compilable(function: Any, argtypes: Any, refusal: Exception) -> ActiverulesError:
     name = qualified_name(function)
     parameters = of_count(function, len(argtypes)).parameters
     for parameter, ty in zip(parameters, argtypes, strict=False):
         if isinstance(ty, AnnotationType):
             return refused_annotation(parameter, ty)
-    call = f"{name}({', '.join(str(t) for t in argtypes)})"
-    if _compiles_for_cpu(function, argtypes):
-        why = f"each function is compiled anew for that: {str(error).strip()}"
-        instead = [
-            "call functions by name, or choose among them by `if`, not from lists and tuples",
-            "give the function that does so a rule",
-        ]
-        if _RETURNED_ITERATOR in str(error):
-            why = 'functions with inline="always" are called there, and no call returns an iterator'
-            instead[0] = "write `zip(…)`, `enumerate(…)` or `iter(…)` in the loop that uses it"
-        return NotCompilable(
-            f"Numba compiles {call}, but not in the form that is differentiated",
-            where=[("while compiling", call, location_of(function))],
-            why=why,
-            instead=instead,
-        )
-    literal = isinstance(error, ForceLiteralArg)
+    call = f"{name}({', '.join(map(str, argtypes))})"
+    literal, said = isinstance(refusal, ForceLiteralArg), str(refusal)
     return NotCompilable(
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],
-        why=_reason(error),
+        why=_reason(refusal),
         instead=[
-            *["np.float32"] * (str(error).strip() == "float16"),
+            *["np.float32"] * (said.strip() == "float16"),
             *[f"a function with the value in it: njit(lambda x: {name}(x, 3))"] * literal,
-            *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
+            *["@njit for the plain functions that it calls"] * _calls_plain_function(said),
+            *["import modules above the function, not in it"] * ("IMPORT_NAME" in said),
             *["pass a guvectorize function the array that it writes: f(x, out)"]
-            * ("cannot call <numba._GUFunc" in str(error)),
+            * ("cannot call <numba._GUFunc" in said),
             *[f"first make numba.njit({name}) run on its own with these arguments"] * (not literal),
         ],
     )
+
+
+def _calls_plain_function(said: str) -> bool:
+    return "Untyped global name" in said and "type of <class 'function'>" in said
 
 
 def _reason(error: Exception) -> str:

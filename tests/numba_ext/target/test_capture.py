@@ -298,6 +298,26 @@ def test_what_numba_cannot_compile():
     assert __file__ in str(caught.value)
 
 
+def test_what_numba_cannot_compile_is_said_as_of_the_function_alone():
+    @numba.njit
+    def program(x):
+        return np.dot(x, 1.0)
+
+    with pytest.raises(NotCompilable) as caught:
+        capture(program, (VECTOR,), rules=NOTHING)
+    assert "dot(" in caught.value.why
+    assert "implementations.py" not in caught.value.why
+
+
+def test_a_plain_function_that_is_called():
+    def plain(x):
+        return x
+
+    with pytest.raises(NotCompilable) as caught:
+        capture(numba.njit(lambda x: plain(x)), (float64,), rules=NOTHING)
+    assert caught.value.instead[0] == "@njit for the plain functions that it calls"
+
+
 def test_wrong_number_of_arguments():
     with pytest.raises(NotCompilable):
         capture(square, (float64, float64), rules=NOTHING)

@@ -241,6 +241,32 @@ def test_functions_known_by_their_address():
         ar.grad(of_unruled_roots)(WEIGHTS)
 
 
+@njit
+def with_half_a_rule(x):
+    return unruled_root(x)
+
+
+@ar.augmented_primal(with_half_a_rule)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(with_half_a_rule(x.val), None, None)
+
+
+@ar.reverse(with_half_a_rule)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return dret.val * x.val ** (-2.0 / 3.0) / 3.0
+
+
+def test_a_body_that_has_a_rule_for_the_other_mode_names_the_rule_to_write():
+    @njit
+    def program(x):
+        return 2.0 * with_half_a_rule(x)
+
+    assert ar.grad(program)(8.0) == pytest.approx(1.0 / 6.0)
+    with pytest.raises(ar.UnknownCall) as caught:
+        ar.jvp(program, (8.0,), (1.0,))
+    assert caught.value.instead[0].endswith("in this mode: @ar.forward(with_half_a_rule)")
+
+
 @cfunc("float64(float64)")
 def cubed(x):
     return x**3
