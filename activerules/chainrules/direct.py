@@ -40,6 +40,8 @@ class ReverseRules:
         each argument of the call, in the order of the parameters. It may be called more than once.
         `config` has the capabilities of the caller.
         """
+        if not (x or keywords):
+            _require_none(function)
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(whole) > len(x):
             result = self(function, *whole, config=config)
@@ -104,6 +106,21 @@ class ForwardRules:
         return None if keywords else table.frule(deltas, function, x)
 
     register = staticmethod(register_frule)
+
+
+def _require_none(function: Any) -> None:
+    """Raise `ArityError` if a function takes arguments, as where `@rrule(f)` stands for a rule."""
+    try:
+        inspect.signature(getattr(function, "py_func", function)).bind()
+    except TypeError as error:
+        name = display_name(function)
+        raise ArityError(
+            f"rrule of {name}: {error}",
+            why="it calls the rule of a function, with the arguments of that",
+            instead=[f"@rrule.register({name}) to define one", f"rrule({name}, *arguments)"],
+        ) from error
+    except ValueError:
+        return  # a function of C without a signature
 
 
 def _requires_more(function: Any, at: str, config: RuleConfig) -> bool:

@@ -282,7 +282,8 @@ def _constraint(parameter: inspect.Parameter, rule: Any) -> Any:
     with contextlib.suppress(TypeError):
         return patterns.canonical_type(written)
     raise RuleDefinitionError(
-        f"the annotation of `{parameter.name}` in {rule.__name__} is no type of Numba: {written!r}",
+        f"the annotation of `{parameter.name}` in {rule.__name__} is not a type of Numba: "
+        f"{written!r}",
         where=[("the rule", rule.__name__, location(rule))],
         instead=[
             "float64, float64[:], float, np.ndarray, or no annotation",

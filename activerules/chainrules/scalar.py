@@ -121,17 +121,18 @@ def scalar_rule(
     for what, written in (("partials", partials), ("setup", setup)):
         if not (written is None or inspect.isfunction(_python_function(written))):
             raise RuleDefinitionError(
-                f"scalar_rule of {display_name(function)}: `{what}` is no Python function",
+                f"scalar_rule of {display_name(function)}: `{what}` is not a Python function",
                 why=f"it is {written!r}",
                 instead=["one function of (Ω, arguments ...): lambda Ω, x, y: (by_x, by_y)"],
             )
     arity = _parameter_count(partials) - (1 if setup is None else 2)
     if arity < 1 or (setup is not None and _parameter_count(setup) != arity + 1):
         raise RuleDefinitionError(
-            f"the partials of {display_name(function)} are no function of (Ω, arguments ...)",
+            f"the partials of {display_name(function)} are not a function of (Ω, arguments ...)",
             why="setup takes (Ω, arguments ...), and its result is the last argument of partials"
             if setup is not None
-            else "",
+            else "the first parameter is Ω, the result of the function",
+            instead=["lambda Ω, x: by_x"] * (setup is None),
         )
     rule = ScalarRule(function, _python_function(partials), _python_function(setup), arity)
     _require_one_per_argument(rule)

@@ -385,7 +385,7 @@ def with_options(
 def _listed(names: Names) -> tuple[str, ...]:
     if isinstance(names, Iterable):
         return (names,) if isinstance(names, str) else tuple(names)
-    raise RuleDefinitionError(f"a rule's options name its arguments: {names!r} is no name")
+    raise RuleDefinitionError(f"a rule's options name its arguments: {names!r} is not a name")
 
 
 def _require_known(
@@ -394,7 +394,7 @@ def _require_known(
     for name in named:
         if name not in known:
             raise RuleDefinitionError(
-                f"{option} names {name!r}, which is no argument of the rule",
+                f"{option} names {name!r}, which is not an argument of the rule",
                 where=[("the rule", half.function.__name__, half.location)],
                 instead=[f"one of {', '.join(known)}"],
             )

@@ -72,7 +72,7 @@ def canonical_type(written: Any) -> Any:
     if instances is not None:
         return instances
     if written is not None and not _is_of_numba(written):
-        raise TypeError(f"{written!r} is no type of Numba")
+        raise TypeError(f"{written!r} is not a type of Numba")
     return written
 
 

@@ -86,7 +86,7 @@ def _add(shadow: Any, g: Any) -> None:
     if np.shape(g) != shadow.shape:
         raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
     if np.asarray(g).dtype == np.bool_:
-        raise RuleReturnError("accumulate: truth values are no cotangent")
+        raise RuleReturnError("accumulate: truth values are not cotangents")
     added = g if np.iscomplexobj(shadow) else np.real(g)
     shadow += np.asarray(added).astype(shadow.dtype)
 

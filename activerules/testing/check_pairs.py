@@ -172,7 +172,7 @@ class PairCheck:
             found = completed(entry, arrays_of(lane.shadows[i]))
         direction = self.ref.directions[i]
         if isinstance(direction, tuple) and not is_like(found, direction):
-            wanted = f"a tuple of {len(direction)} entries, None for what is no float"
+            wanted = f"a tuple of {len(direction)} entries, None for what is not a float"
             raise self.ref.failure(f"derivative of argument {i}", found, wanted, situation)
         terms = list(inner_terms(found, direction))
         if kind in SHADOWED and not self.ref.written(i):

@@ -124,7 +124,7 @@ def _require_protocol(pair: RulePair, returned: Any) -> None:
     if pair.result is Active and returned.shadow is not None:
         raise RuleCheckError(
             f"{pair.name}: `augmented_primal` returns the shadow {returned.shadow!r}, "
-            "expected None: the result is no array"
+            "expected None: the result is not an array"
         )
 
 

@@ -38,7 +38,10 @@ def refuse_of_keys(function: Any, args: Any) -> None:
             raise NotYetSupported(
                 f"{name} of a parameter that is a dictionary",
                 why="in compiled code it has values only, each read by a key that is a literal",
-                instead=['p["key"] for each key', "a dataclass with a field that says it"],
+                instead=[
+                    'p["key"] for each key',
+                    "a numba.typed.Dict, whose keys compiled code has",
+                ],
             )
 
 

@@ -102,6 +102,8 @@ def test_aux_may_be_a_text_or_a_constant_array():
 
 
 def test_refusals():
+    with pytest.raises(ar.NotAFloatReturn, match="has_aux=True"):
+        ar.grad(lambda x: (x, x))(1.0)
     with pytest.raises(ar.ActivityError, match=r"returns \(value, aux\), not float64"):
         ar.grad(lambda x: x * x, has_aux=True)(1.0)
     with pytest.raises(ar.NotAFloatReturn, match="first entry of the result"):

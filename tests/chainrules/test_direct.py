@@ -149,6 +149,12 @@ def test_no_rule_is_none():
         frule((NoTangent(), 1.0), operator.add, 1.0, 2.0)
 
 
+def test_a_call_without_arguments_names_the_decorator():
+    with pytest.raises(ArityError, match=r"@rrule\.register\(.+\) to define one"):
+        rrule(njit(lambda x: x))
+    assert rrule(njit(lambda: 1.0)) is None
+
+
 def test_a_pair_is_called_as_an_rrule():
     rng = np.random.default_rng(3)
     a, x, y_bar = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=3)

@@ -289,7 +289,7 @@ def test_declared_reads_are_saved_where_they_are_overwritten():
 
 
 def test_saves_names_an_argument():
-    with pytest.raises(RuleDefinitionError, match="'b', which is no argument"):
+    with pytest.raises(RuleDefinitionError, match="'b', which is not an argument"):
 
         @ar.reverse(energy, saves="b", replace=True)
         def _(config, dret: ar.Active, tape, a: ar.Duplicated): ...

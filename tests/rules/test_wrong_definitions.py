@@ -215,14 +215,19 @@ def partials_one_by_one():
     scalar_rule(fresh(), (lambda Ω, x: 2.0 * x,))
 
 
+def partials_without_the_result():
+    scalar_rule(fresh(), lambda: 2.0)
+
+
 DEFINITIONS = [
+    (partials_without_the_result, "(?s)the first parameter is Ω.*lambda Ω, x"),
     (function_left_out, "@augmented_primal takes the function that the rule is for"),
     (tape_before_the_cotangent, "`dret` is the tape of a reverse, and has no activity"),
     (starred_argument_of_the_function, r"(?s)is one, a tuple.*config, ret, x: Active, factors: A"),
     (starred_argument_item_by_item, r"(?s)takes 2 arguments, and its rule 3.*`\*factors` is one"),
     (active_integer, r"int64 carries no derivative: Active\[int64\]"),
     (duplicated_truth_value, r"bool carries no derivative: Duplicated\[bool\]"),
-    (partials_one_by_one, "(?s)`partials` is no Python function.*lambda Ω, x, y"),
+    (partials_one_by_one, "(?s)`partials` is not a Python function.*lambda Ω, x, y"),
     (spline_is_a_string, "takes a function, not 'spline'"),
     (annotation_is_a_type, "annotation of `x` in _: <class 'float'> is not an annotation"),
     (annotation_is_unknown, "annotation of `x` cannot be evaluated: name 'Actve'"),
@@ -241,15 +246,15 @@ DEFINITIONS = [
     (bound_method, "decorates a Python function, not <built-in method get"),
     (built_in, "decorates a Python function, not <built-in function sin>"),
     (number_as_function, "takes a function, not 3"),
-    (unknown_saves, "saves names 'y', which is no argument of the rule"),
+    (unknown_saves, "saves names 'y', which is not an argument of the rule"),
     (unknown_inactive, "f has no argument 'y'"),
     (opting_out_of_nothing, "annotation of `argument 0`"),
     (opting_out_of_too_few_arguments, "f takes 1 argument, and opt_out 2"),
-    (type_in_quotes, "annotation of `x` in _: 'float64' is no type of Numba"),
-    (class_that_is_no_type, "annotation of `x` in _: <class 'fractions.Fraction'> is no type"),
-    (position_that_is_saved, "name its arguments: 0 is no name"),
+    (type_in_quotes, "annotation of `x` in _: 'float64' is not a type of Numba"),
+    (class_that_is_no_type, "annotation of `x` in _: <class 'fractions.Fraction'> is not a type"),
+    (position_that_is_saved, "name its arguments: 0 is not a name"),
     (activity_that_does_not_exist, "has_rule takes activities, not 'activ'"),
-    (inactive_number, "inactive_type takes a type: 3 is no type of Numba"),
+    (inactive_number, "inactive_type takes a type: 3 is not a type of Numba"),
     (
         pullback_of_another_function,
         "(?s)f takes 1 argument, and its rule 2.*after the function itself",

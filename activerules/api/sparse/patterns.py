@@ -42,7 +42,7 @@ def pattern_of(sparsity: Any, *, square: bool) -> Any:
         values = pattern.data.astype(np.bool_)
     except (TypeError, ValueError) as error:
         raise SparsityMismatch(
-            f"`sparsity` is {type(sparsity).__name__}, which is no matrix of numbers",
+            f"`sparsity` is {type(sparsity).__name__}, which is not a matrix of numbers",
             why=str(error),
             instead=[
                 "a matrix of SciPy or a dense one, nonzero where the derivative may be",

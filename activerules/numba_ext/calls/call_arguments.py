@@ -37,7 +37,7 @@ def parameter_names(function: Any, count: int) -> tuple[str, ...]:
         raise ArityError(
             f"{name} cannot be called with {count} argument{'s' * (count != 1)}: {error}",
             why=f"its signature is {name}{signature}",
-            instead=["one annotation or value per argument, after the activity of the return"],
+            instead=["one value, or annotation, for each of its arguments"],
         ) from error
     return tuple(bound.arguments)
 

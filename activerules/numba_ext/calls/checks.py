@@ -36,6 +36,7 @@ from activerules.values.kinds import (
     is_number,
     is_number_array,
     is_record_array,
+    items_of,
     leaves_of,
     unknown_field,
 )
@@ -239,8 +240,8 @@ def _require_duplicated(name: str, ty: Any) -> None:
     if isinstance(ty, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(ty)}, which is not yet supported as a Duplicated argument",
-            why="among lists and dictionaries, those of numba.typed have a shadow if they hold "
-            "floats; of a dictionary, the keys hold none",
+            why="of lists and dictionaries, only those of numba.typed can have a shadow, if their "
+            "items, or the values of the dictionary, have one",
             instead=[
                 *([f"numba.typed.List({name})"] if isinstance(ty, types.List) else []),
                 "an array, or a tuple of arrays",
@@ -381,6 +382,8 @@ def require_float_return(function: Any, result: Any, *, holomorphic: bool = Fals
             why="f'(z) is the derivative of one complex number",
             instead=["Reverse, for a function that returns a float"],
         )
+    items = items_of(result) if isinstance(result, types.BaseTuple) else ()
+    starts_with_float = len(items) == 2 and isinstance(items[0], types.Float)
     complex_mode = "Reverse.holomorphic(), for a holomorphic function of complex numbers"
     raise NotAFloatReturn(
         f"{function.py_func.__name__} returns {type_name(result)}, not a float",
@@ -388,6 +391,7 @@ def require_float_return(function: Any, result: Any, *, holomorphic: bool = Fals
         instead=[
             "return one float: a sum, a loss",
             *([complex_mode] if isinstance(result, types.Complex) else []),
+            *(["grad(f, has_aux=True), for (value, aux)"] * starts_with_float),
             "jacobian, or autodiff_thunk and vjp, for functions that return arrays",
             "the activity Const for a function that writes its result into an argument",
         ],

@@ -142,7 +142,10 @@ def require_pairs(primals: Any, tangents: Any, kind: type) -> None:
             instead=["jvp(f, (x, y), (x_dot, y_dot))"],
         )
     if len(primals) != len(tangents):
-        raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
+        raise ArityError(
+            f"jvp has {len(primals)} primals and {len(tangents)} tangents",
+            instead=["a tangent for each primal, None for one that is constant"],
+        )
 
 
 def jvp_form(typing_context, function, primals, tangents):

@@ -80,7 +80,7 @@ def _accumulate(x, g):
         or g.ndim != x.dval.ndim
         or isinstance(g.dtype, types.Boolean)
     ):
-        raise TypingError(f"accumulate: {type_name(g)} is no cotangent of {type_name(x.val)}")
+        raise TypingError(f"accumulate: {type_name(g)} is not a cotangent of {type_name(x.val)}")
     return _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
 
 
@@ -88,7 +88,7 @@ def _accumulated_items(x: Any, g: Any) -> Any:
     """A function that accumulates a tuple item by item; the items have different types."""
     count = len(x.dval.types)
     if len(getattr(g, "types", ())) != count:
-        raise TypingError(f"accumulate: {type_name(g)} is no cotangent of {type_name(x.val)}")
+        raise TypingError(f"accumulate: {type_name(g)} is not a cotangent of {type_name(x.val)}")
     items = [
         f"    accumulate(Duplicated(x.val[{i}], x.dval[{i}]), g[{i}])\n"
         for i, item in enumerate(g.types)

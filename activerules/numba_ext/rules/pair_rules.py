@@ -407,7 +407,8 @@ def _check_augmented(
         zeros = "zeros in the shape of the primal: ar.make_zero(y)"
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow", zeros)
     if pair.result is Active and shadow != types.none:
-        raise wrong_return(pair.augmented, pair, shadow, "None as shadow: the result is no array")
+        nothing = "None as shadow: the result is not an array"
+        raise wrong_return(pair.augmented, pair, shadow, nothing)
     if not tape.is_precise() or isinstance(tape, types.Optional):
         raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
     return tape

@@ -18,6 +18,9 @@ _ADVICE = {
     "for it, and ar.active(x) is False",
     r"(>{3} \w+\(.*|' of type )\b(Active|Const|(Batch|Mixed)?Duplicated)\(": "arguments of a rule "
     "are annotations: `x.val` is the value, `x.dval` the shadow",
+    r"Untyped global name .*Cannot determine Numba type of <class 'function'>": "@njit for the "
+    "functions that the rule calls",
+    r"failed to unpack ": "a pair where a pair is expected: an frule returns (value, tangent)",
 }
 """What to write instead, by what Numba says."""
 

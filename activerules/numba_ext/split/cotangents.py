@@ -43,7 +43,7 @@ def require_fitting(shadow: Any, cotangent: Any) -> None:
             what = f"{type_name(node.numba_type)} is {type_name(given.numba_type)}"
             raise ActivityError(
                 f"the cotangent of a result of type {what}",
-                why="it has the type and the shape of the result",
+                why="a cotangent has the type and the shape of the result",
             )
 
 

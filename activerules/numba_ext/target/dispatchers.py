@@ -204,7 +204,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def not_compiled(block: Any) -> NotYetSupported:
     """The error for an objmode block, given as Numba's dispatcher of it."""
     code = block.func_ir
-    function, name, what = code.func_id.func, code.func_id.func_name, "the function"
+    function, name, what = code.func_id.func, code.func_id.func_name, "its derivative"
     for ruled in RULES.functions():
         for rule in RULES.rules_for(ruled):
             if any(identity(half.function) == identity(function) for half in rule.halves.values()):

@@ -225,7 +225,7 @@ def test_data_paths_name_parameters_of_the_function():
     def f(x):
         return x
 
-    with pytest.raises(ar.RuleDefinitionError, match="sends names 'ret', which is no argument"):
+    with pytest.raises(ar.RuleDefinitionError, match="sends names 'ret', which is not an argument"):
         ar.augmented_primal(f, sends="ret")(lambda config, ret, x: None)
     with pytest.raises(ar.RuleDefinitionError, match="receives names 'y'") as caught:
         rrule.register(f, receives=("x", "y"))(lambda f, x: (x, lambda dy: (NoTangent(), dy)))
