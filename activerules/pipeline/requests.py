@@ -43,7 +43,13 @@ from activerules.values.kinds import (
     returned_type,
 )
 from activerules.values.layout import layout_of
-from activerules.values.memory_layout import ItemMemory, declared_of, declared_result, inner_of
+from activerules.values.memory_layout import (
+    ItemMemory,
+    Pointers,
+    declared_of,
+    declared_result,
+    inner_of,
+)
 
 T = TypeVar("T")
 Group = int | tuple[int, int]
@@ -163,16 +169,18 @@ def _pointees(
 
     Pointers in the items of a list lead to `many` blocks of memory that are one object to the
     analyses. Structs of one type start at the same address or do not overlap. Arrays may be views
-    of one another, so no address is computed from the start of one of many arrays.
+    of one another: only the layout is known to be the same from the start of each.
     """
     pointees: dict[object, Pointee] = {}
     start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
     for inner in inner_of(ty):
         target = inner.numba_type
-        anywhere = many and isinstance(target, types.Array)
+        pointers: Pointers = inner.pointers
+        if many and isinstance(target, types.Array):
+            pointers = tuple((k, "each" if kind == "start" else kind) for k, kind in pointers)
         pointee = Pointee(
             holder,
-            tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
+            pointers,
             activity if isinstance(target, ItemMemory) or layout_of(target).has_shadow else "const",
             (*start, *inner.path),
             private=_private(target),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numba import njit
+from numba.typed import Dict, List
 
 import activerules as ar
 from activerules.testing import gradient_fd
@@ -177,3 +178,69 @@ def test_a_float_where_an_integer_is_declared():
     np.testing.assert_array_equal(ar.grad(seen_as_floats)(given)["x"], [3.0, 2.0, 0.0, 0.0])
     with pytest.raises(ar.FloatBitsInInteger, match="another precision"):
         ar.grad(seen_as_floats)(particles(PARTICLE))
+
+
+@njit
+def in_containers(held):
+    """Changes a record in one of the arrays; reads floats and integers of both."""
+    held[0][1].x *= held[1][0].mass
+    s = 0.0
+    for i in range(3):
+        s += held[0][i].x ** 2 * held[0][i].kind + held[1][i].x * held[1][i].n
+    return s
+
+
+@njit
+def overlapping(held):
+    """Writes to one array what is read from another that shares its memory."""
+    held[0][1].x *= 2.0
+    return held[0][1].x * held[1][0].x * held[1][0].kind
+
+
+@njit
+def seen_as_floats_in_lists(held):
+    """Puts a float where an integer is declared."""
+    held[0].view(np.float64)[2] = held[1][0].x
+    return held[0][0].n * held[1][1].x
+
+
+def in_dict(arrays):
+    held = Dict()
+    for k, array in enumerate(arrays):
+        held[k] = array
+    return held
+
+
+@pytest.mark.parametrize("held_in", [List, in_dict])
+def test_arrays_of_records_in_lists_and_dictionaries(held_in):
+    first, second = particles(PARTICLE), particles(PARTICLE)[::-1].copy()
+    first["n"], second["n"] = 3, [2, 3, 4, 5]
+    held = held_in([first, second])
+    shadow = ar.make_zero(held)
+    shadow[0]["x"][0] = 10.0
+    x, moved, mass = first["x"].copy(), first["x"].copy(), np.float64(second["mass"][0])
+    moved[1] *= mass
+    ar.autodiff(ar.Reverse, in_containers, ar.Active, ar.Duplicated(held, shadow))
+    expected = np.append(2.0 * moved[:3] * first["kind"][:3], 0.0)
+    expected[0] += 10.0
+    of_mass = expected[1] * x[1]
+    expected[1] *= mass
+    np.testing.assert_allclose(shadow[0]["x"], expected)
+    np.testing.assert_allclose(shadow[1]["x"], np.append(second["n"][:3], 0.0))
+    np.testing.assert_allclose(shadow[1]["mass"], [of_mass, 0.0, 0.0, 0.0], rtol=1e-6)
+
+
+def test_arrays_of_records_in_a_list_that_share_memory():
+    given, shadow = particles(PARTICLE), np.zeros(4, PARTICLE)
+    held, shadows = List([given, given[1:]]), List([shadow, shadow[1:]])
+    ar.autodiff(ar.Reverse, overlapping, ar.Active, ar.Duplicated(held, shadows))
+    # d/dx (2 x)² kind, where the item is the same in both
+    np.testing.assert_allclose(shadow["x"], [0.0, 8.0 * -0.4 * 2, 0.0, 0.0])
+
+
+def test_a_float_where_an_integer_is_declared_in_a_list():
+    given = np.zeros(4, [("x", np.float64), ("kind", np.int64), ("n", np.int64)])
+    held = List([given, given.copy()])
+    shadow = ar.make_zero(held)
+    with pytest.raises(ar.FloatBitsInInteger, match="integer arithmetic"):
+        ar.autodiff(ar.Reverse, seen_as_floats_in_lists, ar.Active, ar.Duplicated(held, shadow))

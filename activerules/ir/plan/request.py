@@ -160,7 +160,7 @@ class Request:
         for p in self.pointees:
             fields = by_memory.setdefault(p.holder, {})
             for offset, kind in p.pointers:
-                fields[offset] = Target(p.memory, kind)
+                fields[offset] = Target(p.memory, kind, p.declared.period if p.declared else 0)
         return {
             memory: Pointers(at, declared.period, declared.integers)
             for memory, at in by_memory.items()

@@ -11,7 +11,7 @@ Invariants  D1  bytes in which no float is declared never hold (parts of) the bi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -83,24 +83,36 @@ def _at(offset: int, period: int, address: Address) -> Address:
     return type(address)(address.base, offset, period)
 
 
-PointerKind = Literal["start", "counted", "somewhere"]
+PointerKind = Literal["start", "each", "counted", "somewhere"]
 
 
 @dataclass(frozen=True)
 class Target:
     """What a pointer in declared memory points to.
 
-    kind  "start": the start of the memory; "counted": the MemInfo whose data the memory is;
-          "somewhere": the owner of the memory, or anything else no address is computed from
+    kind    "start": the start of the memory; "each": that of one of the blocks it consists of;
+            "counted": the MemInfo whose data the memory is; "somewhere": the owner of the memory,
+            or anything else no address is computed from
+    period  of the layout of the memory, which is the same from the start of each block
     """
 
     memory: MemoryObject
     kind: PointerKind
+    period: int = 0
 
     def is_start(self, address: Address, memory: MemoryObject) -> bool:
         """Whether an address with this pointer as its base counts from the start of `memory`."""
         counted = self.kind == "counted"
-        return self.kind != "somewhere" and self.memory == memory and counted == address.through
+        starts = self.kind in {"start", "counted"}
+        return starts and self.memory == memory and counted == address.through
+
+    def from_start(self, address: Address, memory: MemoryObject) -> Address | None:
+        """The address, whose base is this pointer, as counted from the start of any block; None
+        where that is not known.
+        """
+        if self.kind != "each" or not self.period or self.memory != memory or address.through:
+            return None
+        return replace(address, stride=gcd(address.stride, self.period), low=None)
 
 
 @dataclass(frozen=True)

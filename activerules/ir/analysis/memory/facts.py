@@ -212,6 +212,15 @@ class MemoryFacts:
             case _:
                 return address.base is o.key and not address.through
 
+    def from_start(self, address: Address, o: MemoryObject) -> Address | None:
+        """An address as counted from the start of `o`, or from that of any of the blocks with one
+        layout that `o` consists of; None where neither is known.
+        """
+        if self.starts(address, o):
+            return address
+        target = self.starts_of.get(address.base) if isinstance(address.base, Instruction) else None
+        return target and target.from_start(address, o)
+
     def _starts_argument(self, address: Address, o: MemoryObject) -> bool:
         """Whether the base is a parameter that points to the object, or a declared pointer (D2).
 

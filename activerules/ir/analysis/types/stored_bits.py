@@ -68,7 +68,7 @@ class _Carried:
     def _put(self, store: Instruction, value: Value) -> None:
         for o in self._memory.objects(store.operands[1]):
             address = self._memory.address(store.operands[1])
-            known = address if self._memory.starts(address, o) else None
+            known = self._memory.from_start(address, o)
             self._stored[o].add(TypedAccess(store, value.type, known, aligned=False))
 
     def _is_read(self, load: Instruction) -> bool:
@@ -76,7 +76,7 @@ class _Carried:
             return False
         address, named = self._memory.address(load.operands[0]), self._memory.named_types
         for o in self._memory.objects(load.operands[0]):
-            known = address if self._memory.starts(address, o) else None
+            known = self._memory.from_start(address, o)
             mine = TypedAccess(load, load.type, known, aligned=False)
             if any(p.overlaps(mine, named, header=has_header(o)) for p in self._stored.get(o, ())):
                 return True

@@ -140,9 +140,7 @@ class ValueTypes:
         t = accessed_type(access)
         address, named = self.memory.address(pointer), self.memory.named_types
         return any(
-            self.declared[o].meets_float(
-                t, address if self.memory.starts(address, o) else None, named
-            )
+            self.declared[o].meets_float(t, self.memory.from_start(address, o), named)
             for o in self.memory.objects(pointer)
             if o in self.declared
         )
@@ -185,7 +183,7 @@ class ValueTypes:
         pointer = access.operands[-1]
         address = self.memory.address(pointer)
         for memory in self.memory.objects(pointer):
-            known = address if self.memory.starts(address, memory) else None
+            known = self.memory.from_start(address, memory)
             if known is not None and memory in trusted:
                 continue
             if self._meets_others(memory, TypedAccess(access, t, known, aligned=False), kind):
@@ -234,7 +232,7 @@ def analyse_value_types(
                 address = memory.address(pointer)
                 aligned = is_aligned(i, size_of(t, memory.named_types))
                 for o in memory.objects(pointer):
-                    known = address if memory.starts(address, o) else None
+                    known = memory.from_start(address, o)
                     accesses[o].append(TypedAccess(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
@@ -255,10 +253,10 @@ def accesses_of_callee(
         return
     pointer = call.operands[access.parameter]
     address = memory.address(pointer)
+    shifted = replace(address, offset=address.offset + (access.offset or 0), low=None)
     for o in memory.objects(pointer):
-        known = access.offset is not None and memory.starts(address, o)
-        shifted = replace(address, offset=address.offset + (access.offset or 0), low=None)
-        yield o, TypedAccess(call, access.type, shifted if known else None, access.aligned)
+        known = None if access.offset is None else memory.from_start(shifted, o)
+        yield o, TypedAccess(call, access.type, known, access.aligned)
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
