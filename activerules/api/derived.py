@@ -75,6 +75,7 @@ class DerivedFunction(Generic[P, R]):
     accepted in addition to those of `numba.njit`. `suffix` ends its name.
     """
 
+    __signature__: inspect.Signature
     form: Callable[..., Any]
     kind: str
     own_options: tuple[str, ...] = ()
@@ -98,12 +99,9 @@ class DerivedFunction(Generic[P, R]):
         self._target = with_flags(target, options)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
-        functools.update_wrapper(self, self._target.py_func)
-        self.__signature__ = self._own_signature(inspect.signature(self._target.py_func)).replace(
-            return_annotation=inspect.Signature.empty  # a derivative returns something else
-        )
-        self.__annotations__ = {k: v for k, v in self.__annotations__.items() if k != "return"}
-        self.__doc__ = self._described(self._target.py_func)
+        plain = self._target.py_func
+        imitate(self, plain, self._own_signature(inspect.signature(plain)))
+        self.__doc__ = self._described(plain)
         self.__name__ = f"{self._maker}_{self.__name__}{self.suffix}"
         token_key = type(self), self._spec, repr(sorted(options.items()))
         self._token = _tokens.get(self._target, token_key, _Token)
@@ -236,6 +234,23 @@ def _unpickled(
     options: Any,
 ) -> DerivedFunction[..., Any]:
     return kind(function, argnums, with_value=with_value, options=options)
+
+
+def imitate(derived: Any, plain: Callable[..., Any], signature: inspect.Signature) -> None:
+    """Give a derived function the attributes of the plain one, and this signature, without what is
+    returned: a derivative returns something else.
+    """
+    annotations = {
+        "__annotations__",
+        "__annotate__",
+    }  # the first up to Python 3.13, the second later
+    functools.update_wrapper(derived, plain, {*functools.WRAPPER_ASSIGNMENTS} - annotations)
+    derived.__signature__ = signature.replace(return_annotation=inspect.Signature.empty)
+    derived.__annotations__ = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if parameter.annotation is not parameter.empty
+    }
 
 
 @typeof_impl.register(DerivedFunction)

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import typing
 import warnings
 from pathlib import Path
 
@@ -66,6 +67,25 @@ def test_a_gradient_keeps_the_signature():
     assert wave_gradient(1.5, frequency=3.0) == pytest.approx(wave_slope(1.5, 3.0))
     assert wave_gradient.__name__ == "grad_wave"
     assert wave_gradient.__wrapped__ is wave
+
+
+def annotated(x: float, k: int = 2) -> float:
+    return k * x
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ar.grad(annotated),
+        ar.value_and_grad(annotated),
+        ar.jacobian(annotated, sparsity=np.ones((1, 1))),
+    ],
+)
+def test_annotations_are_those_of_the_parameters(made):
+    expected = {"x": float, "k": int}
+    assert inspect.get_annotations(made) == expected
+    assert typing.get_type_hints(made) == expected
+    assert str(inspect.signature(made)) == "(x: float, k: int = 2)"
 
 
 def described(x, k=2.0):

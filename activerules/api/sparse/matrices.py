@@ -7,7 +7,6 @@ path that it takes. So each matrix is checked against one more product, with a r
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -15,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numba.extending import typeof_impl
 
-from activerules.api.derived import ArgNums
+from activerules.api.derived import ArgNums, imitate
 from activerules.api.sparse.patterns import Plan, detected, pattern_of, scipy_sparse
 from activerules.api.sparse.products import HessianProducts, JacobianProducts
 from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
@@ -65,11 +64,8 @@ class SparseFunction:
                 f"{kind} has no sparsity {sparsity!r}", instead=[f"a pattern, or {_DETECT!r}"]
             )
         plain = target.py_func
-        functools.update_wrapper(self, plain)
+        imitate(self, plain, inspect.signature(plain))
         self.__name__ = f"sparse_{kind}_{plain.__name__}"
-        self.__signature__ = inspect.signature(plain).replace(
-            return_annotation=inspect.Signature.empty
-        )
         parameters = list(inspect.signature(plain).parameters)
         name = parameters[min(self._argnum, len(parameters) - 1)]  # `*args` is the last
         what = f"The sparse {self._noun} of `{plain.__name__}` with respect to `{name}`."

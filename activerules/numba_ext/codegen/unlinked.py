@@ -158,8 +158,8 @@ def _has_with(code: CodeType) -> bool:
     return not own.isdisjoint(_WITH) or any(map(_has_with, inner))
 
 
-# Of Python up to 3.10, from 3.11, and from 3.14.
-_WITH = ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
+# Of Python up to 3.13, and from 3.14.
+_WITH = ("BEFORE_WITH", "LOAD_SPECIAL")
 
 
 def _without_machine_code(flags: Any) -> Any:

@@ -250,8 +250,8 @@ def test_installed_releases_are_tested():
 
 
 def test_later_releases_are_untested():
-    found = {"python": "3.14.0", "numba": "0.69.0rc1", "llvmlite": "0.50.0"}
-    with pytest.raises(UnsupportedVersion, match=r"python 3\.14\.0.*numba 0\.69\.0rc1") as caught:
+    found = {"python": "3.16.0", "numba": "0.69.0rc1", "llvmlite": "0.50.0"}
+    with pytest.raises(UnsupportedVersion, match=r"python 3\.16\.0.*numba 0\.69\.0rc1") as caught:
         versions.check(found)
     assert "llvmlite" not in caught.value.what
     assert versions.ALLOW_UNTESTED in str(caught.value)
