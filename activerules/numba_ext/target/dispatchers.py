@@ -193,9 +193,13 @@ def _known_arity(function: Any) -> int | None:
     try:
         parameters = signature_of(function).parameters.values()
     except ValueError:
-        counts = {len(case.args) for each in known.templates for case in getattr(each, "cases", ())}
-        return counts.pop() if len(counts) == 1 else None
-    return sum(p.default is p.empty and p.kind in _POSITIONAL for p in parameters) or None
+        parameters = ()
+    count = sum(p.default is p.empty and p.kind in _POSITIONAL for p in parameters)
+    if count == 0:  # `math.hypot`, from Python 3.15 on with the signature `(*coordinates)`
+        cases = (case for each in known.templates for case in getattr(each, "cases", ()))
+        counts = {len(case.args) for case in cases}
+        count = counts.pop() if len(counts) == 1 else 0
+    return count or None
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
