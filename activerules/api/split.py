@@ -146,7 +146,7 @@ class SplitHalf:
         """Run this half; see `autodiff_thunk`."""
         if len(args) != len(self._parameters):
             raise ArityError(
-                f"{self.__name__} takes {len(self._parameters)} arguments, and got {len(args)}",
+                f"{self.__name__} takes {len(self._parameters)} argument(s), and got {len(args)}",
                 instead=[f"{self.__name__}({', '.join(self._parameters)})"],
             )
         if self._half == "reverse" and not _takes_cotangent(self._spec):

@@ -279,7 +279,7 @@ class ArrayFunction:
             f"`shape` gives the results of {self.name} the shapes {tuple(shapes)}",
             where=[("in the function", self.name, self.location)],
             why=fault,
-            instead=["a `shape` that is right: a tuple, or a function of the arguments' shapes"],
+            instead=["wrap(f, shape=…): a tuple, or a function of the arguments' shapes"],
         )
 
 

@@ -29,6 +29,7 @@ from activerules.testing.numeric import (
     inner_terms,
     is_differentiable,
     rand_tangent,
+    require_tuple,
     shifted,
 )
 from activerules.testing.reordering import may_reorder
@@ -68,6 +69,7 @@ def check_gradient(
         RuleCheckError   with argument, direction, found and expected value with its error estimate.
         ValueError       without `activities`: no argument has a derivative to check.
     """
+    require_tuple("check_gradient", args)
     Check(as_compiled(f), args, activities, np.random.default_rng(seed)).run(trials)
 
 

@@ -20,6 +20,7 @@ from numba import types
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import is_zero
+from activerules.errors import ArityError
 from activerules.testing.schemes import FiniteDifference, central_fdm
 from activerules.testing.trees import (
     contents,
@@ -52,8 +53,18 @@ def directional_derivative(
     return (fdm or central_fdm(3)).estimate(along, 0.0, eps=eps)
 
 
+def require_tuple(check: str, args: Any) -> None:
+    """Raise `ArityError` unless the arguments of a function are a tuple, or a list of them."""
+    if not isinstance(args, tuple | list):
+        raise ArityError(
+            f"{check} takes the arguments of the function as a tuple, not {type(args).__name__}",
+            instead=[f"{check}(f, (x, y)), or {check}(f, (x,)) for one"],
+        )
+
+
 def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0) -> Any:
     """The gradient of `f` with respect to a float or an array argument, entry by entry."""
+    require_tuple("gradient_fd", args)
     x = args[argnum]
     gradient = np.zeros(np.shape(x))
     for index in np.ndindex(gradient.shape):

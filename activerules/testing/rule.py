@@ -93,4 +93,7 @@ def check_rule(
         checked |= ForwardCheck(reference, pairs.terms).run(compiled)
     CHECKED.update(checked)
     if not (check_direct(reference) or checked):
-        raise NoRuleForActivity(f"{reference.name} has no rule that serves these arguments")
+        raise NoRuleForActivity(
+            f"{reference.name} has no rule that serves these arguments",
+            instead=["check_gradient, for the derivative of a function without rules"],
+        )

@@ -28,6 +28,7 @@ from activerules.testing.numeric import (
     inner,
     is_differentiable,
     rand_tangent,
+    require_tuple,
     shifted,
 )
 from activerules.testing.weighted import as_number, leaves, slope
@@ -51,6 +52,7 @@ def check_grads(
                          a derivative to check; second derivatives with respect to anything but
                          floats, arrays of floats and tuples of these.
     """
+    require_tuple("check_grads", args)
     if order not in (1, 2):
         raise ValueError(f"derivatives of order {order} are not checked; order is 1 or 2")
     rng = np.random.default_rng(seed)

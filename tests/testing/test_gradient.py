@@ -6,8 +6,8 @@ from numba import float64, njit, typed
 from numba.experimental import jitclass
 
 import activerules as ar
-from activerules.errors import RuleCheckError
-from activerules.testing import check_gradient, check_grads
+from activerules.errors import ArityError, RuleCheckError
+from activerules.testing import check_gradient, check_grads, gradient_fd
 
 PACKED = np.dtype([("a", np.float64, 2), ("n", np.int32), ("b", np.float64)])
 
@@ -82,3 +82,9 @@ def test_a_wrong_derivative_of_an_object_is_found():
         check_gradient(
             energy_without_a_slope, (Spring(1.5, np.array([0.3, -0.2])), np.array([0.9, 0.1]))
         )
+
+
+@pytest.mark.parametrize("check", [check_gradient, check_grads, gradient_fd])
+def test_arguments_that_are_not_in_a_tuple_are_refused(check):
+    with pytest.raises(ArityError, match=r"\(f, \(x,\)\) for one"):
+        check(lambda x: x.sum(), np.ones(2))

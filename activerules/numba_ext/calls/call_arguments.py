@@ -37,7 +37,10 @@ def parameter_names(function: Any, count: int) -> tuple[str, ...]:
         raise ArityError(
             f"{name} cannot be called with {count} argument{'s' * (count != 1)}: {error}",
             why=f"its signature is {name}{signature}",
-            instead=["one value, or annotation, for each of its arguments"],
+            instead=[
+                "one value, or annotation, for each of its arguments, after the activity of the "
+                "result if that is given"
+            ],
         ) from error
     return tuple(bound.arguments)
 
