@@ -389,7 +389,7 @@ def test_gradients_pickle():
 
 def test_options_are_those_of_njit():
     assert ar.grad(wave, nogil=True)(1.5) == pytest.approx(wave_slope(1.5))
-    with pytest.raises(TypeError, match="no option 'fastmaths'"):
+    with pytest.raises(TypeError, match=r"no option 'fastmaths'.*grad\(f\)\(x, fastmaths="):
         ar.grad(wave, fastmaths=True)
 
 

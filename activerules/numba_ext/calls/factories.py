@@ -84,4 +84,4 @@ def _literal(ty: Any) -> Any:
         return ty.literal_value
     if isinstance(ty, types.BaseTuple):
         return tuple(map(_literal, items_of(ty)))
-    raise RequireLiteralValue("argnums and mode are literals inside @njit")
+    raise RequireLiteralValue("argnums and mode must be literals inside @njit")

@@ -84,7 +84,11 @@ def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
     accepted = (*OPTIONS, *more)
     unknown = set(options) - set(accepted)
     if unknown:
-        raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
+        name = min(unknown)
+        raise TypeError(
+            f"no option {name!r}; there are {', '.join(accepted)}. An argument of the function "
+            f"belongs into the call of what is returned, as in grad(f)(x, {name}=...)"
+        )
 
 
 # The flags that change what code computes; in Numba a callee without them inherits its caller's.

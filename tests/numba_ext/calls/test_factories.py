@@ -88,7 +88,7 @@ def test_factories_of_checkpoints():
 
 
 def test_factories_refuse_wrong_arguments():
-    with pytest.raises(TypingError, match="argnums and mode are literals inside @njit"):
+    with pytest.raises(TypingError, match="argnums and mode must be literals inside @njit"):
         njit(lambda x, n: ar.grad(bump, n)(x, 2.0))(1.0, 1)
     with pytest.raises(ar.ArityError, match="argnums has 7"):
         njit(lambda x: ar.grad(bump, 7)(x, 2.0))(1.0)
