@@ -48,7 +48,7 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, tuple_of
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import is_number, is_number_array
+from activerules.values.kinds import is_collection, is_number, is_number_array
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
@@ -91,7 +91,8 @@ class ArgumentLeaf:
     @property
     def may_vary(self) -> bool:
         """Whether it can have a tangent."""
-        return is_number(self.numba_type) or is_number_array(self.numba_type)
+        ty = self.numba_type
+        return is_number(ty) or (layout_of(ty).has_shadow and not is_collection(ty))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
+from numba.experimental import jitclass
 from numba.typed import List
 
 import activerules as ar
@@ -430,3 +431,47 @@ def test_strong_zero_of_the_outer_mode():
     np.testing.assert_array_equal(shadow, [0.0, 8.0])
     along = ar.Duplicated(x, np.array([0.0, 1.0]))
     assert ar.autodiff(ar.Forward.strong_zero(), last_slope, along, table) == 8.0
+
+
+@njit
+def scaled_record(given, s):
+    given[0].a *= s
+    return given[0].a ** 2 * given[0].n
+
+
+@jitclass([("a", float64[::1])])
+class Held:
+    def __init__(self, a):
+        self.a = a
+
+
+@njit
+def of_object(held, s):
+    return held.a[0] ** 2 * s * s
+
+
+slope_of_scaled_record = ar.grad(scaled_record, argnums=1)
+slope_of_object = ar.grad(of_object, argnums=1)
+
+
+def test_tangents_of_records_and_objects_that_the_inner_gradient_takes_as_constant():
+    @njit
+    def of_record(given, s):
+        return slope_of_scaled_record(given, s)
+
+    given = np.zeros(2, [("a", np.float64), ("n", np.int64)])
+    given["a"], given["n"] = 0.5, 3
+    tangent = ar.make_zero(given)
+    tangent["a"][0] = 1.0
+    along = ar.Duplicated(given, tangent), ar.Duplicated(0.7, 0.0)
+    # 2 s a² n, and s a in place of a
+    assert ar.autodiff(ar.Forward, of_record, *along) == pytest.approx(4 * 0.7 * 0.5 * 3)
+    np.testing.assert_allclose(tangent["a"], [0.7, 0.0])
+
+    @njit
+    def of_held(held, s):
+        return slope_of_object(held, s)
+
+    held = ar.Duplicated(Held(np.array([0.5])), Held(np.array([1.0])))
+    moved = ar.autodiff(ar.Forward, of_held, held, ar.Duplicated(0.7, 0.0))
+    assert moved == pytest.approx(4 * 0.7 * 0.5)
