@@ -48,8 +48,8 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, tuple_of
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import is_collection, is_number, is_number_array
-from activerules.values.layout import layout_of
+from activerules.values.kinds import is_number, is_number_array
+from activerules.values.layout import Items, Node, layout_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
 _OVERLAP = (
@@ -90,9 +90,13 @@ class ArgumentLeaf:
 
     @property
     def may_vary(self) -> bool:
-        """Whether it can have a tangent."""
-        ty = self.numba_type
-        return is_number(ty) or (layout_of(ty).has_shadow and not is_collection(ty))
+        """Whether it can have a tangent in forward mode."""
+        return self.is_active_type and not _has_collection(layout_of(self.numba_type))
+
+    @property
+    def is_active_type(self) -> bool:
+        """Whether it has a derivative."""
+        return is_number(self.numba_type) or layout_of(self.numba_type).has_shadow
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,8 @@ class _GradientWriter:
         lines, args, tangents = [], [], []
         for leaf in self.leaves:
             x, t, d = leaf.name, leaf.tangent, leaf.shadow
+            if leaf.is_active_type and not leaf.may_vary:
+                lines.append(f"_require_constant({x})")
             if leaf.may_vary:
                 lines.append(f"{t} = {x}.dval if _active({x}) else _make_zero({x}.val)")
             if leaf.role == "array":
@@ -316,6 +322,10 @@ class _GradientWriter:
 
 
 _SHADOWED = ("duplicated", "mixed")
+
+
+def _has_collection(node: Node) -> bool:
+    return isinstance(node, Items) or any(_has_collection(child) for _, child in node.children)
 
 
 def _derivatives(*arguments: str) -> str:
@@ -449,6 +459,21 @@ def _compile_call(
 
 
 @chosen_by_types
+def _require_constant(x):
+    """Raise `NotYetSupported` for an annotated list or dictionary, or an object with one, that is
+    not Const.
+    """
+    if x.kind is not Const:
+        raise NotYetSupported(
+            "a gradient that takes a list or dictionary as a constant, inside a function that is "
+            "differentiated with respect to that list or dictionary in forward mode",
+            why="its items have no tangents there",
+            instead=["reverse mode", "the arrays in it as arguments of their own"],
+        )
+    return lambda x: None
+
+
+@chosen_by_types
 def _with_copy(x):
     """An annotated array around a copy of it, with the strides of its shadow."""
     if x.kind is Const:
@@ -494,4 +519,5 @@ _SCOPE = {
     "_copy_like": copy_in_place,
     "_make_zero": make_zero,
     "_passing": passing,
+    "_require_constant": _require_constant,
 }

@@ -5,9 +5,9 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from numba import float64, njit
-from numba.experimental import jitclass
-from numba.typed import List
+from numba import float64, njit, types
+from numba.experimental import jitclass, structref
+from numba.typed import Dict, List
 
 import activerules as ar
 from activerules import (
@@ -475,3 +475,62 @@ def test_tangents_of_records_and_objects_that_the_inner_gradient_takes_as_consta
     held = ar.Duplicated(Held(np.array([0.5])), Held(np.array([1.0])))
     moved = ar.autodiff(ar.Forward, of_held, held, ar.Duplicated(0.7, 0.0))
     assert moved == pytest.approx(4 * 0.7 * 0.5)
+
+
+@njit
+def of_items(items, s):
+    return items[0][0] ** 2 * s * s
+
+
+slope_of_items = ar.grad(of_items, argnums=1)
+
+
+@njit
+def slope_with_items(items, s):
+    return slope_of_items(items, s)
+
+
+@structref.register
+class HolderType(types.StructRef):
+    def preprocess_fields(self, fields):
+        return tuple((name, types.unliteral(ty)) for name, ty in fields)
+
+
+class Holder(structref.StructRefProxy):
+    pass
+
+
+structref.define_proxy(Holder, HolderType, ["items", "k"])
+slope_of_holder = ar.grad(njit(lambda h, s: h.items[0][0] * h.k * s * s), argnums=1)
+
+
+@njit
+def slope_with_holder(h, s):
+    return slope_of_holder(h, s)
+
+
+def items_of_list(x):
+    return List([np.array([x])])
+
+
+def items_of_dict(x):
+    items = Dict()
+    items[0] = np.array([x])
+    return items
+
+
+@pytest.mark.parametrize(
+    ("slope", "made"),
+    [
+        (slope_with_items, items_of_list),
+        (slope_with_items, items_of_dict),
+        (slope_with_holder, lambda x: Holder(items_of_list(x), 0.25)),
+    ],
+)
+def test_items_have_no_tangents_in_forward_mode(slope, made):
+    """Where they are constants of the inner gradient."""
+    s, moving = ar.Duplicated(0.7, 1.0), ar.Duplicated(made(0.5), made(1.0))
+    held = ar.autodiff(ar.Forward, slope, ar.Duplicated, ar.Const(made(0.5)), s)
+    assert held == pytest.approx(2.0 * 0.5 * 0.5 if slope is slope_with_items else 2 * 0.5 * 0.25)
+    with pytest.raises(ar.NotYetSupported, match="takes a list or dictionary as a constant"):
+        ar.autodiff(ar.Forward, slope, ar.Duplicated, moving, s)
