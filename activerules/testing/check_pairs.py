@@ -175,9 +175,13 @@ class PairCheck:
             wanted = f"a tuple of {len(direction)} entries, None for what is not a float"
             raise self.ref.failure(f"derivative of argument {i}", found, wanted, situation)
         terms = list(inner_terms(found, direction))
+        expected, error = self.ref.expected(i, situation)
+        expected *= lane.scale
+        advice = ""
         if kind in SHADOWED and not self.ref.written(i):
+            if self.ref.agrees(terms, expected, error):
+                advice = "add to the shadow, x.dval += …, where this rule replaces what is in it"
             start = inner_terms(self.ref.starts[i], self.ref.directions[i])
             terms += [-lane.scale * term for term in start]
-        expected, error = self.ref.expected(i, situation)
-        self.ref.compare(i, terms, lane.scale * expected, error, situation)
+        self.ref.compare(i, terms, expected, error, situation, instead=advice)
         return terms

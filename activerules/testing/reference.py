@@ -155,8 +155,9 @@ class Reference:
         error: float,
         situation: Situation,
         what: str = "",
+        instead: str = "",
     ) -> None:
-        """Compare a derivative with the finite difference."""
+        """Compare a derivative with the finite difference, and advise `instead` if they differ."""
         found = math.fsum(terms)
         scale = max(abs(expected), math.fsum(map(abs, terms)))
         allowed = self.tolerance.of(expected)
@@ -167,15 +168,22 @@ class Reference:
                 "an error that resolves the derivative: choose another point, or pass fdm=, rtol=",
                 situation,
             )
-        if not abs(found - expected) <= SAFETY * error + FLOOR[self.precision] * scale + allowed:
+        if not self.agrees(terms, expected, error):
             raise self.failure(
                 what or f"derivative of argument {i} along {self.along}",
                 f"{found:.12g}",
                 f"finite differences {expected:.12g} ± {error:.1e}",
                 situation,
                 f"direction {shown(self.directions[i])}",
-                self.kink(i),
+                instead or self.kink(i),
             )
+
+    def agrees(self, terms: Sequence[float], expected: float, error: float) -> bool:
+        """Whether a derivative, the sum of `terms`, is the finite difference."""
+        found = math.fsum(terms)
+        scale = max(abs(expected), math.fsum(map(abs, terms)))
+        rounding = FLOOR[self.precision] * scale + self.tolerance.of(expected)
+        return abs(found - expected) <= SAFETY * error + rounding
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
         """Require values that agree up to rounding, as a rule may compute them differently."""

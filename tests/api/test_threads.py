@@ -53,6 +53,8 @@ def waiting_at(thread):
     # The names of the functions in which a thread waits for the lock; none when it has ended.
     while thread.is_alive():
         frame = sys._current_frames().get(thread.ident)
+        if frame is None:  # it has just ended
+            continue
         names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(frame)]
         if names[:1] == ["acquire"]:
             return names

@@ -87,7 +87,7 @@ def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
         name = min(unknown)
         raise TypeError(
             f"no option {name!r}; there are {', '.join(accepted)}. An argument of the function "
-            f"belongs into the call of what is returned, as in grad(f)(x, {name}=...)"
+            f"belongs in the call of what is returned, as in grad(f)(x, {name}=...)"
         )
 
 
