@@ -138,8 +138,11 @@ class _EvaluationStack:
 
 _MAKERS: dict[str, Callable[[_EvaluationStack, dis.Instruction, int], None]] = {
     "LOAD_CONST": _EvaluationStack.constant,
+    "LOAD_SMALL_INT": _EvaluationStack.constant,
     "LOAD_FAST": _EvaluationStack.variable,
+    "LOAD_FAST_BORROW": _EvaluationStack.variable,
     "LOAD_FAST_LOAD_FAST": _EvaluationStack.variable,
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _EvaluationStack.variable,
     "LOAD_GLOBAL": _EvaluationStack.outside,
     "LOAD_DEREF": _EvaluationStack.outside,
     "LOAD_ATTR": _EvaluationStack.attribute,
@@ -153,6 +156,7 @@ _MAKERS: dict[str, Callable[[_EvaluationStack, dis.Instruction, int], None]] = {
     "KW_NAMES": _EvaluationStack.nothing,
     "RESUME": _EvaluationStack.nothing,
     "NOP": _EvaluationStack.nothing,
+    "NOT_TAKEN": _EvaluationStack.nothing,
     "COPY_FREE_VARS": _EvaluationStack.nothing,
 }
 
