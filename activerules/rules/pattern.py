@@ -216,8 +216,9 @@ def type_name(ty: Any) -> str:
         if ty.layout in ("C", "F") and axes:
             axes[-1 if ty.layout == "C" else 0] = "::1"
         return f"{type_name(ty.dtype)}[{', '.join(axes)}]"
-    if hasattr(ty, "literal_type"):
-        return type_name(ty.literal_type)
+    # a package's literals may be the types of their own values
+    if (plain := getattr(ty, "literal_type", ty)) is not ty and plain != ty:
+        return type_name(plain)
     if hasattr(ty, "instance_class"):  # a named tuple, or an instance of a class
         return ty.instance_class.__name__
     if hasattr(ty, "class_type"):  # an instance of a jitclass

@@ -5,7 +5,8 @@ import ctypes.util
 
 import numpy as np
 import pytest
-from numba import literally, njit, objmode
+from numba import literally, njit, objmode, types
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
 import activerules as ar
 from activerules.testing import check_gradient
@@ -169,6 +170,32 @@ def printing(x):
     return (x * x).sum()
 
 
+class Names(tuple):
+    """A value whose Numba type is a literal that is the type of its own value, as packages have."""
+
+
+class NamesType(types.Literal, types.Dummy):
+    pass
+
+
+register_model(NamesType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Names)
+def typeof_names(value, _context):
+    return NamesType(value)
+
+
+@unbox(NamesType)
+def unbox_names(_ty, _value, c):
+    return NativeValue(c.context.get_dummy_value())
+
+
+@njit
+def scaled_by_one_of(x, n, names):
+    return x * literally(n)
+
+
 @njit
 def scaled(x, n):
     return x * literally(n)
@@ -182,4 +209,6 @@ def test_refused_before_the_engine():
     with pytest.raises(ar.NotCompilable, match=r"literally\(n\)(.|\n)*lambda x: scaled\(x, 3\)"):
         ar.grad(scaled)(1.5, 3)
     assert ar.grad(lambda x: scaled(x, 3))(1.5) == 3.0
+    with pytest.raises(ar.NotCompilable, match=r"literally\(n\)"):
+        ar.grad(scaled_by_one_of)(1.5, 3, Names(["a"]))
     np.testing.assert_array_equal(ar.grad(printing)(np.array([1.0, 3.0])), [2.0, 6.0])
