@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -42,7 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options = parser.parse_args(words)
     try:
-        return import_module(COMMANDS[options.command][0]).run(options)
+        status = import_module(COMMANDS[options.command][0]).run(options)
+        sys.stdout.flush()
+        return status
     except ActiverulesError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 2
+    except BrokenPipeError:
+        # `head` has read enough. The interpreter flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 2

@@ -15,13 +15,18 @@ GROUP = "activerules.rules"
 
 
 def load() -> None:
-    """Import the announced modules; warn of those that cannot be imported."""
-    for point in entry_points(group=GROUP):
+    """Import the announced modules; warn of those that cannot be imported.
+
+    In the order of their names, not of the folders they were installed in: of two packages whose
+    rules exclude each other, the same one has its rules on every machine.
+    """
+    for point in sorted(entry_points(group=GROUP)):
         try:
             point.load()
         except Exception as error:
             warnings.warn(
-                f"the rules of {point.value} (entry point {point.name!r}) are missing: {error}",
+                f"the rules of {point.value} (entry point {point.name!r}) are missing: "
+                f"{type(error).__name__}: {error}",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -63,9 +63,9 @@ def check_rule(
         fdm       the scheme of the finite differences: `forward_fdm(5)` for an argument at a
                   boundary, `central_fdm(3, max_range=1e-3)` near one.
 
-    Objects are instances of a jitclass, StructRefs, records, `numba.typed.List` and `Dict`: the
-    direction is such an object, with a number in each float. Python's lists and dictionaries are
-    refused.
+    Objects are instances of a jitclass, StructRefs, records, arrays of records, `numba.typed.List`
+    and `Dict`: the direction is such an object, with a number in each float. Python's lists and
+    dictionaries are refused.
 
     Checked for a pair: every combination of activities, each with arguments kept and with arguments
     overwritten between the halves, with and without `needs_primal`; always interpreted, and

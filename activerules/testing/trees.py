@@ -56,16 +56,18 @@ def rebuilt(x: Any, new: Sequence[Any]) -> Any:
 
 
 def is_object(x: Any) -> bool:
-    """Whether `x` is a record or an object of Numba whose fields or items can be set: an instance
-    of a jitclass, a StructRef, a typed list or a typed dictionary.
+    """Whether `x` is a record, an array of records, or an object of Numba whose fields or items can
+    be set: an instance of a jitclass, a StructRef, a typed list or a typed dictionary.
     """
     has_items = hasattr(x, "_numba_type_") and hasattr(x, "__setitem__")
     return has_items or _fields_of(x) is not None
 
 
 def _fields_of(x: Any) -> Sequence[str] | None:
-    """The names of the fields of a record, an instance or a StructRef; None for everything else."""
-    if isinstance(x, np.void):
+    """The names of the fields of a record, an array of records, an instance or a StructRef; None
+    for everything else.
+    """
+    if isinstance(x, np.void | np.ndarray):
         return None if x.dtype.names is None else [*x.dtype.names]
     fields = getattr(getattr(x, "_numba_type_", None), "struct", None)
     return [*fields] if fields is not None else _fields_of_struct_ref(x) or None
@@ -115,11 +117,11 @@ def _keys(x: Any) -> Sequence[Any]:
 
 
 def _field(x: Any, name: str) -> Any:
-    return x[name] if isinstance(x, np.void) else getattr(x, name)
+    return x[name] if isinstance(x, np.void | np.ndarray) else getattr(x, name)
 
 
 def _set(x: Any, key: Any, value: Any) -> None:
-    if isinstance(x, np.void) or _fields_of(x) is None:
+    if isinstance(x, np.void | np.ndarray) or _fields_of(x) is None:
         x[key] = value
     else:
         setattr(x, key, value)
@@ -127,7 +129,7 @@ def _set(x: Any, key: Any, value: Any) -> None:
 
 def _random_like(zero: Any, rng: np.random.Generator) -> Any:
     """A random value of the type of `zero`; anything but numbers and arrays stays unchanged."""
-    if hasattr(zero, "_numba_type_") or isinstance(zero, np.void):
+    if is_object(zero) or hasattr(zero, "_numba_type_"):
         return rand_object(zero, rng)
     if isinstance(zero, np.ndarray):
         if np.issubdtype(zero.dtype, np.inexact):
@@ -147,9 +149,11 @@ def _sample(like: Any, rng: np.random.Generator) -> Any:
 
 
 def opened(x: Any) -> Any:
-    """A StructRef as one whose class has a property per field, a record as a `np.record`; anything
-    else unchanged.
+    """A StructRef as one whose class has a property per field, a record as a `np.record`, an array
+    of records as one of these; anything else unchanged.
     """
+    if isinstance(x, np.ndarray):
+        return x.view(np.recarray) if type(x) is np.ndarray and x.dtype.names else x
     if isinstance(x, np.void):
         return x.view((np.record, x.dtype)) if type(x) is np.void and x.dtype.names else x
     fields = _fields_of_struct_ref(x)

@@ -620,6 +620,20 @@ def test_the_rule_of_a_checkpoint(function, args, dy):
     check_rule(checkpointed, *args)
 
 
+def test_an_inactive_argument_of_a_function_without_rules():
+    """The first call runs code that so far was only linked into that of a derivative."""
+
+    @njit
+    def scaled(x, y):
+        return np.sum(x) * y
+
+    ar.inactive(scaled, args="y")
+    value, pullback = rrule(scaled, np.ones(2), 3.0)
+    _, x_bar, y_bar = pullback(0.5)
+    assert (value, x_bar.tolist(), y_bar) == (6.0, [1.5, 1.5], NoTangent())
+    check_rule(scaled, np.ones(2), 3.0)
+
+
 def test_an_inactive_argument_has_no_tangent():
     def product(x, y):
         return x * y

@@ -1,5 +1,8 @@
 """`python -m activerules info` and `cache`: what is there, and that it can be removed."""
 
+import subprocess
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -47,3 +50,11 @@ def test_a_folder_that_is_not_there(capsys, folder):
     assert main(["cache", "--clear", str(folder / "nowhere")]) == 2
     assert "CommandError: there is no folder" in capsys.readouterr().err
     assert stored.stored_in(folder)
+
+
+def test_a_reader_that_closes_the_pipe_is_no_wrong_gradient():
+    """Exit status 1 is for gradients; and `head` wants no traceback."""
+    command = [sys.executable, "-m", "activerules", "info"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        assert (run.stderr.read(), run.wait()) == (b"", 2)

@@ -61,14 +61,24 @@ def test_complex_arguments_are_for_the_first_order():
         check_grads(squared, (1.0 + 2.0j,))
 
 
-def test_what_has_no_argument_to_check_is_not_called_right():
+def test_arrays_of_records_are_checked_to_the_first_order():
     @njit
     def by_fields(points):
         return points[0].mass * points[0].mass
 
     points = np.ones(1, dtype=[("mass", "f8"), ("kind", "i8")])
-    with pytest.raises(ValueError, match="no argument has a derivative that is checked"):
+    check_grads(by_fields, (points,), order=1)
+    with pytest.raises(ValueError, match="give order=1"):
         check_grads(by_fields, (points,))
+
+
+def test_what_has_no_argument_to_check_is_not_called_right():
+    @njit
+    def counted(points):
+        return points[0].kind * 0.5
+
+    with pytest.raises(ValueError, match="no argument has a derivative that is checked"):
+        check_grads(counted, (np.ones(1, dtype=[("kind", "i8")]),))
 
     @njit
     def listed(x):

@@ -11,7 +11,7 @@ from numba.experimental import jitclass, structref
 import activerules as ar
 from activerules.annotations.activity import Active, Const
 from activerules.errors import RuleCheckError
-from activerules.testing import check_rule
+from activerules.testing import check_gradient, check_rule
 from activerules.testing.situations import arguments_of
 
 X = np.array([0.4, -1.1, 0.9])
@@ -134,6 +134,38 @@ def test_struct_refs_and_records_are_checked_in_each_number(value):
             u.dval.w[1] += g * u.val.scale
 
         check_rule(output, value, compiled=compiled)
+
+    checked(0.0, compiled=True)
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        checked(1e-3, compiled=False)
+
+
+RECORDS = np.zeros(3, [("w", "f8"), ("n", "i8"), ("v", "f8", (2,)), ("part", [("z", "c16")])])
+RECORDS["w"], RECORDS["n"] = X, (2, 1, 3)
+
+
+@pytest.mark.parametrize("records", [RECORDS, RECORDS[::-1]])
+def test_arrays_of_records_are_checked_in_each_number(records):
+    def checked(error, *, compiled):
+        @njit
+        def weighed(r, x):
+            s = 0.0
+            for i in range(len(r)):
+                s += r[i].n * r[i].w * x[i]
+            return s
+
+        @ar.augmented_primal(weighed)
+        def _(config, ret: ar.Active, r: ar.Duplicated, x: ar.Duplicated):
+            return ar.AugmentedReturn(weighed(r.val, x.val), None, None)
+
+        @ar.reverse(weighed, saves=("r", "x"))
+        def _(config, dret: ar.Active, tape, r: ar.Duplicated, x: ar.Duplicated):
+            for i in range(len(x.val)):
+                r.dval[i].w += (dret.val + error) * r.val[i].n * x.val[i]
+            ar.accumulate(x, dret.val * r.val["n"] * r.val["w"])
+
+        check_rule(weighed, records, X, compiled=compiled)
+        check_gradient(weighed, (records, X))
 
     checked(0.0, compiled=True)
     with pytest.raises(RuleCheckError, match="derivative of argument 0"):

@@ -103,7 +103,8 @@ def to_link(function: Callable[..., Any], *, optimised: bool = False, **options:
     dispatcher._compiler._customize_flags = _without_machine_code
     finish = make_no_code if optimised else leave_to_caller
     for_python = cache(lambda: jit(**options)(function))
-    dispatcher.add_overload = partial(_add_linked, dispatcher, finish, for_python)
+    dispatcher._compiler.compile = partial(_compiled, dispatcher._compiler.compile, for_python)
+    dispatcher.add_overload = partial(_add_linked, dispatcher, finish)
     return dispatcher
 
 
@@ -118,17 +119,23 @@ class _EntryForPython(NeverCalled):
         return self._made()(*args)
 
 
-def _add_linked(
-    dispatcher: Any, finish: Callable[[Any], None], for_python: Callable[[], Any], result: Any
-) -> None:
-    """Record a compile result; its entry point is for calls from Python alone."""
+def _compiled(
+    compile_: Callable[[Any, Any], Any], for_python: Callable[[], Any], args: Any, returned: Any
+) -> Any:
+    """A compile result; its entry point is for calls from Python alone."""
+    result = compile_(args, returned)
+    entry = _EntryForPython(result.environment, result.library, for_python)
+    return result._replace(entry_point=entry)
+
+
+def _add_linked(dispatcher: Any, finish: Callable[[Any], None], result: Any) -> None:
+    """Record a compile result."""
     context, library = result.target_context, result.library
     # As Numba does with the entry point: the function finds its constants there.
     publish_environment(context, result.fndesc, result.environment, library._final_module)
     finish(library)
-    entry = _EntryForPython(result.environment, library, for_python)
-    context.insert_user_function(entry, result.fndesc, [library])
-    dispatcher.overloads[tuple(result.signature.args)] = result._replace(entry_point=entry)
+    context.insert_user_function(result.entry_point, result.fndesc, [library])
+    dispatcher.overloads[tuple(result.signature.args)] = result
 
 
 _linked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
