@@ -493,7 +493,7 @@ def _result_kind(ty: Any) -> Kind | None:
     number = ty.dtype if isinstance(ty, types.Array) else ty
     if not isinstance(number, types.Number | types.Boolean):
         return None
-    return np.dtype(str(number)), getattr(ty, "ndim", 0)
+    return np.dtype(str(types.unliteral(number))), getattr(ty, "ndim", 0)
 
 
 def arguments(arrays: Sequence[Any], written: Sequence[bool] = ()) -> list[Any]:

@@ -50,6 +50,16 @@ def test_derivatives_of_several_results():
     assert (count.dtype, count.requires_grad) == (torch.int64, False)
 
 
+def test_a_literal_integer_beside_other_results():
+    @njit
+    def doubled(x):
+        return 2.0 * x, 3, True
+
+    y, *constant = bridge.wrap(doubled)(X)
+    assert [(x.item(), x.dtype) for x in constant] == [(3, torch.int64), (True, torch.bool)]
+    assert torch.autograd.grad(y.sum(), X)[0].tolist() == [2.0] * 4
+
+
 def test_complex_numbers():
     @njit
     def overlap(z, r):
