@@ -11,13 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    Const,
-    Duplicated,
-    MixedDuplicated,
-)
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
 from activerules.errors import ActivityError, ShadowMismatch
 

@@ -24,12 +24,7 @@ from activerules.numba_ext.calls.nested_forms import calling_with
 from activerules.numba_ext.codegen.arity import first_names, free_name
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
-from activerules.numba_ext.codegen.made_once import (
-    COMPILED,
-    LastMade,
-    MadeOnce,
-    compiled_lines,
-)
+from activerules.numba_ext.codegen.made_once import COMPILED, LastMade, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.dispatchers import (

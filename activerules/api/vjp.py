@@ -12,13 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from numba import njit, types
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    Const,
-    Duplicated,
-    MixedDuplicated,
-)
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero

@@ -22,12 +22,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.api.autodiff import run_compiled
 from activerules.api.jvp import jvp
 from activerules.api.vjp import spec_of, stub_of, vjp
-from activerules.errors import (
-    ForeignArrayError,
-    NotAFloatReturn,
-    NotCompilable,
-    ShadowMismatch,
-)
+from activerules.errors import ForeignArrayError, NotAFloatReturn, NotCompilable, ShadowMismatch
 from activerules.interop.tapes import TAPES
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of

@@ -15,13 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from activerules.interop.functions import (
-    ArrayFunction,
-    Batched,
-    Derived,
-    Kind,
-    arguments,
-)
+from activerules.interop.functions import ArrayFunction, Batched, Derived, Kind, arguments
 from activerules.interop.tapes import TAPES
 from activerules.rules.written import function_from
 

@@ -14,13 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activerules.errors import (
-    ActiverulesError,
-    NoRuleForActivity,
-    RuleError,
-    UnknownCall,
-    Where,
-)
+from activerules.errors import ActiverulesError, NoRuleForActivity, RuleError, UnknownCall, Where
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
 from activerules.ir.generated.masks import compare_floats

@@ -36,11 +36,7 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
-from activerules.rules.consistent import (
-    refuse_keyword_only,
-    refuse_other_count,
-    refuse_other_order,
-)
+from activerules.rules.consistent import refuse_keyword_only, refuse_other_count, refuse_other_order
 from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES

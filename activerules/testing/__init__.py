@@ -8,12 +8,7 @@ from activerules.testing.numeric import (
     well_conditioned,
 )
 from activerules.testing.rule import arg, check_rule
-from activerules.testing.schemes import (
-    backward_fdm,
-    central_fdm,
-    extrapolate_fdm,
-    forward_fdm,
-)
+from activerules.testing.schemes import backward_fdm, central_fdm, extrapolate_fdm, forward_fdm
 from activerules.testing.second import check_grads
 
 __all__ = [

@@ -35,12 +35,7 @@ from activerules.testing.numeric import (
     shifted,
 )
 from activerules.testing.schemes import FiniteDifference, backward_fdm, forward_fdm
-from activerules.testing.situations import (
-    CheckedArgument,
-    Situation,
-    require_known,
-    result_kinds,
-)
+from activerules.testing.situations import CheckedArgument, Situation, require_known, result_kinds
 from activerules.testing.trees import shown
 
 # A batch is two derivatives in one call. Derivatives are linear, so the second lane needs no

@@ -25,12 +25,7 @@ from activerules.ir.foreign.library_calls import with_one_result
 from activerules.ir.foreign.masked import lane_by_lane
 from activerules.ir.foreign.never_returning import declared_if_never_returning
 from activerules.ir.foreign.scalable import refuse_scalable
-from activerules.ir.generate.assemble import (
-    assemble,
-    generate,
-    generate_forward,
-    with_missing,
-)
+from activerules.ir.generate.assemble import assemble, generate, generate_forward, with_missing
 from activerules.ir.generate.widen import widened
 from activerules.ir.llvm.model import Argument, Function, Module
 from activerules.ir.llvm.parser import parse_module

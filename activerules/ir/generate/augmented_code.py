@@ -15,21 +15,11 @@ from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, S
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.generate.lanes import per_lane
-from activerules.ir.generate.mirror import (
-    allocated_shadow,
-    clear_allocated,
-    is_dropped,
-)
+from activerules.ir.generate.mirror import allocated_shadow, clear_allocated, is_dropped
 from activerules.ir.generate.primal_copy import PrimalCopy
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import (
-    Slots,
-    make_parameters,
-    names_of,
-    null,
-    result_parameters,
-)
+from activerules.ir.generate.sweep import Slots, make_parameters, names_of, null, result_parameters
 from activerules.ir.llvm.builder import Builder, at_offset, suffixed
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType

@@ -25,24 +25,13 @@ from functools import partial
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.lanes import LaneBuilder, per_lane, with_scalars
-from activerules.ir.generate.mirror import (
-    allocated_shadow,
-    clear_allocated,
-    is_dropped,
-)
+from activerules.ir.generate.mirror import allocated_shadow, clear_allocated, is_dropped
 from activerules.ir.generate.primal_copy import PrimalCopy, name_beside
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clear, names_of, null
 from activerules.ir.llvm.builder import Builder, add_incoming, suffixed
-from activerules.ir.llvm.model import (
-    Argument,
-    Block,
-    Constant,
-    Function,
-    Instruction,
-    Value,
-)
+from activerules.ir.llvm.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse

@@ -15,12 +15,7 @@ long. The tape is released in any case.
 from __future__ import annotations
 
 from activerules.ir.generate.cotangents import derivatives_type, seeds_of
-from activerules.ir.generate.sweep import (
-    make_parameters,
-    names_of,
-    null,
-    result_parameters,
-)
+from activerules.ir.generate.sweep import make_parameters, names_of, null, result_parameters
 from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, StructType, Type

@@ -24,14 +24,7 @@ from activerules.ir.generate.adjoints import Adjoints
 from activerules.ir.generate.cotangents import Cotangents, seeds_of
 from activerules.ir.generate.materialise import AtHand
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import (
-    Lanes,
-    RowState,
-    Slots,
-    make_parameters,
-    names_of,
-    null,
-)
+from activerules.ir.generate.sweep import Lanes, RowState, Slots, make_parameters, names_of, null
 from activerules.ir.llvm.builder import Builder, suffixed
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction

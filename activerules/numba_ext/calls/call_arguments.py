@@ -17,10 +17,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from activerules.annotations.trees import NATIVE
-from activerules.errors import (
-    ActivityError,
-    ArityError,
-)
+from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.codegen.arity import of_count
 from activerules.rules.rule import location_of
 

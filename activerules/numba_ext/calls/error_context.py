@@ -14,10 +14,7 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.errors import (
-    ActiverulesError,
-    Where,
-)
+from activerules.errors import ActiverulesError, Where
 from activerules.rules.rule import location_of
 from activerules.values.argument import ArgumentSpec
 

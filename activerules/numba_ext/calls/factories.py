@@ -12,11 +12,7 @@ from typing import Any
 
 from numba.core import types
 from numba.core.errors import RequireLiteralValue
-from numba.core.typing.templates import (
-    Signature,
-    make_intrinsic_template,
-    signature,
-)
+from numba.core.typing.templates import Signature, make_intrinsic_template, signature
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value

@@ -12,12 +12,7 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.annotations.activity import (
-    Active,
-    Const,
-    Duplicated,
-    DuplicatedNoNeed,
-)
+from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.errors import ActivityError, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,

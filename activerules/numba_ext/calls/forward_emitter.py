@@ -20,14 +20,7 @@ from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_de
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
-from activerules.values.layout import (
-    Node,
-    Number,
-    Optional,
-    layout_of,
-    map_type,
-    shadow_of_leaf,
-)
+from activerules.values.layout import Node, Number, Optional, layout_of, map_type, shadow_of_leaf
 from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Emit, rebuild
 

@@ -36,12 +36,7 @@ from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.numba_ext.codegen.types import (
-    AnnotationType,
-    ModeType,
-    SpecType,
-    marker_class,
-)
+from activerules.numba_ext.codegen.types import AnnotationType, ModeType, SpecType, marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import (
     ActivityName,

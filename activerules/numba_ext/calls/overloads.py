@@ -24,12 +24,7 @@ from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes.inactive_values import IGNORE_FUNCTIONS
 from activerules.rules.pattern import type_name
-from activerules.rules.protocol import (
-    accumulate,
-    accumulate_outer,
-    accumulate_scaled,
-    active,
-)
+from activerules.rules.protocol import accumulate, accumulate_outer, accumulate_scaled, active
 from activerules.rules.written import function_from, item_by_item, over_elements
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import FLOATS, layout_of

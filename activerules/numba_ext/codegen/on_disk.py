@@ -30,13 +30,7 @@ from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.registry import cpu_target
 
-from activerules.numba_ext.codegen.files import (
-    VERSIONS,
-    digest_of,
-    read_file,
-    settings,
-    write_file,
-)
+from activerules.numba_ext.codegen.files import VERSIONS, digest_of, read_file, settings, write_file
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.rules.fingerprint import of_values

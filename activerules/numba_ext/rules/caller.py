@@ -21,11 +21,7 @@ from activerules.numba_ext.codegen.protocols import Context, Value, entry_builde
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
 from activerules.numba_ext.rules.checks import make_zero_of
-from activerules.numba_ext.rules.compiled import (
-    RuleArgument,
-    RuleParameter,
-    one_shadow,
-)
+from activerules.numba_ext.rules.compiled import RuleArgument, RuleParameter, one_shadow
 from activerules.numba_ext.rules.functions import compile_function
 from activerules.numba_ext.rules.parts import unflattened
 from activerules.numba_ext.target.marked_calls import MarkedCall

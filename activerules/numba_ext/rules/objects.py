@@ -25,11 +25,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload
 
-from activerules.errors import (
-    NotYetSupported,
-    RuleArgumentsOverlap,
-    RuleViolation,
-)
+from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleViolation
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument

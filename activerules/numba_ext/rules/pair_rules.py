@@ -49,11 +49,7 @@ from activerules.numba_ext.rules.functions import (
     flags_in_place_of,
     rule_location,
 )
-from activerules.numba_ext.rules.objects import (
-    nothing_kept,
-    object_checks,
-    objects_apart,
-)
+from activerules.numba_ext.rules.objects import nothing_kept, object_checks, objects_apart
 from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
 from activerules.numba_ext.rules.said_by_numba import speaks_of_tape

@@ -41,12 +41,7 @@ from activerules.numba_ext.calls import (
 from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.transfer import changes_shadows
-from activerules.numba_ext.rules.compiled import (
-    CompiledRule,
-    Symbols,
-    needs_drop,
-    tape_layout,
-)
+from activerules.numba_ext.rules.compiled import CompiledRule, Symbols, needs_drop, tape_layout
 from activerules.numba_ext.rules.debug import checked_forward, checked_pair
 from activerules.numba_ext.rules.forward_of_pair import forward_of_pair
 from activerules.numba_ext.rules.forward_rules import (

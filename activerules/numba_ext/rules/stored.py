@@ -38,13 +38,7 @@ from numba.core.caching import CodeLibraryCacheImpl, NullCache
 from numba.core.runtime.nrt import rtsys
 
 from activerules.ir.text.normalise import scalar_tuning, target_machine
-from activerules.numba_ext.codegen.files import (
-    VERSIONS,
-    digest_of,
-    read_file,
-    settings,
-    write_file,
-)
+from activerules.numba_ext.codegen.files import VERSIONS, digest_of, read_file, settings, write_file
 from activerules.numba_ext.codegen.link import (
     environments_of,
     is_bound_to_process,
@@ -54,11 +48,7 @@ from activerules.numba_ext.codegen.link import (
     start_threads_for,
     undefined_symbols,
 )
-from activerules.numba_ext.codegen.machine_code import (
-    MachineCode,
-    compiled,
-    is_called,
-)
+from activerules.numba_ext.codegen.machine_code import MachineCode, compiled, is_called
 from activerules.numba_ext.codegen.on_disk import SUFFIX, parts_of, prepare
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED

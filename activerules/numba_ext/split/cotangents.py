@@ -20,15 +20,7 @@ from activerules.errors import ActivityError
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import returned_type
-from activerules.values.layout import (
-    Array,
-    Node,
-    Number,
-    Optional,
-    has_items_of,
-    layout_of,
-    pairs,
-)
+from activerules.values.layout import Array, Node, Number, Optional, has_items_of, layout_of, pairs
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import clear_shadow
 from activerules.values.walk import Depth, Emit, Visit, WalkedValue, walk

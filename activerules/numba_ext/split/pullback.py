@@ -37,11 +37,7 @@ from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_typ
 from activerules.numba_ext.split.split_results import shadow_of
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, HandleFields, constant
 from activerules.rules.pattern import type_name
-from activerules.values.kinds import (
-    gradient_of_leaf,
-    is_number_array,
-    items_of,
-)
+from activerules.values.kinds import gradient_of_leaf, is_number_array, items_of
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of, map_type, shadow_of_leaf
 from activerules.values.shadows import (

@@ -15,13 +15,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import (
-    NativeValue,
-    box,
-    models,
-    register_model,
-    unbox,
-)
+from numba.extending import NativeValue, box, models, register_model, unbox
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 

@@ -38,11 +38,7 @@ from activerules.numba_ext.target.target import Session
 from activerules.rules.library import triangular
 from activerules.rules.library.decompositions import eigh_parts, qr_parts
 from activerules.rules.library.eigen import eig_parts
-from activerules.rules.library.leastsquares import (
-    condition_number,
-    lstsq_parts,
-    pseudo_inverse,
-)
+from activerules.rules.library.leastsquares import condition_number, lstsq_parts, pseudo_inverse
 from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
 from activerules.rules.library.singular_values import svd_parts, svd_shapes

@@ -11,13 +11,7 @@ Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, a
 from __future__ import annotations
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger
-from activerules.ir.normal.effects import (
-    RESIZES,
-    CallEffect,
-    Explanation,
-    LanguageRuntime,
-    declare,
-)
+from activerules.ir.normal.effects import RESIZES, CallEffect, Explanation, LanguageRuntime, declare
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED

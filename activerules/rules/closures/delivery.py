@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    Const,
-    Duplicated,
-    MixedDuplicated,
-)
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (

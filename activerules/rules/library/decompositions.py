@@ -37,11 +37,7 @@ from activerules.rules.library.matrices import (
     times,
     times_adjoint,
 )
-from activerules.rules.library.phases import (
-    phases_kept,
-    phases_kept_transposed,
-    phases_marked,
-)
+from activerules.rules.library.phases import phases_kept, phases_kept_transposed, phases_marked
 from activerules.rules.library.repeated import (
     over_gaps_of_cotangents,
     over_gaps_of_tangents,

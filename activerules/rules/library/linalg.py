@@ -17,10 +17,7 @@ from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, inactive, reverse
-from activerules.rules.library.matrices import (
-    adjoint,
-    conj,
-)
+from activerules.rules.library.matrices import adjoint, conj
 from activerules.rules.library.triangular import (
     cholesky_cotangent,
     solve_and_factor,

@@ -17,13 +17,7 @@ from numba.extending import register_jitable
 
 from activerules.annotations.activity import Duplicated
 from activerules.rules.define import forward
-from activerules.rules.library.linalg import (
-    Matrix,
-    Order,
-    Vector,
-    cofactors,
-    norm_slopes,
-)
+from activerules.rules.library.linalg import Matrix, Order, Vector, cofactors, norm_slopes
 from activerules.rules.library.matrices import conj, hermitian_of_lower
 from activerules.rules.library.triangular import solve_lower, times_half_lower
 from activerules.rules.protocol import active

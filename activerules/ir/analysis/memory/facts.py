@@ -43,13 +43,7 @@ from activerules.ir.analysis.memory.points_to import (
 from activerules.ir.analysis.memory.writes import Write, writes_of
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.closure import closure
-from activerules.ir.llvm.model import (
-    Argument,
-    Block,
-    Function,
-    Instruction,
-    Value,
-)
+from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.llvm.types import NamedTypes, size_of
 from activerules.ir.normal.effects import CallEffect, language
 from activerules.ir.normal.promises import touches_memory
