@@ -219,22 +219,18 @@ def _length_compiled(a, n, axis):
     return lambda a, n, axis: n
 
 
-@overload(np.fft.fft, target=AD_TARGET)
-def _fft(a, n=None, axis=-1, norm=None, out=None):
-    if not _serves(a, out):
-        return None
-    return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
-        np.ascontiguousarray(a), _length(a, n, axis), axis, True, _number(norm)
-    )
+def _of_one_axis(function: Any, ahead: bool) -> None:
+    @overload(function, target=AD_TARGET)
+    def _served(a, n=None, axis=-1, norm=None, out=None):
+        if not _serves(a, out):
+            return None
+        return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
+            np.ascontiguousarray(a), _length(a, n, axis), axis, ahead, _number(norm)
+        )
 
 
-@overload(np.fft.ifft, target=AD_TARGET)
-def _ifft(a, n=None, axis=-1, norm=None, out=None):
-    if not _serves(a, out):
-        return None
-    return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
-        np.ascontiguousarray(a), _length(a, n, axis), axis, False, _number(norm)
-    )
+_of_one_axis(np.fft.fft, True)
+_of_one_axis(np.fft.ifft, False)
 
 
 @overload(np.fft.rfft, target=AD_TARGET)
