@@ -37,7 +37,7 @@ def make_zero(x: Any) -> Any:
     if is_tuple(x):
         return like_tuple(type(x), map(make_zero, x))
     if is_array(x):
-        return _zeros_with_strides(x)
+        return zeros_with_strides(x)
     if isinstance(x, np.void):
         return np.zeros((), x.dtype)[()]
     if hasattr(x, "_numba_type_"):
@@ -90,7 +90,7 @@ def _sum_of_arrays(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], name: str) 
         return _compiled_forms["tree_add"](x, y)
     if not np.issubdtype(x.dtype, np.inexact):
         return x
-    return np.add(x, y, out=_zeros_with_strides(x))
+    return np.add(x, y, out=zeros_with_strides(x))
 
 
 def _not_alike(name: str, is_: str, other: str) -> ShadowMismatch:
@@ -124,7 +124,7 @@ def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> An
         return v
     if (v.shape, v.dtype) != (x.shape, x.dtype) or v.strides == x.strides:
         return v
-    fresh = _zeros_with_strides(x)
+    fresh = zeros_with_strides(x)
     fresh[...] = v
     copies.append((fresh, v))
     return fresh
@@ -153,9 +153,11 @@ def onehot(x: Any) -> tuple[Any, ...]:
     return tuple(_with_one(x, index) for index in range(_count(x)))
 
 
-def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if x.flags.c_contiguous or x.flags.f_contiguous or x.size == 0:
-        return np.zeros_like(x, subok=False)
+def zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return zeros with the shape, dtype and strides of `x`, negative or zero ones included."""
+    zeros = np.zeros_like(x, subok=False)
+    if zeros.strides == x.strides or x.size == 0:
+        return zeros
     reach = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]
     below = -sum(r for r in reach if r < 0)
     nbytes = below + sum(r for r in reach if r > 0) + x.itemsize

@@ -179,7 +179,7 @@ class PairCheck:
         expected *= lane.scale
         advice = ""
         if kind in SHADOWED and not self.ref.written(i):
-            if self.ref.agrees(terms, expected, error):
+            if self.ref.compared(i, terms, expected, error).agrees:
                 advice = "add to the shadow, x.dval += …, where this rule replaces what is in it"
             start = inner_terms(self.ref.starts[i], self.ref.directions[i])
             terms += [-lane.scale * term for term in start]

@@ -89,6 +89,28 @@ class Comparison:
     direction: Any
 
 
+def compared(
+    terms: Sequence[float],
+    expected: float,
+    error: float,
+    precision: np.dtype,
+    *,
+    direction: Any,
+    allowed: float = 0.0,
+) -> Comparison:
+    """Compare a derivative, the sum of `terms`; it may also differ by what is `allowed`."""
+    found = math.fsum(terms)
+    scale = max(abs(expected), math.fsum(map(abs, terms)))
+    return Comparison(
+        found,
+        expected,
+        error,
+        resolved=error <= max(RESOLUTION[precision] * max(scale, 1e-3), allowed),
+        agrees=abs(found - expected) <= SAFETY * error + FLOOR[precision] * scale + allowed,
+        direction=direction,
+    )
+
+
 @dataclass
 class CallOutcome:
     """The outcome of a call: its value, its arguments after it, derivatives if there are any."""
@@ -197,17 +219,7 @@ class Check:
         terms = list(inner_terms(found, direction))
         if not written[i]:
             terms += [-term for term in inner_terms(self.starts[i], direction)]
-        got = math.fsum(terms)
-        scale = max(abs(float(expected)), math.fsum(map(abs, terms)))
-        tolerance = SAFETY * error + FLOOR[precision] * scale
-        return Comparison(
-            got,
-            float(expected),
-            float(error),
-            resolved=bool(error <= RESOLUTION[precision] * max(scale, 1e-3)),
-            agrees=bool(abs(got - float(expected)) <= tolerance),
-            direction=direction,
-        )
+        return compared(terms, float(expected), float(error), precision, direction=direction)
 
     def require(self, i: int, comparison: Comparison) -> None:
         """Raise `RuleCheckError` unless the derivative with respect to argument `i` agrees."""

@@ -72,7 +72,7 @@ def run_pair(
     pair: RulePair, config: RuleConfig, lanes: Sequence[Lane], *, compiled: bool
 ) -> PairOutcome:
     """Run the first half once, the second for every lane (H3)."""
-    augmented, reverse = _halves(pair, compiled)
+    augmented, reverse = (_rule_function(f, compiled) for f in (pair.augmented, pair.reverse))
     annotated = lanes[0].annotated
     saved = {
         i: shifted(annotated[i].fields[0], 0.0, None)
@@ -256,10 +256,6 @@ def run_forward(
             f"not {returned[1]!r}"
         )
     return PairOutcome(returned[0], returned[1])
-
-
-def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:
-    return _rule_function(pair.augmented, compiled), _rule_function(pair.reverse, compiled)
 
 
 _compiled: dict[Any, Any] = {}

@@ -20,6 +20,7 @@ from numba import types
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import is_zero
+from activerules.annotations.values import zeros_with_strides
 from activerules.errors import ArityError
 from activerules.testing.schemes import FiniteDifference, central_fdm
 from activerules.testing.trees import (
@@ -28,6 +29,7 @@ from activerules.testing.trees import (
     holding,
     is_object,
     is_tree,
+    rand_numbers,
     rand_object,
     rebuilt,
 )
@@ -96,11 +98,9 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
         return rand_object(x, rng)
     if not is_differentiable(x):
         return None
-    sample = rng.standard_normal(np.shape(x))
-    if np.iscomplexobj(x):
-        sample = sample + 1j * rng.standard_normal(np.shape(x))
+    sample = rand_numbers(x, rng)
     if isinstance(x, np.ndarray):
-        tangent = same_layout(x)
+        tangent = zeros_with_strides(x)
         tangent[...] = sample
         return tangent
     return type(x)(sample)
@@ -183,28 +183,17 @@ def _tangents_in(x: Any) -> list[Any]:
     return [each if is_differentiable(each) else None for each in contents(x)]
 
 
-def same_layout(x: np.ndarray) -> np.ndarray:
-    """A zero array with the shape, dtype and strides of `x`, negative or zero ones included."""
-    if x.size == 0:
-        return np.zeros_like(x)
-    steps = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]
-    before = -sum(step for step in steps if step < 0)
-    after = sum(step for step in steps if step > 0)
-    buffer = np.zeros(before + after + x.itemsize, dtype=np.uint8)
-    return np.ndarray(x.shape, x.dtype, buffer, before, x.strides)
-
-
 def shares_items(x: np.ndarray) -> bool:
     """Whether items of an array share memory, as those of a broadcast array do."""
     numbers = np.arange(x.size).reshape(x.shape).astype(x.dtype)
-    probe = same_layout(x)
+    probe = zeros_with_strides(x)
     probe[...] = numbers
     return not np.array_equal(probe, numbers)
 
 
 def copy_layout(x: np.ndarray) -> np.ndarray:
     """A copy of `x` with the strides of `x`."""
-    result = same_layout(x)
+    result = zeros_with_strides(x)
     result[...] = x
     return result
 

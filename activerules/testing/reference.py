@@ -7,7 +7,6 @@ Gives       `Reference`: the derivatives of phi (see `check_rule`) by finite dif
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,9 @@ from activerules.testing.gradient import (
     RESOLUTION,
     SAFETY,
     SHADOWED,
+    Comparison,
     agree,
+    compared,
     identical,
     precision_of,
 )
@@ -153,32 +154,30 @@ class Reference:
         instead: str = "",
     ) -> None:
         """Compare a derivative with the finite difference, and advise `instead` if they differ."""
-        found = math.fsum(terms)
-        scale = max(abs(expected), math.fsum(map(abs, terms)))
-        allowed = self.tolerance.of(expected)
-        if not error <= max(RESOLUTION[self.precision] * max(scale, 1e-3), allowed):
+        comparison = self.compared(i, terms, expected, error)
+        if not comparison.resolved:
             raise self.failure(
                 f"finite differences of argument {i}",
                 f"{expected:.10g} ± {error:.1e}",
                 "an error that resolves the derivative: choose another point, or pass fdm=, rtol=",
                 situation,
             )
-        if not self.agrees(terms, expected, error):
+        if not comparison.agrees:
             raise self.failure(
                 what or f"derivative of argument {i} along {self.along}",
-                f"{found:.12g}",
+                f"{comparison.found:.12g}",
                 f"finite differences {expected:.12g} ± {error:.1e}",
                 situation,
-                f"direction {shown(self.directions[i])}",
+                f"direction {shown(comparison.direction)}",
                 instead or self.kink(i),
             )
 
-    def agrees(self, terms: Sequence[float], expected: float, error: float) -> bool:
-        """Whether a derivative, the sum of `terms`, is the finite difference."""
-        found = math.fsum(terms)
-        scale = max(abs(expected), math.fsum(map(abs, terms)))
-        rounding = FLOOR[self.precision] * scale + self.tolerance.of(expected)
-        return abs(found - expected) <= SAFETY * error + rounding
+    def compared(self, i: int, terms: Sequence[float], expected: float, error: float) -> Comparison:
+        """A derivative, the sum of `terms`, next to the finite difference."""
+        allowed, direction = self.tolerance.of(expected), self.directions[i]
+        return compared(
+            terms, expected, error, self.precision, direction=direction, allowed=allowed
+        )
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
         """Require values that agree up to rounding, as a rule may compute them differently."""

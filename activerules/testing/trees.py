@@ -133,14 +133,15 @@ def _random_like(zero: Any, rng: np.random.Generator) -> Any:
         return rand_object(zero, rng)
     if isinstance(zero, np.ndarray):
         if np.issubdtype(zero.dtype, np.inexact):
-            zero[...] = _sample(zero, rng)
+            zero[...] = rand_numbers(zero, rng)
         return zero
     if isinstance(zero, (float, complex, np.inexact)):
-        return type(zero)(_sample(zero, rng))
+        return type(zero)(rand_numbers(zero, rng))
     return zero
 
 
-def _sample(like: Any, rng: np.random.Generator) -> Any:
+def rand_numbers(like: Any, rng: np.random.Generator) -> Any:
+    """Random numbers in the shape of a number or an array, complex where it is."""
     sample = rng.standard_normal(np.shape(like))
     return sample + 1j * rng.standard_normal(np.shape(like)) if np.iscomplexobj(like) else sample
 
