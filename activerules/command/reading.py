@@ -33,9 +33,8 @@ def load_function(written: str) -> Any:
     named: Any = _load_module(source)
     for part in name.split("."):
         if not hasattr(named, part):
-            raise CommandError(
-                f"{source} has no function `{name}`", where=[("in", source, _file_of(named))]
-            )
+            file = getattr(named, "__file__", None) or ""
+            raise CommandError(f"{source} has no function `{name}`", where=[("in", source, file)])
         named = getattr(named, part)
     if not callable(named):
         raise CommandError(
@@ -84,10 +83,6 @@ def _location_of(error: BaseException) -> list[Where]:
     if "importlib" in frame.filename:
         return []
     return [("at the line", frame.line or "", f"{frame.filename}:{frame.lineno}")]
-
-
-def _file_of(module: Any) -> str:
-    return getattr(module, "__file__", None) or ""
 
 
 def read_annotation(written: str) -> Any:

@@ -19,6 +19,7 @@ _LEGEND = (
     "many writes the reverse sweep undoes. {}Work: one pass without its derivative, estimated in "
     "additions. Colours take a loop for ten passes."
 )
+_ON_TAPE = "Tape: what one pass leaves on it. "
 
 
 def page(report: Report) -> str:
@@ -44,7 +45,7 @@ def render(report: Report) -> str:
         f'<ul class="facts">{"".join(f"<li>{escape(fact)}</li>" for fact in facts(report))}</ul>',
         _section("source"),
         _source(report, own),
-        f'<p class="muted">{escape(_legend(report))}</p>',
+        f'<p class="muted">{escape(_LEGEND.format("" if report.forward else _ON_TAPE))}</p>',
     ]
     if called:
         parts += [_section("in functions it calls"), _source(report, called)]
@@ -55,10 +56,6 @@ def render(report: Report) -> str:
     parts.append(_section("overlap of arguments", report.overlap))
     parts += [_section("stages", f"{1e3 * sum(report.stages.values()):.1f} ms"), _stages(report)]
     return '<div class="activerules-report">' + "\n".join(parts) + "</div>"
-
-
-def _legend(report: Report) -> str:
-    return _LEGEND.format("" if report.forward else "Tape: what one pass leaves on it. ")
 
 
 def _section(title: str, text: str = "") -> str:

@@ -403,7 +403,8 @@ def call_of(nested: ReadCall) -> Any:
 def _annotated_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
     """The function that replaces `autodiff(mode, f, …)` by a call of a nested gradient."""
     values = [
-        f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(nested.call.argtypes)
+        f"a{k}{'.val' if isinstance(ty, AnnotationType) else ''}"
+        for k, ty in enumerate(nested.call.argtypes)
     ]
     arguments = [values[x.argument] + x.path for x in writer.leaves]
     arguments += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
@@ -441,10 +442,6 @@ def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> 
     lines.append(f"return (derivatives[-1], {result})" if spec.with_value else f"return {result}")
     names = [f"a{k}" for k, _ in enumerate(nested.call.argtypes)]
     return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
-
-
-def _is_annotated(ty: Any) -> bool:
-    return isinstance(ty, AnnotationType)
 
 
 def _compile_call(

@@ -111,7 +111,8 @@ def _record_stub(
 ) -> Any:
     names = [f"a{k}" for k, _ in enumerate(activities)]
     values = [
-        _primal_text(name, kind) for name, kind in zip(names, split_spec.arguments, strict=True)
+        name if kind is Const else f"{name}.val"
+        for name, kind in zip(names, split_spec.arguments, strict=True)
     ]
     shadowed = has_shadow(split_spec.result)
     primal = split_spec.returns_primal and split_spec.result is not DuplicatedNoNeed
@@ -192,15 +193,8 @@ def _shadow(split_spec: SplitSpec, k: int, lane: str) -> str:
     to see whether the argument is constant.
     """
     shadow = f"a{k}.dval{lane}"
-    return f"zero_where_same(a{k}.val, {shadow})" if _compares(split_spec) else shadow
-
-
-def _compares(split_spec: SplitSpec) -> bool:
-    return "runtime_activity" in split_spec.options
-
-
-def _primal_text(name: str, kind: Any) -> str:
-    return name if kind is Const else f"{name}.val"
+    compared = "runtime_activity" in split_spec.options
+    return f"zero_where_same(a{k}.val, {shadow})" if compared else shadow
 
 
 def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:

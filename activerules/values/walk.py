@@ -386,15 +386,11 @@ class Making:
 def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
     """A new value with the structure of another, owned by the caller."""
     if node.is_tuple:
-        return rebuild(em, node, (value,), partial(_fresh_leaf, making))
+        return rebuild(em, node, (value,), lambda em, leaf, part: fresh(em, leaf, part, making))
     if not making.opened(node):
         return making.leaf(em, node, value)
     make = _fresh_items if isinstance(node, Items) else _fresh_instance
     return make(em, node, value, making)
-
-
-def _fresh_leaf(making: Making, em: Emit, node: Node, value: Any) -> Any:
-    return fresh(em, node, value, making)
 
 
 def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:

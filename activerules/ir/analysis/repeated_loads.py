@@ -13,8 +13,8 @@ from collections.abc import Collection
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.llvm.cfg import ControlFlow
-from activerules.ir.llvm.model import Block, Instruction, Value
-from activerules.ir.llvm.types import Type, size_of
+from activerules.ir.llvm.model import Block, Instruction, Value, accessed_type
+from activerules.ir.llvm.types import size_of
 
 
 def repeated_loads(
@@ -55,15 +55,11 @@ class _Search:
         """Remove what an instruction may overwrite."""
         for write in self.memory.writes_of(i):
             for key, (access, _) in list(known.items()):
-                size = size_of(_accessed(access), self.memory.named_types)
+                size = size_of(accessed_type(access), self.memory.named_types)
                 if self.memory.hits(write, key[0], size) and (
                     i.opcode != "store" or self.dependence.met_at_once(access, i)
                 ):
                     del known[key]
-
-
-def _accessed(access: Instruction) -> Type:
-    return access.type if access.opcode == "load" else access.operands[0].type
 
 
 def is_plain_load(i: Instruction) -> bool:

@@ -67,7 +67,8 @@ def _tables(module: Module) -> Tables:
 
 def _resolve(function: Function, module: Module, tables: Tables) -> bool:
     """Rewrite the calls with known targets, once the assumptions on other calls are verified."""
-    calls = {i for i in function.instructions() if _is_indirect(i)}
+    instructions = function.instructions()
+    calls = {i for i in instructions if i.opcode == "call" and isinstance(i.callee, Instruction)}
     assumed = {call for call in calls if not call.type.is_pointer}
     targets: dict[Instruction, list[str]] = {}
     while calls:
@@ -107,10 +108,6 @@ def _forbid(call: Instruction, module: Module) -> None:
     module.functions.setdefault(_NEVER, Function(_NEVER, VOID, []))
     call.callee, call.operands = GlobalRef(_NEVER), []
     call.attributes = {k: v for k, v in call.attributes.items() if k == "location"}
-
-
-def _is_indirect(i: Instruction) -> bool:
-    return i.opcode == "call" and isinstance(i.callee, Instruction)
 
 
 def _is_harmless(name: str, module: Module, seen: set[str]) -> bool:

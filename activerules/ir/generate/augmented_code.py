@@ -212,11 +212,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _retain_result(self, i: Instruction, info: CallInfo) -> None:
         """Take references to the memory that a call returned, and let the tape own them."""
-        for address in self._result_addresses(i, info):
+        for address in self._addresses(self._value(i.operands[0]), info.result_meminfos):
             self._retain(self.b.load(PTR, address))
-
-    def _result_addresses(self, i: Instruction, info: CallInfo) -> list[Value]:
-        return self._addresses(self._value(i.operands[0]), info.result_meminfos)
 
     def _rule(self, use: RuleUse) -> None:
         """Call the rule's augmented primal instead of the function. One call serves all lanes: if

@@ -59,35 +59,25 @@ def batch_form(mode, function, args, deferred):
         needs_primal=mode.value.returns_primal,
     )
     gradient = derivative(width=width, deferred=deferred)
-    run = _together
-    if gradient.width != width:
+    together = gradient.width == width
+    if not together:
         checks.refuse_runtime_activity(options)
         refuse_shared_records(arguments)
         gradient = derivative(split=True)
-        run = _one_by_one
     call = DerivativeCall(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)
 
     def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
         fields = fields[len(args) - len(annotated) :]
-        lanes, primal = run(context, builder, call, annotated, fields, width)
+        if together:
+            lanes, primal = Emitter(context, builder, call).emit(fields)
+        else:
+            lanes, primal = _one_by_one(context, builder, call, annotated, fields, width)
         items = packed_lanes(context, builder, by_argument, lanes)
         return context.make_tuple(builder, derivatives, items), primal
 
     return derivative_form(mode, function, args, derivatives, gradient.result_type, emit)
-
-
-def _together(
-    context: Context,
-    builder: Builder,
-    call: DerivativeCall,
-    args: Sequence[Any],
-    fields: Sequence[Field],
-    width: int,
-) -> tuple[list[list[Any]], Any]:
-    """One reverse sweep with all cotangents."""
-    return Emitter(context, builder, call).emit(fields)
 
 
 def _one_by_one(

@@ -255,7 +255,7 @@ def run_pullback(typing_context, spec, function, pullback, cotangent):
     split_spec, call = read_plain(spec.value, function, args)
     require_fitting(shadow_type, cotangent)
     items = [
-        types.none if kind is Const else _pulled_type(ty)
+        types.none if kind is Const else map_type(layout_of(ty), _pulled_leaf_type)
         for kind, ty in zip(split_spec.arguments, args, strict=True)
     ]
 
@@ -290,11 +290,6 @@ def _annotated(split_spec: SplitSpec, args: Sequence[Any]) -> list[Any]:
 
 
 _SHADOWED = (Duplicated, MixedDuplicated)
-
-
-def _pulled_type(ty: Any) -> Any:
-    """The type of a cotangent that a pullback returns, with new arrays and objects."""
-    return map_type(layout_of(ty), _pulled_leaf_type)
 
 
 def _pulled_leaf_type(leaf: Node) -> Any:
@@ -368,13 +363,11 @@ class _Run:
         if is_number_array(ty):
             source = shadow_of_leaf(leaf)
             result = source.copy(layout="C")
-            return self._internal(cotangents.copy_of_shadow, result, (source,), (shadow,))
+            copy = cotangents.copy_of_shadow
+            return self.emitter.call_jitable(copy, signature(result, source), (shadow,))
         if leaf.has_shadow:
             return copy_of_shadow(self.context, self.builder, ty, shadow)
         return bar if isinstance(leaf, Number) else self.context.get_dummy_value()
-
-    def _internal(self, function: Any, result: Any, argtypes: Any, values: Sequence[Value]) -> Any:
-        return self.emitter.call_jitable(function, signature(result, *argtypes), values)
 
     def _refuse_if(self, condition: Value, error: type[Exception], message: str) -> None:
         with cgutils.if_unlikely(self.builder, condition):

@@ -147,7 +147,8 @@ def _projected_number(primal: Any, dx: Any) -> Any:
 
 
 def _projected_array(primal: Any, dx: Any) -> Any:
-    if not isinstance(dx, types.Array) or dx.ndim != primal.ndim or not _is_numeric(dx.dtype):
+    fits = isinstance(dx, types.Array) and dx.ndim == primal.ndim
+    if not fits or not isinstance(dx.dtype, types.Number):
         raise TypingError(f"{dx} is not a tangent of {primal}")
     dtype = as_dtype(primal.dtype)
     is_real = isinstance(dx.dtype, types.Complex) and not isinstance(primal.dtype, types.Complex)
@@ -189,10 +190,6 @@ def _has_tangent(ty: Any) -> bool:
     if isinstance(ty, types.BaseTuple):
         return any(map(_has_tangent, items_of(ty)))
     return is_number(ty) or is_number_array(ty)
-
-
-def _is_numeric(ty: Any) -> bool:
-    return isinstance(ty, types.Number)
 
 
 # --- sums in place ---

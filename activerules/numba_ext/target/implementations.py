@@ -67,30 +67,25 @@ def _eigh(a):
     return _eigh_of_parts if _is_real(a, 2) else _complex_eigh_of_parts
 
 
-def _eigh_of_parts(a):
-    n = a.shape[0]
-    parts = eigh_parts(a)
+@register_jitable
+def _values_and_vectors(parts, n):
     return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
 
 
+def _eigh_of_parts(a):
+    return _values_and_vectors(eigh_parts(a), a.shape[0])
+
+
 def _complex_eigh_of_parts(a):
-    n = a.shape[0]
-    parts = eigh_parts(a)
-    values = parts[:n].real.copy()
-    return values, vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
+    values, vectors = _values_and_vectors(eigh_parts(a), a.shape[0])
+    return values.real.copy(), vectors
 
 
 @overload(np.linalg.eig, target=AD_TARGET)
 def _eig(a):
     if not _is_floating(a, 2):
         return None
-    return _eig_of_parts
-
-
-def _eig_of_parts(a):
-    n = a.shape[0]
-    parts = eig_parts(a)
-    return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
+    return lambda a: _values_and_vectors(eig_parts(a), a.shape[0])
 
 
 @overload(np.linalg.svd, target=AD_TARGET)
@@ -136,11 +131,7 @@ def _qr_of_parts(a):
 def _pinv(a, rcond=1.0e-15):
     if not _is_floating(a, 2):
         return None
-    return _pinv_of
-
-
-def _pinv_of(a, rcond=1.0e-15):
-    return pseudo_inverse(a, rcond)
+    return lambda a, rcond=1.0e-15: pseudo_inverse(a, rcond)
 
 
 @overload(np.linalg.lstsq, target=AD_TARGET)
@@ -180,11 +171,7 @@ def _solution_of(columns, b):
 def _cond(x, p=None):
     if not (_is_floating(x, 2) and _is_none(p)):
         return None
-    return _cond_of
-
-
-def _cond_of(x, p=None):
-    return condition_number(x)
+    return lambda x, p=None: condition_number(x)
 
 
 _PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matrix * matrix"}

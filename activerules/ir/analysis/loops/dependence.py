@@ -257,7 +257,9 @@ class Dependence:
             return True
         if not self.may_assume:
             return False
-        implied = project([*known, wanted * -1 - 1], lambda m: not self._at_entry(m))
+        implied = project(
+            [*known, wanted * -1 - 1], lambda m: any(not isinstance(a, Argument) for a in m)
+        )
         for row in sorted(implied or (), key=lambda p: len(p.terms)):
             # the negation of `wanted` implies the row: assume the opposite of the row
             opposite = row * -1 - 1
@@ -271,9 +273,6 @@ class Dependence:
 
     def _assumed(self, new: list[Assumption]) -> list[Poly]:
         return [a.poly for a in (*self.assumptions, *new)] if self.may_assume else []
-
-    def _at_entry(self, monomial: Monomial) -> bool:
-        return all(isinstance(atom, Argument) for atom in monomial)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,10 @@ def called_memory(
         g: frozenset(o for k in points if groups[k] == g for o in points[k])
         for g in set(groups.values())
     }
-    deep = {g: frozenset(_deep(group, pointees)) for g, group in direct.items()}
+    deep = {
+        g: frozenset(closure((pointee for o in group for pointee in pointees(o)), pointees))
+        for g, group in direct.items()
+    }
     numbers = tuple(groups.get(k) for k in range(len(call.operands)))
     addresses = [o for k in call.operands if k.type.is_int for o in objects(k)]
     everything = closure([*addresses, *(o for group in direct.values() for o in group)], pointees)
@@ -101,10 +104,6 @@ def called_memory(
     )
     summary = summaries.summary(call, numbers, apart)
     return CalledMemory(call, numbers, apart, summary, direct, deep, frozenset(everything))
-
-
-def _deep(start: Iterable[MemoryObject], pointees: Pointees) -> set[MemoryObject]:
-    return closure((pointee for o in start for pointee in pointees(o)), pointees)
 
 
 def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:
