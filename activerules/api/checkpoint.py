@@ -43,7 +43,7 @@ from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
-from activerules.rules.written import function_from, replacement_of
+from activerules.rules.written import by_name, function_from, replacement_of
 from activerules.values.layout import layout_of
 from activerules.values.overwriting import overwrite
 
@@ -179,16 +179,9 @@ def _function_copy(plain: Any) -> Any:
 def _from_source(source: str, **names: Any) -> Any:
     """The function `f` that a source text defines; for parameters that must have names."""
     scope = {
-        "_put": _put,
-        "_shadow_of": _shadow_of,
-        "_seeds": _seeds,
-        "_active": active,
-        "_as_strict": as_strict,
-        "_autodiff": autodiff,
-        "_Annotation": Annotation,
-        "_AugmentedReturn": AugmentedReturn,
-        "_Const": Const,
-        "_Duplicated": Duplicated,
+        **by_name(_put, _seeds, _shadow_of),
+        **by_name(active, as_strict, autodiff, prefix="_"),
+        **by_name(Annotation, AugmentedReturn, Const, Duplicated, prefix="_"),
         "_Reverse": Reverse,
         "_ForwardWithPrimal": ForwardWithPrimal,
         **names,

@@ -22,7 +22,7 @@ from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copy_in_place
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from, tuple_of
+from activerules.rules.written import by_name, function_from, tuple_of
 from activerules.values.kinds import is_number_array, leaves_of, optional_leaf, returned_type
 from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
@@ -270,15 +270,6 @@ def shaped(block, out, x):  # noqa: ARG001
     return lambda block, out, x: block[0, 0]
 
 
-RUN_TIME: dict[str, Any] = {
-    "add_row": add_row,
-    "copy_of": copy_of,
-    "make_zero": make_zero,
-    "new_block": new_block,
-    "put_column": put_column,
-    "put_columns": put_columns,
-    "put_row": put_row,
-    "set_unit": set_unit,
-    "shaped": shaped,
-    "unit": unit,
-}
+RUN_TIME = by_name(
+    add_row, copy_of, make_zero, new_block, put_column, put_columns, put_row, set_unit, shaped, unit
+)

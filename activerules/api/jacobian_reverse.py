@@ -47,7 +47,7 @@ from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
 from activerules.numba_ext.split.pullback import read_plain
-from activerules.rules.written import tuple_of
+from activerules.rules.written import by_name, tuple_of
 from activerules.values.kinds import is_number_array, shadow_type
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
@@ -393,14 +393,9 @@ class Sweeps:
         scope: dict[str, Any] = {
             **RUN_TIME,
             **self.texts.classes,
+            **by_name(Active, BatchDuplicated, ForwardIsShorter, copy_of_shadow),
+            **by_name(jacobian_forward, overwrite, passing),
             "np": np,
-            "copy_of_shadow": copy_of_shadow,
-            "overwrite": overwrite,
-            "passing": passing,
-            "jacobian_forward": jacobian_forward,
-            "ForwardIsShorter": ForwardIsShorter,
-            "BatchDuplicated": BatchDuplicated,
-            "Active": Active,
             "lanes": self.lanes,
             "play_lanes": play,
             "record_lanes": record,

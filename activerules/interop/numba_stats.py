@@ -21,7 +21,7 @@ from activerules.api import extras
 from activerules.chainrules.scalar import scalar_rule
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn
-from activerules.rules.written import function_from
+from activerules.rules.written import by_name, function_from
 
 _functions: Any = extras.load(
     "numba_stats._special", "numba-stats", "its special functions are to be differentiated"
@@ -66,10 +66,7 @@ def _in_last(name: str, slope: Callable[..., float], names: str = "a") -> None:
     scope = {
         "function": function,
         "slope": njit(slope),
-        "Active": Active,
-        "Const": Const,
-        "Duplicated": Duplicated,
-        "AugmentedReturn": AugmentedReturn,
+        **by_name(Active, AugmentedReturn, Const, Duplicated),
     }
 
     def half_of(half: str) -> Any:

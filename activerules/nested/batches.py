@@ -23,7 +23,7 @@ from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import tuple_of
+from activerules.rules.written import by_name, tuple_of
 
 
 def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
@@ -50,15 +50,10 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     ]
     lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
     scope = {
-        "Active": Active,
-        "Const": Const,
-        "Duplicated": Duplicated,
-        "autodiff": autodiff,
+        **by_name(Active, Const, Duplicated, autodiff, copy_arrays, zero_where_same),
         "function": dispatcher,
-        "copy_arrays": copy_arrays,
         "marker": marker,
         "mode": replace(mode, options=mode.options - {"runtime_activity"}),
-        "zero_where_same": zero_where_same,
     }
     parameters = [f"a{k}" for k, _ in enumerate(annotated)]
     return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)

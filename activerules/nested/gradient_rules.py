@@ -46,7 +46,7 @@ from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.written import function_from, tuple_of
+from activerules.rules.written import by_name, function_from, tuple_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import Items, Node, layout_of
@@ -500,21 +500,10 @@ def _add_own_shadow(x, own):  # noqa: ARG001
 
 
 _SCOPE = {
-    "_Active": Active,
-    "_AugmentedReturn": AugmentedReturn,
-    "_Const": Const,
-    "_Duplicated": Duplicated,
+    **by_name(Active, AugmentedReturn, Const, Duplicated, MixedDuplicated, prefix="_"),
+    **by_name(active, as_strict, autodiff, make_zero, passing, prefix="_"),
+    **by_name(_add_own_shadow, _require_constant, _with_copy, _with_own_shadow),
     "_Single": Const | Duplicated,
-    "_MixedDuplicated": MixedDuplicated,
-    "_active": active,
-    "_as_strict": as_strict,
-    "_with_copy": _with_copy,
-    "_add_own_shadow": _add_own_shadow,
-    "_with_own_shadow": _with_own_shadow,
     "_apart": njit(apart(_OVERLAP, NotYetSupported)),
-    "_autodiff": autodiff,
     "_copy_like": copy_in_place,
-    "_make_zero": make_zero,
-    "_passing": passing,
-    "_require_constant": _require_constant,
 }

@@ -26,7 +26,7 @@ from activerules.api.list_arguments import (
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import function_from, tuple_of
+from activerules.rules.written import by_name, function_from, tuple_of
 
 
 def has_number_lists(nested: ReadCall) -> bool:
@@ -52,14 +52,7 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
         passed[k] = (
             f"{nested.call.argtypes[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
         )
-    scope: dict[str, Any] = {
-        "Duplicated": Duplicated,
-        "DuplicatedNoNeed": DuplicatedNoNeed,
-        "array_of": array_of,
-        "put_into": put_into,
-        "shadow_array": shadow_array,
-        "typed_list_of": typed_list_of,
-    }
+    scope = by_name(Duplicated, DuplicatedNoNeed, array_of, put_into, shadow_array, typed_list_of)
     result = "result"
     if nested.call.gradient is None:
         mode = Mode("reverse", options=nested.call.mode.options)

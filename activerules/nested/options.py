@@ -31,7 +31,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import function_from, tuple_of
+from activerules.rules.written import by_name, function_from, tuple_of
 from activerules.values.kinds import is_number
 from activerules.values.leaf_texts import TupleTexts
 
@@ -61,14 +61,12 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
     lines += [f"result = {text}", f"return {result}"]
     scope: dict[str, Any] = {
         **texts.classes,
-        **{kind.__name__: kind for kind in _SHADOWED},
-        "autodiff": autodiff,
+        **by_name(*_SHADOWED, autodiff, zero_where_same),
         "dtype": dtype,
         "function": target,
         "marker": marker,
         "mode": _rewritten(mode),
         "np": np,
-        "zero_where_same": zero_where_same,
     }
     return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
 

@@ -42,7 +42,7 @@ from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from, item_by_item, tuple_of
+from activerules.rules.written import by_name, function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
 
@@ -342,21 +342,8 @@ def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
 
 
 _SCOPE = {
-    "Active": Active,
-    "Const": Const,
-    "Duplicated": Duplicated,
-    "DuplicatedNoNeed": DuplicatedNoNeed,
-    "MixedDuplicated": MixedDuplicated,
-    "TapeError": TapeError,
-    "autodiff": autodiff,
-    "bind": bind,
-    "clear": clear,
-    "data_of": data_of,
-    "require_no_alias": require_no_alias,
-    "copy_arrays": copy_arrays,
+    **by_name(Active, Const, Duplicated, DuplicatedNoNeed, MixedDuplicated, TapeError, autodiff),
+    **by_name(bind, clear, copy_arrays, data_of, inner_product, require_no_alias, require_value),
+    **by_name(shadow_of, zero_where_same),
     "np": np,
-    "inner_product": inner_product,
-    "require_value": require_value,
-    "shadow_of": shadow_of,
-    "zero_where_same": zero_where_same,
 }

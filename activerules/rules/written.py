@@ -28,6 +28,11 @@ def function_from(
     return scope[name]
 
 
+def by_name(*objects: Any, prefix: str = "") -> dict[str, Any]:
+    """Globals of such a function: classes and functions by their names, after a prefix."""
+    return {prefix + each.__name__: each for each in objects}
+
+
 def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
     """The function that `source` defines under `name` (by default that of `plain`), with the
     module, file and line of `plain`.

@@ -27,6 +27,7 @@ from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.pattern import type_name
+from activerules.rules.written import by_name
 from activerules.values.kinds import gradient_type
 from activerules.values.leaf_texts import LeafText, TupleTexts
 from activerules.values.overwriting import overwrite
@@ -146,13 +147,7 @@ def _form(
     scope: dict[str, Any],
     argtypes: tuple[Any, ...],
 ) -> Any:
-    scope = {
-        **scope,
-        "put_item": put_item,
-        "row_of": row_of,
-        "set_row": set_row,
-        "new_products": new_products,
-    }
+    scope = {**scope, **by_name(new_products, put_item, row_of, set_row)}
     return columns_form(
         typing_context, (spec, function), argtypes, [products], products.product, texts,
         scope, dispatcher_of_type(function),

@@ -41,7 +41,7 @@ from activerules.numba_ext.replaced.local_objects import (
 )
 from activerules.numba_ext.replaced.transfer import keep_alive, transferring
 from activerules.rules.views import RuleView
-from activerules.rules.written import replacement_of, tuple_of
+from activerules.rules.written import by_name, replacement_of, tuple_of
 from activerules.values.kinds import is_instance, is_number_array, leaves_of
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import fields_of
@@ -171,16 +171,12 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
     )
     arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
     names = {
-        "_require_apart": require_apart,
+        **by_name(copy_objects, finish, keep_alive, objects_in, prefix="_"),
+        **by_name(require_apart, require_transferable, prefix="_"),
         "_arrays_in": arrays_in,
         "_numbers_in": numbers_in,
         "_others_in": others_in,
-        "_keep_alive": keep_alive,
-        "_copy_objects": copy_objects,
-        "_objects_in": objects_in,
         "_run": running(dispatcher, argtypes),
-        "_finish": finish,
-        "_require_transferable": require_transferable,
         "_transfer": transferring(tuple(ty.ndim for ty in arrays)),
     }
     return replacement_of(plain, source, names)

@@ -27,7 +27,7 @@ from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half
-from activerules.rules.written import function_from, over_elements
+from activerules.rules.written import by_name, function_from, over_elements
 from activerules.values.overwriting import overwrite
 
 _FIELD = "an array in a Duplicated object is replaced by one of another shape"
@@ -137,14 +137,9 @@ _GIVE_TANGENT = """
     if moves{k}:
         overwrite(before.dval[{k}], tangent{k})
 """
-_NAMES = {
-    "active": active,
-    "is_another": is_another,
-    "has_no_target": has_no_target,
-    "overwrite": overwrite,
-    "require_target": require_target,
-    "require_tangent_target": require_tangent_target,
-}
+_NAMES = by_name(
+    active, is_another, has_no_target, overwrite, require_target, require_tangent_target
+)
 
 
 @cache

@@ -33,7 +33,7 @@ from activerules.numba_ext.rules.pair_rules import rounds
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
-from activerules.rules.written import function_from, over_elements
+from activerules.rules.written import by_name, function_from, over_elements
 from activerules.values.kinds import (
     anonymous,
     derivative_type,
@@ -156,18 +156,10 @@ class _RuleWriter:
             "_config": config,
             "_augmented": callable_rule(self.pair.augmented, flags),
             "_reverse": callable_rule(self.pair.reverse),
-            "_Active": Active,
-            "_Const": Const,
-            "_Duplicated": Duplicated,
-            "_MixedDuplicated": MixedDuplicated,
-            "_make_zero": make_zero,
-            "_copied": copied,
-            "_copy_in_place": copy_in_place,
-            "_overwrite": overwrite,
+            **by_name(Active, Const, Duplicated, MixedDuplicated, prefix="_"),
+            **by_name(copied, copy_in_place, entry, make_zero, overwrite, unit, prefix="_"),
             "_own": own_tape,
-            "_entry": entry,
             "_along": along_of,
-            "_unit": unit,
             "_i": imaginary_unit,
         }
 

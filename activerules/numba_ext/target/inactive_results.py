@@ -22,7 +22,7 @@ from activerules.annotations.values import make_zero
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
-from activerules.rules.written import function_from
+from activerules.rules.written import by_name, function_from
 
 _SOURCES = {
     "augmented": """def f(config, ret: _Annotation, {annotated}):
@@ -76,9 +76,7 @@ def _function_of(which: str, function: Any, count: int) -> Callable[..., Any]:
         nothing="None, " * count,
     )
     scope = {
-        "_Annotation": Annotation,
-        "_AugmentedReturn": AugmentedReturn,
+        **by_name(Annotation, AugmentedReturn, make_zero, prefix="_"),
         "_function": function,
-        "_make_zero": make_zero,
     }
     return function_from(source, "f", scope, module=__name__)
