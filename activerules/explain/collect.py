@@ -108,6 +108,19 @@ class _Reader:
 
     # --- sections for both modes ---
 
+    def _report(self, **of_mode: Any) -> Report:
+        derivation = self.derivation
+        activity = derivation.gradient.return_activity.capitalize()
+        return Report(
+            function=self.question.dispatcher.py_func.__name__,
+            signature=f"{self.question.signature} -> {activity}",
+            location=self._own_location(),
+            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
+            stages=dict(derivation.stages.seconds),
+            fallbacks=tuple((each.tried, each.refused) for each in derivation.fallbacks),
+            **of_mode,
+        )
+
     def _is_undone(self, instruction: Instruction) -> bool:
         """Whether the reverse sweep undoes what an instruction writes."""
         return False
@@ -176,24 +189,15 @@ class _Collector(_Reader):
         self.plan, self.layout = derivation.plan, derivation.layout
 
     def report(self) -> Report:
-        gradient = self.derivation.gradient
         cached = tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan)))
-        return Report(
-            function=self.question.dispatcher.py_func.__name__,
-            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            location=self._own_location(),
+        return self._report(
             lines=tuple(self._lines(cached)),
             loops=tuple(map(self._loop, self.plan.flow.loops)),
             cached=cached,
             recomputed=tuple(self._recomputed()),
             retained=tuple(self._retained()),
-            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
             frame_bytes=self.layout.frame_size,
             overlap=self._overlap(),
-            stages=dict(self.derivation.stages.seconds),
-            fallbacks=tuple(
-                (fallback.tried, fallback.refused) for fallback in self.derivation.fallbacks
-            ),
         )
 
     def _is_undone(self, instruction: Instruction) -> bool:
@@ -302,23 +306,14 @@ class _ForwardCollector(_Reader):
         self.plan = derivation.plan
 
     def report(self) -> Report:
-        gradient = self.derivation.gradient
-        return Report(
-            function=self.question.dispatcher.py_func.__name__,
-            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            location=self._own_location(),
+        return self._report(
             lines=tuple(self._lines()),
             loops=(),
             cached=(),
             recomputed=(),
             retained=(),
-            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
             frame_bytes=0,
             overlap="is right where their tangents overlap in the same way",
-            stages=dict(self.derivation.stages.seconds),
-            fallbacks=tuple(
-                (fallback.tried, fallback.refused) for fallback in self.derivation.fallbacks
-            ),
             forward=True,
         )
 

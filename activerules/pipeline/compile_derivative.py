@@ -33,8 +33,14 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
         if derivative := COMPILED.find(dispatcher, known):
             return derivative
     with _few_collections(), without_performance_warnings():
-        forward = spec.mode == "forward"
-        derivative = _forward(dispatcher, spec) if forward else _reverse(dispatcher, spec)
+        if spec.mode == "forward":
+            view = SECOND_VIEW if spec.again else FORWARD_VIEW
+            derivation = derive_forward(dispatcher, spec, view=view)
+        else:
+            derivation = derive(dispatcher, spec, view=REVERSE_VIEW)
+        warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
+        warn_followed(derivation.captured.followed)
+    derivative = derivation.gradient
     for served in _served(spec, derivative):
         COMPILED.put(dispatcher, served, derivative)
     return derivative
@@ -73,17 +79,3 @@ def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[De
             needs_primal=needs_primal,
             again=is_again,
         )
-
-
-def _reverse(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
-    derivation = derive(dispatcher, spec, view=REVERSE_VIEW)
-    warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
-    warn_followed(derivation.captured.followed)
-    return derivation.gradient
-
-
-def _forward(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
-    derivation = derive_forward(dispatcher, spec, view=SECOND_VIEW if spec.again else FORWARD_VIEW)
-    warn_unserved(derivation.plan, derivation.module, derivation.captured.marked)
-    warn_followed(derivation.captured.followed)
-    return derivation.gradient

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activerules.errors import ActiverulesError
-from activerules.fallbacks import Fallback, recorded
+from activerules.fallbacks import Fallback
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.generate.assemble import generate_forward
 from activerules.ir.llvm.model import Module
@@ -22,16 +22,22 @@ from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.forward_checks import has_tangent
-from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
+from activerules.numba_ext.replaced.replaced import changing_arguments
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
-from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import (
     ArgumentActivity,
     CompiledDerivative,
     DerivativeSpec,
 )
 from activerules.pipeline.frozen_arrays import warn_frozen
-from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
+from activerules.pipeline.requests import (
+    derived,
+    is_written,
+    make_request,
+    with_options,
+    with_scratch,
+)
 from activerules.pipeline.stages import Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -61,14 +67,7 @@ def derive_forward(
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
-    with recorded() as fallbacks:
-        derivation = derive_or_copy(
-            lambda dispatcher: _derive(dispatcher, spec, view),
-            as_dispatcher(function),
-            spec.argtypes,
-            view,
-        )
-    return replace(derivation, fallbacks=tuple(fallbacks))
+    return derived(_derive, function, spec, view)
 
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDerivation:
@@ -130,6 +129,3 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
         returns_of_rule=any(only_returned(c, use.info, plan) for c, use in plan.rules.items()),
     )
     return ForwardDerivation(gradient, captured, module, plan, stage)
-
-
-__all__ = ["ForwardDerivation", "derive_forward"]

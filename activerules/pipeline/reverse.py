@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activerules.errors import ActiverulesError
-from activerules.fallbacks import Fallback, recorded
+from activerules.fallbacks import Fallback
 from activerules.ir.generate.assemble import generate
 from activerules.ir.generate.gradient import uses_tape
 from activerules.ir.generate.split import memory_size
@@ -27,9 +27,9 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.calls.checks import require_float_return
-from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
+from activerules.numba_ext.replaced.replaced import changing_arguments
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
-from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import (
     ArgumentActivity,
     CompiledDerivative,
@@ -39,6 +39,7 @@ from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.ordinary import generate_ordinary
 from activerules.pipeline.requests import (
     argument_of,
+    derived,
     is_written,
     make_request,
     seeded_return,
@@ -76,14 +77,7 @@ def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> De
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
-    with recorded() as fallbacks:
-        derivation = derive_or_copy(
-            lambda dispatcher: _derive(dispatcher, spec, view),
-            as_dispatcher(function),
-            spec.argtypes,
-            view,
-        )
-    return replace(derivation, fallbacks=tuple(fallbacks))
+    return derived(_derive, function, spec, view)
 
 
 def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation:
@@ -246,6 +240,3 @@ def _overlap_matters(plan: Plan) -> bool:
         if (k := argument_of(p.group)) is not None
     }
     return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
-
-
-__all__ = ["Derivation", "derive"]

@@ -270,6 +270,3 @@ def _sum_with_number(value: Value) -> tuple[Value | None, int]:
             base, before = _sum_with_number(first)
             return base, before + number
     return value, 0
-
-
-__all__ = ["nest_indices"]

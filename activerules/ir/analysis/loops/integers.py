@@ -413,6 +413,3 @@ def _conditions(condition: Value, holds: bool) -> Iterator[tuple[Instruction, bo
     elif (condition.opcode == "and" and holds) or (condition.opcode == "or" and not holds):
         for part in condition.operands:
             yield from _conditions(part, holds)
-
-
-__all__ = ["Integers", "SymbolicAddress"]
