@@ -200,11 +200,7 @@ def _put(out, y):  # noqa: ARG001
         lines = "; ".join(f"_put(out[{k}], y{path})" for k, path in enumerate(paths))
         return _from_source(f"def f(out, y): {lines or 'pass'}")
     if isinstance(y, types.Array):
-
-        def of_array(out, y):
-            overwrite(out, y)
-
-        return of_array
+        return lambda out, y: overwrite(out, y)
     if isinstance(y, types.Number):
 
         def of_number(out, y):
@@ -240,7 +236,9 @@ def _chosen_seeds(dret):
         return None
     if isinstance(dret.val, types.BaseTuple):
         return _seeds_of_tuple(dret)
-    return _seeds_of_number if dret.kind is Active else _seeds_of_array
+    if dret.kind is Active:
+        return lambda dret: _of_number(dret.val)
+    return lambda dret: _of_array(dret.dval)
 
 
 def _seeds_of_tuple(dret: AnnotationType) -> Any:
@@ -254,16 +252,6 @@ def _seeds_of_tuple(dret: AnnotationType) -> Any:
     )
     lines = "\n    ".join([*assignments, f"return ({outs}), ({seeds})"])
     return _from_source(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
-
-
-@register_jitable
-def _seeds_of_number(dret):
-    return _of_number(dret.val)
-
-
-@register_jitable
-def _seeds_of_array(dret):
-    return _of_array(dret.dval)
 
 
 @register_jitable

@@ -255,5 +255,3 @@ def _plain_play(typing_context, spec, function, *fields):
 
 
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
-
-__all__ = ["SplitHalf", "autodiff_thunk", "thunks"]

@@ -22,6 +22,7 @@ from activerules.numba_ext.calls.products import ADJOINT, PLAIN, add_product
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.rules.library import triangular
 from activerules.rules.library.matrices import conj, hermitian_of_lower
+from activerules.rules.written import always
 
 _BLOCK = 16
 
@@ -72,12 +73,7 @@ def _as_matrix(b):
 # --- the functions ---
 
 
-@overload(triangular.solve_lower)
 def _solve_lower(L, B):
-    return _solve_lower_by_blocks
-
-
-def _solve_lower_by_blocks(L, B):
     X = _as_matrix(B)
     _substitute(np.ascontiguousarray(L), X)
     return X
@@ -96,12 +92,7 @@ def _substitute(lower, X):
             _divide_row(X[i], lower[i, i])
 
 
-@overload(triangular.solve_adjoint)
 def _solve_adjoint(L, B):
-    return _solve_adjoint_by_blocks
-
-
-def _solve_adjoint_by_blocks(L, B):
     lower = np.ascontiguousarray(L)
     X = _as_matrix(B)
     stop = lower.shape[0]
@@ -116,12 +107,7 @@ def _solve_adjoint_by_blocks(L, B):
     return X
 
 
-@overload(triangular.times_half_lower)
 def _times_half_lower(L, P):
-    return _times_half_lower_by_blocks
-
-
-def _times_half_lower_by_blocks(L, P):
     lower = np.ascontiguousarray(L)
     n = lower.shape[0]
     half = np.zeros((n, n), lower.dtype)
@@ -141,12 +127,7 @@ def _times_half_lower_by_blocks(L, P):
     return product
 
 
-@overload(triangular.cholesky_cotangent)
 def _cholesky_cotangent(L, L_bar):
-    return _cholesky_cotangent_by_blocks
-
-
-def _cholesky_cotangent_by_blocks(L, L_bar):
     lower = np.ascontiguousarray(L)
     stop = lower.shape[0]
     A_bar = np.zeros((stop, stop), lower.dtype)
@@ -200,12 +181,7 @@ def _both_triangles(D):
     return full
 
 
-@overload(triangular.solve_factored_adjoint)
 def _solve_factored_adjoint(factors, pivots, g):
-    return _solve_factored_adjoint_by_blocks
-
-
-def _solve_factored_adjoint_by_blocks(factors, pivots, g):
     # A = P L U, in columns: a row of `lu` is a column. Aᴴ y = Uᴴ Lᴴ Pᵀ y, so Uᴴ z = g comes first.
     lu = np.ascontiguousarray(conj(factors).T)
     n = lu.shape[0]
@@ -257,3 +233,13 @@ def _solve_and_factor(A, b):
         return x, factors, pivots
 
     return compiled
+
+
+for _function, _by_blocks in {
+    triangular.solve_lower: _solve_lower,
+    triangular.solve_adjoint: _solve_adjoint,
+    triangular.times_half_lower: _times_half_lower,
+    triangular.cholesky_cotangent: _cholesky_cotangent,
+    triangular.solve_factored_adjoint: _solve_factored_adjoint,
+}.items():
+    overload(_function)(always(_by_blocks))

@@ -24,7 +24,12 @@ from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
-from activerules.numba_ext.replaced.local_objects import ArrayMemory, arrays_in_value, copy_floats
+from activerules.numba_ext.replaced.local_objects import (
+    ArrayMemory,
+    arrays_in_value,
+    copy_floats,
+    raise_if,
+)
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
 from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
@@ -203,7 +208,6 @@ def is_another(typing_context, first, last):
 
 def refusing(number: int) -> Any:
     """The intrinsic that raises `REFUSALS[number]`, and releases its arguments."""
-    what, why, instead = REFUSALS[number]
     error = (ShadowMismatch, NotYetSupported)[number]
 
     @intrinsic
@@ -211,10 +215,8 @@ def refusing(number: int) -> Any:
         def codegen(
             context: Context, builder: Builder, signature: Any, args: Sequence[Value]
         ) -> Value:
-            with cgutils.if_unlikely(builder, args[0]):
-                for _ in ("the tuple", "the variables in it"):
-                    context.nrt.decref(builder, owned, args[1])
-                context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
+            released = [(owned, args[1])] * 2  # the tuple, and the variables in it
+            raise_if(context, builder, args[0], error, REFUSALS[number], released)
             return context.get_dummy_value()
 
         return types.none(types.boolean, owned), codegen

@@ -10,7 +10,7 @@ Invariants  C1  a copy holds what the object holds, with copies of the objects i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -223,18 +223,26 @@ def require_apart(typing_context, x, others):
                         "==", address, memory_of(context, builder, ty, other)
                     )
                     shared = builder.or_(shared, same)
-        _raise_if(context, builder, shared, ShadowMismatch, _SHARED)
-        _raise_if(context, builder, unset, NotYetSupported, _REPLACED)
+        raise_if(context, builder, shared, ShadowMismatch, _SHARED)
+        raise_if(context, builder, unset, NotYetSupported, _REPLACED)
         return context.get_dummy_value()
 
     return types.none(x, others), codegen
 
 
-def _raise_if(
-    context: Context, builder: Builder, condition: Value, error: Any, texts: tuple[str, str, str]
+def raise_if(
+    context: Context,
+    builder: Builder,
+    condition: Value,
+    error: Any,
+    texts: tuple[str, str, str],
+    owned: Iterable[tuple[Any, Value]] = (),
 ) -> None:
+    """Raise an error, after the values in `owned`, given with their types, are released."""
     what, why, instead = texts
     with cgutils.if_unlikely(builder, condition):
+        for ty, value in owned:
+            context.nrt.decref(builder, ty, value)
         context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
 
 
@@ -327,12 +335,8 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
                 near = builder.or_(near, then.extent.meets(other.extent, builder))
             meet = builder.or_(meet, builder.and_(near, then.differs(now)))
         for condition, refusal in ((args[0], _REPLACED), (meet, _OTHER_WAY)):
-            what, why, instead = refusal
-            with cgutils.if_unlikely(builder, condition):
-                for ty, value in zip(signature.args, args, strict=True):
-                    context.nrt.decref(builder, ty, value)
-                texts = (what, (), why, (instead,))
-                context.call_conv.return_user_exc(builder, NotYetSupported, texts)
+            owned = zip(signature.args, args, strict=True)
+            raise_if(context, builder, condition, NotYetSupported, refusal, owned)
         return context.get_dummy_value()
 
     return types.none(lost, before, after, others, objects, result), codegen

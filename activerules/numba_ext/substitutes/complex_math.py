@@ -212,25 +212,21 @@ def _steep_at_one(zero, one, value):
 @LOWERING.lower(cmath.asinh, types.complex128)
 @LOWERING.lower(cmath.asinh, types.complex64)
 def _inverse_sinh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    def steep_at_i(z, value):
-        return _steep_at_one(z.real, z.imag, value)
-
     value = cmathimpl.asinh_impl(context, builder, sig, args)
-    return context.compile_internal(builder, steep_at_i, _with_result(sig), [*args, value])
+    typed = signature(sig.return_type, *sig.args, sig.return_type)
+    return context.compile_internal(
+        builder, lambda z, value: _steep_at_one(z.real, z.imag, value), typed, [*args, value]
+    )
 
 
 @LOWERING.lower(cmath.atanh, types.complex128)
 @LOWERING.lower(cmath.atanh, types.complex64)
 def _inverse_tanh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    def steep_at_one(z, value):
-        return _steep_at_one(z.imag, z.real, value)
-
     value = cmathimpl.atanh_impl(context, builder, sig, args)
-    return context.compile_internal(builder, steep_at_one, _with_result(sig), [*args, value])
-
-
-def _with_result(sig: Any) -> Any:
-    return signature(sig.return_type, *sig.args, sig.return_type)
+    typed = signature(sig.return_type, *sig.args, sig.return_type)
+    return context.compile_internal(
+        builder, lambda z, value: _steep_at_one(z.imag, z.real, value), typed, [*args, value]
+    )
 
 
 _LOOPS: dict[Any, Callable[..., Any]] = {

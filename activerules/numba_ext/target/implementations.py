@@ -18,7 +18,6 @@ of a whole row to the same entry of the shadow, one by one.
 from __future__ import annotations
 
 import operator
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ from activerules.rules.library.leastsquares import condition_number, lstsq_parts
 from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
 from activerules.rules.library.singular_values import svd_parts, svd_shapes
-from activerules.rules.written import function_from
+from activerules.rules.written import always
 
 _REAL = (types.float32, types.float64)
 _FLOATING = (*_REAL, types.complex64, types.complex128)
@@ -239,13 +238,6 @@ def _outer(a, b, out=None):
 # --- helpers of library rules, for rules that are differentiated ---
 
 
-def _chosen(function: Any) -> Any:
-    """Overload a library function with its own body."""
-    parameters = ", ".join(signature(function).parameters)
-    source = f"def chosen({parameters}):\n    return function"
-    return function_from(source, "chosen", {"function": function}, module=__name__)
-
-
 for _function in (
     triangular.solve_lower,
     triangular.solve_adjoint,
@@ -254,4 +246,4 @@ for _function in (
     triangular.solve_and_factor,
     triangular.solve_factored_adjoint,
 ):
-    overload(_function, target=AD_TARGET)(_chosen(_function))
+    overload(_function, target=AD_TARGET)(always(_function))
