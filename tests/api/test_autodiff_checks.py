@@ -84,6 +84,7 @@ def by_hand(function, spec):
         return_activity="active",
         parameters=("duplicated", "const", *per_field),
         written=(writes or function is no_overlap, False),
+        scratch=(False, False),
     )
 
 

@@ -118,8 +118,9 @@ class CallInfo:
     hands_out         it may return memory of its arguments
     borrows           it is known to keep no reference to its arguments
     receives          data in its result comes from elsewhere than its arguments
-    sites             where a rule of it fails, the derivative calls `llvm.names.FAILED_AT`,
-                      which is defined where the derivative is linked
+
+    Where a rule of it fails, the derivative calls `llvm.names.FAILED_AT`, which is defined where
+    the derivative is linked.
     """
 
     name: str
@@ -135,7 +136,6 @@ class CallInfo:
     result_element: Type | None
     result_floats: tuple[tuple[int, Type], ...]
     receives: bool
-    sites: bool
 
     @property
     def passes_data(self) -> bool:

@@ -275,5 +275,5 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
 
 def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
     """File, line and function of a marked call, one per line; None if unknown or not needed."""
-    position = request.locator.position(call) if info.sites else None
+    position = request.locator.position(call)
     return None if position is None else "\n".join((*position, info.name))

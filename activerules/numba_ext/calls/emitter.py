@@ -165,6 +165,7 @@ class Emitter:
         self.context = context
         self.builder = builder
         self.arguments = call.arguments
+        self.owned = memory.owned_shadows(call.gradient, call.arguments)
         self.derivative_types = call.derivative_types
         self.gradient = call.gradient
         self.holomorphic = call.holomorphic
@@ -222,8 +223,7 @@ class Emitter:
 
     def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
         """Release the scratch shadows, or all shadows if the emitter owns them."""
-        owned = memory.owned_shadows(self.gradient, self.arguments)
-        for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
+        for argument, (_, lanes), own in zip(self.arguments, fields, self.owned, strict=True):
             if own or everything:
                 for shadow in lanes:
                     memory.release(self.context, self.builder, argument.numba_type, shadow)
@@ -232,10 +232,10 @@ class Emitter:
         """`fields`, with new zero shadows for Const arguments that need one, and for arrays that
         turn out to be constant at run time.
         """
-        owned = memory.owned_shadows(self.gradient, self.arguments)
+        each = zip(self.arguments, fields, self.owned, strict=True)
         return [
             (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
-            for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
+            for argument, (primal, lanes), own in each
         ]
 
     def _owned_lanes(

@@ -29,7 +29,7 @@ from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
 from activerules.values.kinds import is_collection, is_record_array
-from activerules.values.layout import Items, Node, Struct, layout_of, shadow_of_leaf
+from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
 from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
     data_of_region,
@@ -140,7 +140,7 @@ class _Checker:
         self.builder = builder
         self.em = Emit(context, builder)
         self._written = gradient.written
-        self._scratch = gradient.scratch or (False,) * len(gradient.written)
+        self._scratch = gradient.scratch
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
         self.tests = Tests(
@@ -279,7 +279,7 @@ class _Checker:
         regions: list[tuple[ArgumentSpec, bool, Value, list[Value]]] = []
         per_argument = zip(arguments, self._written, self._scratch, values, strict=True)
         for argument, written, scratch, (whole, shadows) in per_argument:
-            checked = any(self._written) or _has_keys(layout_of(argument.numba_type))
+            checked = any(self._written) or layout_of(argument.numba_type).has_keys
             given = () if scratch and not checked else shadows
             regions += (
                 (region, written, primal, own)
@@ -418,12 +418,6 @@ def _is_followed(node: Node) -> bool:
     return has_regions(node) and not (isinstance(node, Struct) and node.kind == "record")
 
 
-def _has_keys(node: Node) -> bool:
-    """Whether there is a dictionary in a value."""
-    is_dictionary = isinstance(node, Items) and node.key is not None
-    return is_dictionary or any(_has_keys(child) for _, child in node.children)
-
-
 def _has_gaps(*memories: _Memory) -> bool:
     """Whether any of them is an array that need not be contiguous, known by its extent only."""
     types_of = [m.argument.numba_type for m in memories]
@@ -485,12 +479,11 @@ def owned_shadows(
 
     It owns scratch shadows, and with the option runtime_activity every shadow of memory.
     """
-    scratch = gradient.scratch or (False,) * len(arguments)
     if "runtime_activity" not in gradient.options:
-        return scratch
+        return gradient.scratch
     return tuple(
         own or (a.activity != "const" and layout_of(a.numba_type).carried.by_reference)
-        for own, a in zip(scratch, arguments, strict=True)
+        for own, a in zip(gradient.scratch, arguments, strict=True)
     )
 
 

@@ -138,7 +138,6 @@ class NumbaRuleCompiler:
             result_element=element_of(returned),
             result_floats=floats_beside_arrays(returned, context.target_data),
             receives=self._registry.data_paths(marked.function).into_result,
-            sites=True,
         )
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:

@@ -17,6 +17,7 @@ Invariants  S1  no tape remains after an error: `record` releases everything if 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -201,17 +202,14 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
 def tape_type(call: DerivativeCall) -> TapeType:
     """The type of the tapes of one derivative."""
+    shadows = memory.owned_shadows(call.gradient, call.arguments)
     owned = tuple(
         shadow_type_of(argument.numba_type)
-        for argument, own in zip(call.arguments, _owned(call), strict=True)
+        for argument, own in zip(call.arguments, shadows, strict=True)
         for _ in range(call.gradient.width * own)
     )
     symbol = call.gradient.symbol
     return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, owned)
-
-
-def _owned(call: DerivativeCall) -> tuple[bool, ...]:
-    return memory.owned_shadows(call.gradient, call.arguments)
 
 
 def read_split(
@@ -339,10 +337,9 @@ class SplitEmitter(Emitter):
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
         owned = iter(cgutils.unpack_tuple(builder, tape.owned, self.tape_type.owned.count))
-        scratch = memory.owned_shadows(self.gradient, self.arguments)
         fields = [
             (primal, [next(owned) for _ in range(self.gradient.width)] if own else lanes)
-            for (primal, lanes), own in zip(fields, scratch, strict=True)
+            for (primal, lanes), own in zip(fields, self.owned, strict=True)
         ]
         link_derivative(self.context, self.gradient)
         words = list(self._words(fields))
@@ -380,12 +377,11 @@ class SplitEmitter(Emitter):
 
     def _clear_scratch(self, fields: Sequence[Field]) -> None:
         """Make the scratch shadows zero: the sweep has left cotangents in them."""
-        scratch = self.gradient.scratch or (False,) * len(fields)
-        for argument, (_, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+        owned = zip(self.arguments, fields, self.gradient.scratch, strict=True)
+        for argument, (_, lanes), own in owned:
             for shadow in lanes if own else ():
-                clear_shadow(
-                    self.context, self.builder, shadow_type_of(argument.numba_type), shadow
-                )
+                ty = shadow_type_of(argument.numba_type)
+                clear_shadow(self.context, self.builder, ty, shadow)
 
     def call_jitable(self, function: Any, typed: Any, values: Sequence[Value]) -> Any:
         """Compile a Python function and call it; its exceptions are passed on like the primal's."""
@@ -417,21 +413,23 @@ class SplitEmitter(Emitter):
         """New memory for a tape, with the destructor that matches the sweeps which run."""
         builder = self.builder
         size = cgutils.intp_t(block.size)
-        destructor = self._drop(self.gradient.symbol)
-        if overlap is not cgutils.false_bit:
-            conservative = self._drop(self.gradient.conservative_symbol)
-            destructor = builder.select(overlap, conservative, destructor)
-        meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, destructor)
+        meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, self._drop(overlap))
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, meminfo)):
             release()
             message = "no memory for the tape of a derivative"
             self.context.call_conv.return_user_exc(builder, MemoryError, (message,))
         return meminfo
 
-    def _drop(self, stem: str | None) -> ir.Function:
+    def _drop(self, variant: Any) -> Any:
+        """The function that empties a tape, that of the sweeps for overlap if `variant` is true."""
         parameters = [cgutils.voidptr_t, cgutils.intp_t, cgutils.voidptr_t]
         function_type = ir.FunctionType(ir.VoidType(), parameters)
-        return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
+        declare = partial(cgutils.get_or_insert_function, self.builder.module, function_type)
+        usual = declare(f"{self.gradient.symbol}.drop")
+        if variant is cgutils.false_bit:
+            return usual
+        conservative = declare(f"{self.gradient.conservative_symbol}.drop")
+        return self.builder.select(variant, conservative, usual)
 
     def _variant(self, block: HandleFields) -> Any:
         """Whether the tape belongs to the sweeps for arguments that overlap."""
@@ -442,24 +440,18 @@ class SplitEmitter(Emitter):
 
     def _drop_tape(self, block: HandleFields, variant: Value) -> None:
         """Empty the tape, after its reverse has run or failed."""
-        drop = self._drop(self.gradient.symbol)
-        if variant is not cgutils.false_bit:
-            conservative = self._drop(self.gradient.conservative_symbol)
-            drop = self.builder.select(variant, conservative, drop)
         null = cgutils.get_null_value(cgutils.voidptr_t)
-        self.builder.call(drop, [block.memory, cgutils.intp_t(0), null])
+        self.builder.call(self._drop(variant), [block.memory, cgutils.intp_t(0), null])
         block.set_state(USED)
 
     def _scratch(self, fields: Sequence[Field]) -> list[Any]:
-        scratch = memory.owned_shadows(self.gradient, self.arguments)
-        owned = (lanes for (_, lanes), own in zip(fields, scratch, strict=True) if own)
+        owned = (lanes for (_, lanes), own in zip(fields, self.owned, strict=True) if own)
         return [shadow for lanes in owned for shadow in lanes]
 
     def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
         """The words that identify the user's arguments and shadows, with the names of parts."""
-        scratch = memory.owned_shadows(self.gradient, self.arguments)
         em = Emit(self.context, self.builder)
-        for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+        for argument, (primal, lanes), own in zip(self.arguments, fields, self.owned, strict=True):
             shadows = () if own else lanes
             node = layout_of(argument.numba_type)
             yield from identity_of(em, argument.name, node, primal, shadows)

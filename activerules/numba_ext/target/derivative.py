@@ -85,7 +85,7 @@ class CompiledDerivative:
     return_activity: ActivityName
     parameters: tuple[ActivityName, ...]
     written: tuple[bool, ...]
-    scratch: tuple[bool, ...] = ()
+    scratch: tuple[bool, ...]
     options: frozenset[str] = frozenset()
     assumption_symbol: str | None = None
     deferred: bool = False
