@@ -35,7 +35,17 @@ from activerules.values.layout import (
     shadow_of_leaf,
     show,
 )
-from activerules.values.walk import Depth, Emit, Making, Visit, WalkedValue, fresh, rebuild, walk
+from activerules.values.walk import (
+    Depth,
+    Emit,
+    Making,
+    Visit,
+    WalkedValue,
+    emitting,
+    fresh,
+    rebuild,
+    walk,
+)
 
 # the new value of a number in memory, from it and the number of another shadow
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
@@ -246,22 +256,15 @@ def _zeros_like(em: Emit, node: Node, array: Any) -> Any:
 def zeros_like(typing_context, x):
     """A new array of zeros with the shape and strides of `x`."""
     node = layout_of(x)
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
-        return _zeros_like(Emit(context, builder), node, args[0])
-
-    return shadow_of_leaf(node)(x), codegen
+    return shadow_of_leaf(node)(x), emitting(lambda em, args: _zeros_like(em, node, args[0]))
 
 
 @intrinsic
 def uninitialised_like(typing_context, x):
     """A new, uninitialised array with the shape and strides of `x`."""
     node = layout_of(x)
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
-        return _uninitialised_like(Emit(context, builder), node, args[0])[0]
-
-    return shadow_of_leaf(node)(x), codegen
+    emit = emitting(lambda em, args: _uninitialised_like(em, node, args[0])[0])
+    return shadow_of_leaf(node)(x), emit
 
 
 # --- references ---

@@ -140,6 +140,15 @@ class Visit:
         return self.slots[0].em.builder.not_(self.entries.alike)
 
 
+def emitting(emit: Callable[[Emit, Sequence[Any]], Any]) -> Callable[..., Any]:
+    """The code generator of an intrinsic, given a function of an `Emit` and the arguments."""
+
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
+        return emit(Emit(context, builder), args)
+
+    return codegen
+
+
 _Parts = Iterator[tuple[Step, Sequence[WalkedValue]]]
 
 
@@ -441,10 +450,7 @@ def _filled(making: Making, *, by_key: bool) -> Any:
 
     @intrinsic
     def item(typing_context, x):
-        def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
-            return fresh(Emit(context, builder), layout_of(x), args[0], making)
-
-        return x(x), codegen
+        return x(x), emitting(lambda em, args: fresh(em, layout_of(x), args[0], making))
 
     # `item` is a cell, not a global: Numba caches this function by its code and cells
     def items(x):

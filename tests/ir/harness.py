@@ -28,7 +28,7 @@ from activerules.ir.foreign.aliases import own_names
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.model import Function
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.types import FloatType, IntType, Type, VoidType
+from activerules.ir.llvm.types import FloatType, IntType, Type, WordType
 from activerules.testing.schemes import central_fdm
 
 __all__ = ["Active", "Compiled", "Const", "Duplicated", "Struct", "check_gradient", "compile_text"]
@@ -101,7 +101,7 @@ def compile_text(text: str, opt: int | None = 2) -> Compiled:
 
 def _ctype(t: Type) -> Any:
     match t:
-        case VoidType():
+        case WordType("void"):
             return None
         case FloatType("double"):
             return ctypes.c_double

@@ -151,10 +151,9 @@ def least_squares(
         fun       an `@njit` function `fun(x, *args, **kwargs)`, or a plain one that Numba compiles,
                   that returns a vector of m residuals; `x` is a vector of n floats.
         jac       left out: the Jacobian, of shape (m, n), by forward or reverse sweeps, whichever
-                  are fewer; with `jac_sparsity=` a sparse one, see
-                  `jacobian`.
-                  "operator": a `LinearOperator` that multiplies by one sweep, for `method="trf"`
-                  and "dogbox" with `tr_solver="lsmr"`. Anything else is passed on to SciPy.
+                  are fewer; with `jac_sparsity=` a sparse one, see `jacobian`. "operator": a
+                  `LinearOperator` that multiplies by one sweep, for `method="trf"` and "dogbox"
+                  with `tr_solver="lsmr"`. Anything else is passed on to SciPy.
         progress  True draws a bar of tqdm that counts evaluations; or such a bar.
         Everything else is SciPy's.
 

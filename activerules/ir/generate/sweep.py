@@ -44,7 +44,7 @@ class Parameters:
 
 def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
     """New parameters for one generated function, followed by the `extra` ones."""
-    taken = _names_in(plan)
+    taken = plan.request.function.local_names()
     # pointers to stack memory that are read from the tape are not derived from this parameter
     keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
     frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
@@ -84,15 +84,9 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _names_in(facts: Facts) -> set[str]:
-    function = facts.request.function
-    taken = {i.name for i in function.instructions() if i.name}
-    return taken | {a.name for a in function.arguments} | {b.name for b in function.blocks}
-
-
 def names_of(facts: Facts) -> Namer:
     """A maker of names that no value of the primal has."""
-    return Namer("ar", _names_in(facts))
+    return Namer("ar", facts.request.function.local_names())
 
 
 def clone(i: Instruction, memory: MemoryFacts, scopes: Scopes) -> Instruction:

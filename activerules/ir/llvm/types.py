@@ -32,35 +32,15 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True)
-class VoidType(Type):
-    """No value: the result of `store`, or of a call to a `void` function."""
+class WordType(Type):
+    """A type without data: `void`, no value, the result of `store`; `label`, of a block as an
+    operand; `metadata`, of operands of `llvm.dbg.value`; `token`, of an exception pad.
+    """
+
+    word: str
 
     def __str__(self) -> str:
-        return "void"
-
-
-@dataclass(frozen=True, slots=True)
-class LabelType(Type):
-    """The type of a block as an operand."""
-
-    def __str__(self) -> str:
-        return "label"
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataType(Type):
-    """The type of metadata operands, as calls of `llvm.dbg.value` have them."""
-
-    def __str__(self) -> str:
-        return "metadata"
-
-
-@dataclass(frozen=True, slots=True)
-class TokenType(Type):
-    """The type of a value that stands for the instruction that made it (exception pads)."""
-
-    def __str__(self) -> str:
-        return "token"
+        return self.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +132,8 @@ class FunctionType(Type):
         return f"{self.result} ({inside})"
 
 
-VOID, LABEL, METADATA, PTR = VoidType(), LabelType(), MetadataType(), PointerType()
-TOKEN = TokenType()
+VOID, LABEL, METADATA, TOKEN = map(WordType, ("void", "label", "metadata", "token"))
+PTR = PointerType()
 DOUBLE, FLOAT = FloatType("double"), FloatType("float")
 FLOAT_TYPES: dict[str, FloatType] = {
     "float": FLOAT,

@@ -35,17 +35,14 @@ from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
 from activerules.values.shadows import is_instance, keep, may_change, release
-from activerules.values.walk import Depth, Emit, Making, fresh, walk
+from activerules.values.walk import Depth, Emit, Making, emitting, fresh, walk
 
 
 @intrinsic
 def identity(typing_context, x):
     """A hash of the pointers in an object; it changes when one of them does."""
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
-        return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
-
-    return types.intp(x), codegen
+    emit = emitting(lambda em, args: identity_of_memory(em, layout_of(x), args[0]))
+    return types.intp(x), emit
 
 
 @intrinsic
@@ -94,11 +91,7 @@ def _note_if_same(em: Emit, flag: Any, left: tuple[Any, Any], right: tuple[Any, 
 @intrinsic
 def _copied(typing_context, x):
     """A deep copy, owned by the caller, with copies of all arrays, those of integers too."""
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
-        return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
-
-    return x(x), codegen
+    return x(x), emitting(lambda em, args: fresh(em, layout_of(x), args[0], _COPY))
 
 
 def _is_opened(node: Node) -> bool:
@@ -155,11 +148,11 @@ def _release(typing_context, x):
 
 
 def _counting(ty: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
-        change(Emit(context, builder), layout_of(ty), args[0])
-        return context.get_dummy_value()
+    def emit(em: Emit, args: Sequence[Value]) -> Value:
+        change(em, layout_of(ty), args[0])
+        return em.context.get_dummy_value()
 
-    return codegen
+    return emitting(emit)
 
 
 def retain_shadow(x: Any) -> Any:

@@ -78,11 +78,7 @@ def _deliver(x, x_bar):
 
         return added_to_items
     _require_array(x.val, x_bar)
-
-    def added(x, x_bar):
-        accumulate(x, x_bar)
-
-    return added
+    return lambda x, x_bar: accumulate(x, x_bar)
 
 
 def _returned(x: AnnotationType, x_bar: Any) -> Any:
@@ -161,11 +157,7 @@ def _delivered(ty: Any, x_bar: Any) -> Any:
         project = _projected(ty, x_bar)
         return register_jitable(lambda x, dval, x_bar: project(x, x_bar))
     _require_array(ty, x_bar)
-
-    def added(x, dval, x_bar):
-        accumulate(Duplicated(x, dval), x_bar)
-
-    return register_jitable(added)
+    return register_jitable(lambda x, dval, x_bar: accumulate(Duplicated(x, dval), x_bar))
 
 
 def _require_array(ty: Any, x_bar: Any) -> None:
