@@ -19,11 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils
-
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.memory_layout import DICT_KEYS
 
@@ -533,6 +530,4 @@ def call(context: Context, builder: Builder, name: str, result: Any, *data: Any)
     """Emit a call of one of these functions, given its name without `PREFIX`."""
     if context.target_name != AD_TARGET:
         link_into(context)
-    function_type = ir.FunctionType(result, [value.type for value in data])
-    function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
-    return builder.call(function, data)
+    return call_named(builder, f"{PREFIX}{name}", result, data)

@@ -17,7 +17,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from activerules.numba_ext.codegen.protocols import Builder
+from activerules.numba_ext.codegen.protocols import Builder, call_named
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 # how two extents are compared
@@ -37,9 +37,7 @@ class ExtentTable:
 
     def push(self, data: Any, low: Any, high: Any) -> None:
         """Add a row with the extent of an array to the table."""
-        arguments = [self._address(), data, low, high]
-        function_type = ir.FunctionType(ir.VoidType(), [a.type for a in arguments])
-        self.builder.call(self._function(function_type, _PUSH), arguments)
+        call_named(self.builder, _PUSH, ir.VoidType(), [self._address(), data, low, high])
 
     @property
     def rows(self) -> Any:
@@ -58,17 +56,13 @@ class ExtentTable:
 
     def free(self) -> None:
         """Free the memory of the table."""
-        function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
-        self.builder.call(self._function(function_type, _FREE), [self._address()])
+        call_named(self.builder, _FREE, ir.VoidType(), [self._address()])
 
     def _address(self) -> Any:
         return self.builder.bitcast(self.struct, cgutils.voidptr_t)
 
     def _field(self, number: int) -> Any:
         return self.builder.load(self.builder.gep(self.struct, [_I32(0), _I32(number)]))
-
-    def _function(self, function_type: ir.FunctionType, name: str) -> Any:
-        return cgutils.get_or_insert_function(self.builder.module, function_type, name)
 
 
 COMPARE = "activerules.memory.compare"

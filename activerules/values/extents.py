@@ -25,7 +25,7 @@ from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.extent_tables import (
     ALIKE,
@@ -313,9 +313,7 @@ class Tests:
         arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (tables, tests)]
         counts = [_I64(len(self._extents)), _I64(len(rows))]
         together = [part for pair in zip(arguments, counts, strict=True) for part in pair]
-        function_type = ir.FunctionType(_I64, [a.type for a in together])
-        function = cgutils.get_or_insert_function(builder.module, function_type, COMPARE)
-        return builder.call(function, together)
+        return call_named(builder, COMPARE, _I64, together)
 
     def _store(self, address: Any, values: Sequence[Any]) -> None:
         for k, value in enumerate(values):

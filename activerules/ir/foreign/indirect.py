@@ -24,7 +24,7 @@ from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.memory.points_to import Tables
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.llvm.cfg import control_flow
-from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.model import Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.types import VOID
 from activerules.ir.llvm.verbatim import is_constant, names_in, value_of_global
 from activerules.ir.normal.devirtualise import MOST_CALLEES, fits, split_call
@@ -50,7 +50,7 @@ def call_by_name(module: Module, function: str) -> bool:
             continue
         done.add(name)
         changed |= _resolve(callee, module, tables)
-        todo += _mentioned(callee)
+        todo += callee.mentioned()
     return changed
 
 
@@ -166,14 +166,3 @@ def _memory(
         callees=_Assumed(assumed),
         tables=tables,
     )
-
-
-def _mentioned(function: Function) -> list[str]:
-    names: list[str] = []
-    for i in function.instructions():
-        for value in (*i.operands, *([i.callee] if i.callee is not None else [])):
-            if isinstance(value, GlobalRef):
-                names.append(value.name)
-            elif isinstance(value, Constant):
-                names += value.globals
-    return names

@@ -13,7 +13,7 @@ from activerules.ir.generate.gradient import build_enter, build_gradient, uses_t
 from activerules.ir.generate.reverse import build_reverse
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.split import build_split
-from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function, print_module
 from activerules.ir.llvm.verbatim import attribute_groups, names_in, spelt_out, without_location
@@ -124,7 +124,7 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
     """
     groups = attribute_groups(normalised)
     source.types.update({k: t for k, t in normalised.types.items() if k not in source.types})
-    todo = {name for f in functions for name in _names_in(f)}
+    todo = {name for f in functions for name in f.mentioned()}
     while todo:
         name = todo.pop()
         definition = normalised.functions.get(name)
@@ -133,7 +133,7 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
         source.functions[name] = _without_groups(definition, groups)
         if not definition.is_declaration:
             _without_debug(definition)
-            todo.update(_names_in(definition))
+            todo.update(definition.mentioned())
     return source
 
 
@@ -185,7 +185,7 @@ def _read_support(text: str) -> _Support:
 
 def _take_over(source: Module, result: Module, functions: list[Function]) -> None:
     """Copy the globals and functions of `source` that `functions` refer to, directly or not."""
-    todo = {name for f in functions for name in _names_in(f)}
+    todo = {name for f in functions for name in f.mentioned()}
     done: set[str] = {f.name for f in functions}
     while todo:
         name = todo.pop()
@@ -198,21 +198,7 @@ def _take_over(source: Module, result: Module, functions: list[Function]) -> Non
         elif name in source.functions:
             function = source.functions[name]
             result.functions[name] = _without_debug(function)
-            todo.update(_names_in(function))
-
-
-def _names_in(function: Function) -> set[str]:
-    names: set[str] = set()
-    for i in function.instructions():
-        for value in [*i.operands, *([i.callee] if i.callee is not None else [])]:
-            names.update(_mentioned(value))
-    return names
-
-
-def _mentioned(value: Value) -> tuple[str, ...]:
-    if isinstance(value, GlobalRef):
-        return (value.name,)
-    return value.globals if isinstance(value, Constant) else ()
+            todo.update(function.mentioned())
 
 
 def _without_debug(function: Function) -> Function:

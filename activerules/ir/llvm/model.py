@@ -32,7 +32,7 @@ Flags (`nsw`, `fast`, `inbounds` ...) are in `flags`, in LLVM's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,6 +226,15 @@ class Function:
         values = {i.name for i in self.instructions() if i.name}
         return values | {a.name for a in self.arguments} | {b.name for b in self.blocks}
 
+    def mentioned(self) -> Iterator[str]:
+        """The names of the globals and functions that its instructions refer to."""
+        for i in self.instructions():
+            for value in (*i.operands, i.callee):
+                if isinstance(value, GlobalRef):
+                    yield value.name
+                elif isinstance(value, Constant):
+                    yield from value.globals
+
     def remove_unused(self, candidates: Collection[Instruction]) -> None:
         """Take out the candidates that only one another use."""
         dead: set[Value] = set(candidates)
@@ -273,6 +282,12 @@ class Module:
     def defined(self) -> list[Function]:
         """The functions with a body, in order."""
         return [f for f in self.functions.values() if not f.is_declaration]
+
+    def declare(self, name: str, result: Type, operands: Sequence[Value]) -> None:
+        """Add the declaration of a function that is called with these, unless there is one."""
+        if name not in self.functions:
+            parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(operands)]
+            self.functions[name] = Function(name, result, parameters)
 
 
 BINARY_FLOAT = frozenset("fadd fsub fmul fdiv frem".split())

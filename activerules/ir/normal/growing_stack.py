@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import ControlFlow, control_flow_if_reducible
 from activerules.ir.llvm.constants import integer_of
-from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value
+from activerules.ir.llvm.model import Function, Instruction, Module, Value
 from activerules.ir.llvm.types import I64, PTR, VOID, Type, size_of
 from activerules.ir.normal.effects import memory_intrinsic
 
@@ -139,9 +139,7 @@ class _Stack:
         return self._call(b, "aligned_alloc", PTR, [b.const(I64, alignment), size])
 
     def _call(self, b: Builder, name: str, result: Type, operands: list[Value]) -> Value:
-        if name not in self.module.functions:
-            parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(operands)]
-            self.module.functions[name] = Function(name, result, parameters)
+        self.module.declare(name, result, operands)
         return b.call(name, result, operands)
 
     def _insert(self, where: Instruction, inserted: list[Instruction]) -> None:

@@ -402,9 +402,7 @@ class Scalariser:
         ]
 
     def _scalar_call(self, name: str, t: Type, operands: list[Value], i: Instruction) -> Value:
-        if name not in self.module.functions:
-            parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(operands)]
-            self.module.functions[name] = Function(name, t, parameters)
+        self.module.declare(name, t, operands)
         return self.b.append(
             Instruction("call", t, operands, self.namer(), i.flags, [], GlobalRef(name))
         )

@@ -22,7 +22,7 @@ from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.machine_code import MachineCode
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime
@@ -312,18 +312,12 @@ class Emitter:
         symbol = self.gradient.assumption_symbol
         if symbol is None:
             return overlap
-        function_type = ir.FunctionType(cgutils.bool_t, [p.type for p in parameters])
-        function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
-        holds = self.builder.call(function, parameters)
+        holds = call_named(self.builder, symbol, cgutils.bool_t, parameters)
         return self.builder.or_(overlap, self.builder.not_(holds))
 
     def _run(self, arguments: Sequence[Any], overlap: Value, suffix: str = "") -> Any:
-        function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
-
         def run(stem: str | None) -> Any:
-            symbol = f"{stem}{suffix}"
-            function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
-            return self.builder.call(function, arguments)
+            return call_named(self.builder, f"{stem}{suffix}", cgutils.int32_t, arguments)
 
         if overlap is cgutils.false_bit:
             return run(self.gradient.symbol)

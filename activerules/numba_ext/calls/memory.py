@@ -22,7 +22,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -467,9 +467,7 @@ def release(context: Context, builder: Builder, ty: Any, shadow: Value) -> None:
 
 def release_counted(builder: Builder, meminfo: Value) -> None:
     """Like `release`, for any reference-counted memory."""
-    function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
-    function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
-    builder.call(function, [meminfo])
+    call_named(builder, "activerules.release", ir.VoidType(), [meminfo])
 
 
 def owned_shadows(

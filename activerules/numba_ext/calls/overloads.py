@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.numpy_support import as_dtype
@@ -19,7 +18,7 @@ from numba.np.numpy_support import as_dtype
 from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes.inactive_values import IGNORE_FUNCTIONS
@@ -145,11 +144,8 @@ def _ignored_float(typing_context, x):
     def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
         if context.target_name != AD_TARGET:
             return args[0]
-        function_type = ir.FunctionType(args[0].type, [args[0].type])
-        symbol = IGNORE_FUNCTIONS[args[0].type]
-        function = cgutils.get_or_insert_function(builder.module, function_type, symbol)
-        function.attributes.add("nounwind")
-        return builder.call(function, args)
+        kind = args[0].type
+        return call_named(builder, IGNORE_FUNCTIONS[kind], kind, args, "nounwind")
 
     return x(x), codegen
 

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from llvmlite import ir
+from numba.core import cgutils
 
 if TYPE_CHECKING:
     from numba.core import types
@@ -108,6 +109,17 @@ def entry_builder(function: ir.Function) -> Builder:
     """A builder in a new entry block of a function."""
     builder: Any = ir.IRBuilder(function.append_basic_block("entry"))  # its methods are decorated
     return builder
+
+
+def call_named(
+    builder: Builder, name: str, result: ir.Type, args: Sequence[Any], *attributes: str
+) -> Any:
+    """Emit the call of a function that is defined elsewhere; its declaration has the attributes."""
+    function_type = ir.FunctionType(result, [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    for attribute in attributes:
+        function.attributes.add(attribute)
+    return builder.call(function, args)
 
 
 class CallConvention(Protocol):

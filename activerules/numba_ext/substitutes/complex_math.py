@@ -31,7 +31,7 @@ from numba.core.typing.templates import signature
 from numba.cpython import cmathimpl, mathimpl
 from numba.extending import register_jitable
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 from activerules.numba_ext.substitutes.single_points import with_value
 
@@ -75,21 +75,16 @@ def _is_constant_two(builder: Builder, number: Any, exponent: Any) -> Any:
     width = number.underlying_float.bitwidth
     known = cgutils.true_bit
     for part, bits in ((exponent.real, _BITS_OF_TWO[number]), (exponent.imag, 0)):
-        question = ir.FunctionType(cgutils.bool_t, [part.type])
-        name = f"llvm.is.constant.f{width}"
-        function = cgutils.get_or_insert_function(builder.module, question, name)
         integer = builder.bitcast(part, ir.IntType(width))
         same = builder.icmp_unsigned("==", integer, integer.type(bits))
-        known = builder.and_(known, builder.and_(builder.call(function, [part]), same))
+        constant = call_named(builder, f"llvm.is.constant.f{width}", cgutils.bool_t, [part])
+        known = builder.and_(known, builder.and_(constant, same))
     return known
 
 
 def _part(builder: Builder, part: str, number: Any, operands: list[Any]) -> Value:
-    function_type = ir.FunctionType(operands[0].type, [operands[0].type] * 4)
     name = f"activerules.cpow.{part}.{_SUFFIX[number]}"
-    function = cgutils.get_or_insert_function(builder.module, function_type, name)
-    function.attributes.add("nounwind")
-    return builder.call(function, operands)
+    return call_named(builder, name, operands[0].type, operands, "nounwind")
 
 
 _POWER_PART = """

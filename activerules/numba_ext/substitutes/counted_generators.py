@@ -26,7 +26,13 @@ from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime.context import NRTContext
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value, entry_builder
+from activerules.numba_ext.codegen.protocols import (
+    Builder,
+    Context,
+    Value,
+    call_named,
+    entry_builder,
+)
 
 _I64 = ir.IntType(64)
 COUNT = 3  # after the index, the arguments, and the state
@@ -210,9 +216,8 @@ class CountingNRT(NRTContext):
         return cgutils.get_or_insert_function(module, function_type, name)
 
     def _finalize(self, builder: Builder, typ: Any, slot: Value) -> None:
-        function_type = ir.FunctionType(ir.VoidType(), [slot.type])
         name = self._context.get_generator_desc(typ).llvm_finalizer_name
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [slot])
+        call_named(builder, name, ir.VoidType(), [slot])
 
     def _function(self, builder: Builder, typ: Any, verb: str) -> tuple[Any, bool]:
         """A function of this module, and whether it already existed."""

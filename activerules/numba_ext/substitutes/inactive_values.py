@@ -22,7 +22,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.protocols import (
+    Builder,
+    Context,
+    TypingContext,
+    Value,
+    call_named,
+)
 from activerules.values.layout import Node, layout_of
 
 IGNORE_FUNCTIONS: dict[ir.Type, str] = {
@@ -114,8 +120,7 @@ def _by_value(
     builder: Builder, value: Value, mark: Callable[[Any, Any], None] | None = None
 ) -> Value:
     if value.type in IGNORE_FUNCTIONS:
-        function_type = ir.FunctionType(value.type, [value.type])
-        return _call(builder, function_type, IGNORE_FUNCTIONS[value.type], value)
+        return call_named(builder, IGNORE_FUNCTIONS[value.type], value.type, [value], "nounwind")
     if isinstance(value.type, ir.PointerType) and mark is not None:
         mark(builder, value)
     if isinstance(value.type, ir.LiteralStructType | ir.ArrayType):
@@ -132,16 +137,8 @@ def _is_value(arg: Any) -> bool:
 
 
 def _mark(name: str, builder: Builder, pointer: Value) -> None:
-    function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
-    marking = _call(builder, function_type, name, memory)
-    marking.callee.attributes.add("inaccessiblememonly")
-
-
-def _call(builder: Builder, function_type: ir.FunctionType, name: str, operand: Value) -> Any:
-    function = cgutils.get_or_insert_function(builder.module, function_type, name)
-    function.attributes.add("nounwind")
-    return builder.call(function, [operand])
+    call_named(builder, name, ir.VoidType(), [memory], "nounwind", "inaccessiblememonly")
 
 
 def _precisions(array: Node) -> frozenset[int]:

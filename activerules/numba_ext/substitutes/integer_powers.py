@@ -21,7 +21,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _SUFFIX = {types.float64: "f64", types.float32: "f32"}
@@ -74,10 +74,9 @@ def _whole_power(typing_context, x, n):
 
 def _is_constant(builder: Builder, exponent: Value, number: int) -> Value:
     """Whether LLVM can prove that the exponent is this number."""
-    question = ir.FunctionType(cgutils.bool_t, [exponent.type])
-    function = cgutils.get_or_insert_function(builder.module, question, "llvm.is.constant.i64")
     same = builder.icmp_unsigned("==", exponent, exponent.type(number))
-    return builder.and_(builder.call(function, [exponent]), same)
+    constant = call_named(builder, "llvm.is.constant.i64", cgutils.bool_t, [exponent])
+    return builder.and_(constant, same)
 
 
 def _call(builder: Builder, number: Any, base: Value, exponent: Value) -> Value:

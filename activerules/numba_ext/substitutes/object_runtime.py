@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.values.memory_layout import LIST_ITEMS
 
 PREFIX = "activerules.object."
@@ -212,6 +211,4 @@ def link_into(context: Context) -> Any:
 
 def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Value:
     """Emit the call of one of the functions, given by its name after `PREFIX`."""
-    function_type = ir.FunctionType(result or ir.VoidType(), [value.type for value in data])
-    function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
-    return builder.call(function, data)
+    return call_named(builder, f"{PREFIX}{name}", result or ir.VoidType(), data)

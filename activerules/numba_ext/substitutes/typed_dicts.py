@@ -25,7 +25,7 @@ from numba.extending import intrinsic, register_jitable
 from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.values.dict_runtime import PREFIX
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import DICT_KEYS, entry_sizes, value_offset
@@ -40,14 +40,8 @@ _STRUCT_SIZE = 16
 # --- addresses ---
 
 
-def _call(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Value:
-    function_type = ir.FunctionType(result, [o.type for o in operands])
-    function = cgutils.get_or_insert_function(builder.module, function_type, name)
-    return builder.call(function, operands)
-
-
 def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Value:
-    return _call(builder, f"{PREFIX}{name}", result, *operands)
+    return call_named(builder, f"{PREFIX}{name}", result, operands)
 
 
 def _keys_address(builder: Builder, data: Value) -> Value:
@@ -96,7 +90,7 @@ def _value_of(context: Context, builder: Builder, ty: Any, value: Value, ix: Val
 
 
 def _new_memory(context: Context, builder: Builder, size: Value) -> Any:
-    memory = _call(builder, "malloc", _BYTES, size)
+    memory = call_named(builder, "malloc", _BYTES, [size])
     with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
         context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
     return memory
@@ -230,14 +224,16 @@ def _enlarge(typing_context, d):
         _hidden(builder, "fill", _VOID, data, new, size)
         old = builder.load(address)
         following = cgutils.alloca_once_value(builder, _I64(0))
-        with cgutils.for_range(builder, _call(builder, "numba_dict_length", _I64, data)) as loop:
+        with cgutils.for_range(
+            builder, call_named(builder, "numba_dict_length", _I64, [data])
+        ) as loop:
             ix = _hidden(builder, "next", _I64, data, builder.load(following))
             origin = _value_address(context, builder, d, old, ix)
             target = _value_address(context, builder, d, new, loop.index)
             builder.store(builder.load(origin), target)
             builder.store(builder.add(ix, _I64(1)), following)
         builder.store(new, address)
-        _call(builder, "free", _VOID, old)
+        call_named(builder, "free", _VOID, [old])
 
     return types.void(d), codegen
 
@@ -369,7 +365,7 @@ def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, ty
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
         context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
     state = cgutils.alloca_once(builder, _STATE)
-    used = _call(builder, "numba_dict_length", _I64, data)
+    used = call_named(builder, "numba_dict_length", _I64, [data])
     for k, number in ((_POSITION, _I64(0)), (_TABLE, table), (_USED, used)):
         builder.store(number, cgutils.gep_inbounds(builder, state, 0, k))
     iterator.state = builder.bitcast(state, _BYTES)

@@ -24,7 +24,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 from numba.typed import listobject
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -188,7 +188,7 @@ def _enlarge(typing_context, lst, capacity):
         address = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
         old = builder.load(address)
         size = builder.mul(args[1], _I64(context.get_abi_sizeof(item_type)))
-        new = builder.call(_c_function(builder, "malloc", _BYTES, [_I64]), [size])
+        new = call_named(builder, "malloc", _BYTES, [size])
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, new)):
             context.call_conv.return_user_exc(builder, MemoryError, ("a list is too long",))
         origin, target = (builder.bitcast(p, item_type.as_pointer()) for p in (old, new))
@@ -198,16 +198,9 @@ def _enlarge(typing_context, lst, capacity):
         builder.store(new, address)
         builder.store(args[1], _field(context, builder, lst, args[0], _ALLOCATED, _I64))
         with builder.if_then(cgutils.is_not_null(builder, old)):
-            builder.call(_c_function(builder, "free", ir.VoidType(), [_BYTES]), [old])
+            call_named(builder, "free", ir.VoidType(), [old])
 
     return types.void(lst, types.intp), codegen
-
-
-def _c_function(
-    builder: Builder, name: str, result: ir.Type, arguments: list[ir.Type]
-) -> ir.Function:
-    function_type = ir.FunctionType(result, arguments)
-    return cgutils.get_or_insert_function(builder.module, function_type, name)
 
 
 # --- substitutes of the C functions that copy items ---

@@ -23,7 +23,7 @@ from numba.core.lowering import Lower
 from numba.experimental.function_type import lower_constant_function_type
 
 from activerules.ir.text.called_values import CALL, FOREIGN, KNOWN
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 from activerules.values.layout import Node, Opaque, layout_of
 
@@ -40,8 +40,7 @@ def _constant_function(context: Any, builder: Builder, ty: Any, function: Any) -
     """A function in a global tuple, which Numba would ask the interpreter for."""
     callee = context.typing_context.resolve_value_type(function)
     if not isinstance(callee, types.Dispatcher):
-        note = ir.FunctionType(ir.VoidType(), [])
-        builder.call(cgutils.get_or_insert_function(builder.module, note, FOREIGN), [])
+        call_named(builder, FOREIGN, ir.VoidType(), [])
         return lower_constant_function_type(context, builder, ty, function)
     return _value_of(context, builder, callee.dispatcher, ty.get_precise())._getvalue()
 
@@ -66,8 +65,7 @@ class CallsValues(Lower):
         context: Any = self.context
         builder: Any = self.builder
         result = cgutils.alloca_once(builder, context.get_value_type(signature.return_type))
-        known = ir.FunctionType(ir.IntType(1), [])
-        is_known = builder.call(cgutils.get_or_insert_function(builder.module, known, KNOWN), [])
+        is_known = call_named(builder, KNOWN, ir.IntType(1), [])
         with builder.if_else(is_known) as (by_name, by_address):
             with by_name:
                 builder.store(self._called_by_name(fnty, expr, signature), result)
