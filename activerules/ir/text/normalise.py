@@ -24,6 +24,7 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.verify import parsed
 from activerules.ir.normal.effects import language
 from activerules.ir.text.atomics import as_calls
 from activerules.ir.text.byte_blocks import as_copies
@@ -163,16 +164,7 @@ def exposed(text: str) -> str:
 
 
 def _parsed(text: str) -> Any:
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise UnsupportedIR(
-            what="LLVM does not accept the module",
-            why=str(error).strip(),
-            instead=["check it with `opt -passes=verify`"],
-        ) from error
-    return module
+    return parsed(text, "LLVM does not accept the module", "check it with `opt -passes=verify`")
 
 
 def _check_defined(module: Any, function: str) -> None:

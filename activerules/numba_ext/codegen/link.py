@@ -29,7 +29,8 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime.nrt import rtsys
 from numba.np.ufunc.parallel import _launch_threads
 
-from activerules.errors import UnknownCall, UnsupportedIR
+from activerules.errors import UnknownCall
+from activerules.ir.llvm.verify import parsed
 from activerules.ir.text.symbols import is_loaded, renamed
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
@@ -243,11 +244,7 @@ def _publish(codegen: Any, name: str, environments: dict[str, Any]) -> None:
 
 
 def _parse(name: str, text: str) -> llvm.ModuleRef:
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise UnsupportedIR(f"LLVM does not accept {name}", why=str(error).strip()) from error
+    module = parsed(text, f"LLVM does not accept {name}")
     module.name = name
     return module
 
