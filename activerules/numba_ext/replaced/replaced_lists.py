@@ -23,7 +23,7 @@ from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
 from activerules.numba_ext.replaced.transfer import keep_alive, transferring_lists
-from activerules.rules.written import replacement_of, tuple_of
+from activerules.rules.written import by_name, replacement_of, tuple_of
 from activerules.values.kinds import is_known_list, is_number, is_number_array, items_of, leaves_of
 from activerules.values.layout import CONSTANT
 from activerules.values.memory_layout import ItemMemory, declared_of
@@ -92,16 +92,11 @@ _OTHER = 1 << 60
 _NAMES = {
     "_List": List,
     "_OTHER": _OTHER,
-    "_keep_alive": keep_alive,
+    **by_name(keep_alive, local_lists.finish, local_lists.lengthen, prefix="_"),
+    **by_name(local_lists.is_another, local_lists.is_reached_twice, prefix="_"),
+    **by_name(local_lists.new_notes, local_lists.note_list, prefix="_"),
+    **by_name(local_lists.note_array, local_lists.note_arrays, prefix="_"),
     "_store": local_lists.store_floats,
-    "_finish": local_lists.finish,
-    "_lengthen": local_lists.lengthen,
-    "_new_notes": local_lists.new_notes,
-    "_note_list": local_lists.note_list,
-    "_note_array": local_lists.note_array,
-    "_note_arrays": local_lists.note_arrays,
-    "_is_another": local_lists.is_another,
-    "_is_reached_twice": local_lists.is_reached_twice,
     "_refuse_shared": local_lists.refusing(0),
     "_refuse_second_path": local_lists.refusing(1),
 }
