@@ -6,7 +6,7 @@ What each target runs is said in the Makefile, and what continuous integration r
 
 import nox
 
-PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.15"]
 NUMBAS = ["0.62", "0.63", "0.64", "0.65", "0.66", "0.67"]  # `test` installs the newest
 
 nox.options.default_venv_backend = "venv"

@@ -92,9 +92,9 @@ def test_the_description_links_to_nothing_that_pypi_lacks(monkeypatch):
 
 def test_classifiers_name_the_supported_pythons():
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
-    assert PROJECT["requires-python"] == ">=3.11,<3.15"
-    assert named == ["3.11", "3.12", "3.13", "3.14"]
-    assert "(3, 11) <= sys.version_info[:2] <= (3, 14)" in (ROOT / ".ci/find-python").read_text()
+    assert PROJECT["requires-python"] == ">=3.11,<3.16"
+    assert named == ["3.11", "3.12", "3.13", "3.14", "3.15"]
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 15)" in (ROOT / ".ci/find-python").read_text()
 
 
 def test_commands_of_the_contributing_page_exist():

@@ -88,7 +88,10 @@ def goes_on(x):
     for i in range(len(x)):
         y = x * s
         try:
-            s += weighted(y + 1.0, x[i]) if x[i] < 9.0 else weighted(y, -1.0)
+            if x[i] < 9.0:
+                s += weighted(y + 1.0, x[i])
+            else:
+                s += weighted(y, -1.0)
         except Exception:
             s += y[0] * x[i]
     return s

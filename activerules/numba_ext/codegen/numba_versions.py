@@ -21,7 +21,7 @@ ALLOW_UNTESTED = "ACTIVERULES_ALLOW_UNTESTED"
 
 # Inclusive lower and exclusive upper bound.
 TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "python": ((3, 11), (3, 15)),
+    "python": ((3, 11), (3, 16)),
     "numba": ((0, 62), (0, 69)),
     "llvmlite": ((0, 45), (0, 51)),
 }
