@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import TypingError, types
+from numba import TypingError
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
@@ -33,7 +33,7 @@ from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import ModeType, marker_class
+from activerules.numba_ext.codegen.types import ModeType, marker_class, runtime_type
 from activerules.numba_ext.split.batch import batch_form
 from activerules.numba_ext.target.derivative import (
     ArgumentsOverlap,
@@ -118,7 +118,7 @@ def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
     """Like `_mode_form`, for entries, which may defer the version for overlapping arguments
     (`CompiledDerivative.deferred`).
     """
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     if compiles_for_derivative() and isinstance(mode, ModeType):
         mode.value.require_supported()
         if _is_rewritten(mode.value, args):

@@ -27,7 +27,7 @@ from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
-from activerules.numba_ext.codegen.types import SpecType
+from activerules.numba_ext.codegen.types import SpecType, runtime_type
 from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of
 
@@ -37,7 +37,7 @@ def gradient_with_aux(typing_context, spec, function, *args):
     """The gradient and `aux`."""
     if not isinstance(spec, SpecType):
         return None
-    request, args = spec.value, tuple(map(types.unliteral, args))
+    request, args = spec.value, tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     with error_context.of_call(dispatcher):
         names = call_arguments.parameter_names(dispatcher, len(args))
@@ -97,7 +97,7 @@ def jacobian_with_aux(typing_context, spec, function, *args):
     """The Jacobian or Hessian, and `aux`."""
     if not isinstance(spec, SpecType):
         return None
-    request, args = spec.value, tuple(map(types.unliteral, args))
+    request, args = spec.value, tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     call_arguments.parameter_names(dispatcher, len(args))
     argnums = request.argnums[0] if request.single else request.argnums

@@ -40,7 +40,7 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
-from activerules.numba_ext.codegen.types import SpecType
+from activerules.numba_ext.codegen.types import SpecType, runtime_type
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 from activerules.values.kinds import gradient_type
@@ -137,7 +137,7 @@ def hessian_of(typing_context, spec, function, *args):
     argnums = request.argnums
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(args))
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     for j in argnums:
         with error_context.of_call(dispatcher):
             _require_hessian(names[j], argtypes[j])

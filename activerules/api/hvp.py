@@ -31,6 +31,7 @@ from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen import renewed
 from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.rules.rule import location_of
 
@@ -95,7 +96,7 @@ def product_of(typing_context, spec, function, *argtypes):
     """The product of the Hessian and a vector; `argtypes` are those of the first argument, the
     vector, and the other arguments.
     """
-    x, v, *rest = map(types.unliteral, argtypes)
+    x, v, *rest = map(runtime_type, argtypes)
     args = (x, *rest)
     dispatcher = dispatcher_of_type(function)
     if isinstance(v, types.NoneType | types.Omitted):

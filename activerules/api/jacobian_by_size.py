@@ -15,7 +15,6 @@ from numbers import Number
 from typing import Any, overload
 
 import numpy as np
-from numba import types
 
 from activerules.api.autodiff import run_compiled
 from activerules.api.derived import ArgNums, DerivedFunction, P
@@ -39,6 +38,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import steps_form
 from activerules.values.leaf_texts import LeafText
 
@@ -129,7 +129,7 @@ def jacobian_by_size(typing_context, spec, function, *args):
     by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
     if by_lists is not None:
         return by_lists
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     if request.holomorphic or any(is_complex(argtypes[k]) for k in request.argnums):
         return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)

@@ -29,7 +29,7 @@ from activerules.api.list_arguments import by_arrays
 from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
-from activerules.numba_ext.codegen.types import SpecType
+from activerules.numba_ext.codegen.types import SpecType, runtime_type
 from activerules.numba_ext.target.derivative import ActivityName, CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of
@@ -49,7 +49,7 @@ def jacobian_forward(typing_context, spec, function, *args):
     request = spec.value
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(args))
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     for i in request.argnums:
         with error_context.of_call(dispatcher):
             require_numbers(names[i], argtypes[i], complex_too=request.holomorphic)

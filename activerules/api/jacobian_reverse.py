@@ -42,7 +42,7 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import compiled_lines
-from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation, runtime_type
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
@@ -115,7 +115,7 @@ def jacobian_reverse(typing_context, spec, function, *args):
     by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
     if by_lists is not None:
         return by_lists
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     sweeps = sweeps_of(dispatcher, function, argtypes, request)
     steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])

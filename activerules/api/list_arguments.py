@@ -22,6 +22,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_number
 
@@ -82,7 +83,7 @@ def by_arrays(
     """The compiled form of a stub for derivatives with respect to lists: it calls the same stub on
     the function of arrays. None if there are no lists among those arguments.
     """
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     lists = [ty if k in spec.value.argnums else types.none for k, ty in enumerate(argtypes)]
     if not any(map(is_number_list, lists)):
         return None

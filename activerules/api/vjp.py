@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from numba import njit, types
+from numba import njit
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
@@ -27,7 +27,7 @@ from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation, runtime_type
 from activerules.numba_ext.split.pullback import (
     Pullback,
     PullbackApart,
@@ -179,7 +179,7 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
     chosen = range(len(argtypes)) if argnums is None else argnums
     with error_context.of_call(target):
         kinds = tuple(
-            _kind_of(name, types.unliteral(ty)) if k in chosen else Const
+            _kind_of(name, runtime_type(ty)) if k in chosen else Const
             for k, (name, ty) in enumerate(zip(names, argtypes, strict=True))
         )
     return SplitSpec(Annotation, kinds, True, repeated=True)

@@ -36,6 +36,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
 from activerules.numba_ext.split.forms import read_kinds
@@ -57,7 +58,7 @@ _IS_VIEW = (
 
 def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that returns `(out, pullback)` in code that is differentiated."""
-    plain_types = tuple(map(types.unliteral, argtypes))
+    plain_types = tuple(map(runtime_type, argtypes))
     call_arguments.parameter_names(dispatcher, len(plain_types))
     indices = [k for k, ty in enumerate(plain_types) if layout_of(ty).activity != "const"]
     return _once(_vjp_stub, dispatcher, len(plain_types), tuple(indices))
@@ -132,7 +133,7 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     """The compiled function that replaces the reverse; the last two arguments are the cotangent (or
     None) and the tape.
     """
-    *annotated, dret, tape = map(types.unliteral, call.argtypes)
+    *annotated, dret, tape = map(runtime_type, call.argtypes)
     split_spec, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
     if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
         raise TapeError(
@@ -199,7 +200,7 @@ def _shadow(split_spec: SplitSpec, k: int, lane: str) -> str:
 
 def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
     split_spec, dispatcher = call.spec, dispatcher_of_type(call.function)
-    plain_types = [types.unliteral(ty) for ty in args]
+    plain_types = [runtime_type(ty) for ty in args]
     arguments = read_kinds(split_spec, dispatcher, plain_types)
     result = returned_type(returned_by(typing_context, dispatcher, arguments))
     return read_result(split_spec, dispatcher, result), arguments, dispatcher, result

@@ -26,6 +26,7 @@ from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name
 from activerules.values.kinds import gradient_type
@@ -124,7 +125,7 @@ def hessian_products(typing_context, spec, function, *args):
 
 def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
     """The argument, the function, the names of its parameters, and the types of `args`."""
-    argtypes = tuple(map(types.unliteral, args))
+    argtypes = tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(argtypes) - 1)
     [i] = spec.value.argnums

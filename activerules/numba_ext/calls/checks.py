@@ -27,7 +27,7 @@ from activerules.errors import (
     ShadowMismatch,
 )
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, runtime_type
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.values.argument import ArgumentSpec
@@ -72,7 +72,7 @@ def read_gradient_arguments(
             instead=["an argument that is given"],
         )
     arguments = []
-    for i, (name, ty) in enumerate(zip(names, map(types.unliteral, argtypes), strict=True)):
+    for i, (name, ty) in enumerate(zip(names, map(runtime_type, argtypes), strict=True)):
         activity: ValueActivity = "const"
         if i in argnums:
             require_differentiable(name, ty)
@@ -144,7 +144,7 @@ def _marked(name: str, ty: Any, mode: Mode) -> str:
 
 def _read_argument(name: str, ty: Any) -> ArgumentSpec:
     if not isinstance(ty, AnnotationType):
-        return ArgumentSpec(name, types.unliteral(ty), "const")
+        return ArgumentSpec(name, runtime_type(ty), "const")
     if ty.kind is Const:
         return ArgumentSpec(name, ty.val, "const")
     refuse_declared_inactive(name, ty.val)
@@ -287,7 +287,7 @@ def _require_shadow_of_part(name: str, node: Node, shadow_node: Node) -> None:
             problem = "is read-only, and the derivative is added to it"
     elif has_items_of(node, shadow_node):
         return
-    elif shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
+    elif shadow == primal or runtime_type(shadow) == runtime_type(primal):
         # An instance or a record, whose contents are checked at run time; or an item of a tuple
         # that is not used but must have the same form.
         if not _is_read_only(shadow_node):

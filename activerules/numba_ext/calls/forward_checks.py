@@ -22,7 +22,7 @@ from activerules.numba_ext.calls.checks import (
 from activerules.numba_ext.calls.emitter import BATCHED, is_batched
 from activerules.numba_ext.calls.lanes import width_of
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, runtime_type
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import (
@@ -73,7 +73,7 @@ def read_forward_arguments(names: Sequence[str], argtypes: Sequence[Any]) -> For
 
 def _read(name: str, ty: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
     if not isinstance(ty, AnnotationType):
-        return ArgumentSpec(name, types.unliteral(ty), "const"), ()
+        return ArgumentSpec(name, runtime_type(ty), "const"), ()
     if ty.kind is Const:
         return ArgumentSpec(name, ty.val, "const"), ()
     if ty.kind is Active:
@@ -125,7 +125,7 @@ def _require_tangible_leaf(name: str, leaf: Node) -> None:
 
 def _is_constant(item: Any) -> bool:
     """Whether an item of a tuple neither has nor needs a tangent."""
-    item = types.unliteral(item)
+    item = runtime_type(item)
     return isinstance(item.dtype if isinstance(item, types.Array) else item, CONSTANT)
 
 

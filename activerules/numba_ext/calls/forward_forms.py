@@ -27,7 +27,7 @@ from activerules.numba_ext.calls.forward_checks import (
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
 from activerules.numba_ext.calls.intrinsics import compile_spec, derivative_form, dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
-from activerules.numba_ext.codegen.types import marker_class
+from activerules.numba_ext.codegen.types import marker_class, runtime_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.rules.pattern import type_name
@@ -153,8 +153,8 @@ def jvp_form(typing_context, function, primals, tangents):
     require_pairs(primals, tangents, types.BaseTuple)
     dispatcher = dispatcher_of_type(function)
     names = call_arguments.parameter_names(dispatcher, len(primals))
-    argtypes = [types.unliteral(ty) for ty in items_of(primals)]
-    tangent_types = [types.unliteral(ty) for ty in items_of(tangents)]
+    argtypes = [runtime_type(ty) for ty in items_of(primals)]
+    tangent_types = [runtime_type(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
     for name, ty, tangent in zip(names, argtypes, tangent_types, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, CONSTANT)

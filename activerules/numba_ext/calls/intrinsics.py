@@ -36,7 +36,13 @@ from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.numba_ext.codegen.types import AnnotationType, ModeType, SpecType, marker_class
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    ModeType,
+    SpecType,
+    marker_class,
+    runtime_type,
+)
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import (
     ActivityName,
@@ -95,7 +101,7 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
     if not isinstance(mode, ModeType):
         raise no_mode(None, function.value if isinstance(function, ModeType) else None)
     mode.value.require_supported()
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     call, skipped = _read_call(dispatcher_in(function), args, mode.value, deferred)
     return _autodiff_form(call, skipped, mode, function, args)
 
@@ -162,7 +168,7 @@ def derivative_form(
 @compiled_only
 def counted_tape_bytes(typing_context, mode, function, *args):
     """`autodiff` of annotated arguments that returns only the size of the tape in bytes."""
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     call, skipped = _read_call(dispatcher_in(function), args)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:

@@ -30,7 +30,12 @@ from activerules.annotations.signature import PlainSpec
 from activerules.annotations.trees import are_flat, flattened
 from activerules.numba_ext.codegen.entry_points import leave_unoptimised
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.types import AnnotationType, StaticType, register_static
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    StaticType,
+    register_static,
+    runtime_type,
+)
 
 
 class PlainType(StaticType):
@@ -78,7 +83,7 @@ def plain_form(
     *fields)`.
     """
     plain = spec.value
-    annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
+    annotated = tuple(_grouped(plain.kinds, tuple(map(runtime_type, fields))))
     markers = () if plain.result is None else (plain.result,)
     outer = [typing_context.resolve_value_type(x) for x in (plain.request, *markers)]
     deferred = {"deferred": True} if plain.deferred else {}

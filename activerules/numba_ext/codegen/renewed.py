@@ -23,6 +23,7 @@ def register(function: Callable[..., Any], template: Any) -> None:
 
     class Template(template):
         epoch = RULES.epoch
+        prefer_literal = True  # a package's literals, which functions choose their code by
 
         def generic(self, args: Any, kws: Any) -> Any:
             if Template.epoch != RULES.epoch:

@@ -110,18 +110,29 @@ def _lower_field(name: str) -> None:
         return field
 
 
+def runtime_type(ty: Any) -> Any:
+    """The type without Numba's literals, which values passed at run time do not have. A literal of
+    another package may be the type of its values, and functions choose their code by it.
+    """
+    if isinstance(ty, types.BaseAnonymousTuple):
+        items: Any = ty
+        return type(ty).from_types(tuple(map(runtime_type, items)))
+    kept = isinstance(ty, types.Literal) and not type(ty).__module__.startswith("numba.")
+    return ty if kept else types.unliteral(ty)
+
+
 def _register_constructor(kind: type[Annotation]) -> None:
     @type_callable(kind)
     def _type(context: Any) -> Any:
         if len(kind.__slots__) == 1:
-            return lambda val: AnnotationType(kind, types.unliteral(val))
+            return lambda val: AnnotationType(kind, runtime_type(val))
 
         construct: Any = kind
 
         def with_shadow(val: Any, dval: Any = None) -> AnnotationType:
             if dval is None:
                 construct(val)  # raises, as it does in Python
-            return AnnotationType(kind, types.unliteral(val), types.unliteral(dval))
+            return AnnotationType(kind, runtime_type(val), runtime_type(dval))
 
         return with_shadow
 

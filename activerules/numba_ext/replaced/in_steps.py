@@ -17,6 +17,7 @@ from numba.core.typing.templates import signature
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import compile_to_link
 
 
@@ -38,7 +39,7 @@ def steps_form(
     typing_context: TypingContext, steps: Steps, before: Sequence[Any], args: Sequence[Any]
 ) -> Any:
     """A form that takes the steps for a call whose last parameter is a tuple of `args`."""
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     make = _Step.linked(steps.make, args)
     run = _Step.linked(steps.run, (make.result, *args))
     finish = _Step.linked(steps.finish, (make.result, run.result, *args))
@@ -61,7 +62,7 @@ def passing(typing_context, function, *args):
     """Call a compiled function. Its exception is propagated in a form from which Numba sees that it
     need not own references to `args`. Not for code that is differentiated.
     """
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     called = typing_context.resolve_value_type(dispatcher).get_call_type(typing_context, args, {})
     step = _Step(dispatcher.overloads[called.args], args)

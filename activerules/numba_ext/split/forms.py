@@ -52,6 +52,7 @@ from activerules.numba_ext.codegen.types import (
     StaticType,
     marker_class,
     register_static,
+    runtime_type,
 )
 from activerules.numba_ext.split.split_results import (
     has_shadow,
@@ -85,7 +86,7 @@ register_static(SplitSpec, SplitType)
 
 def record_form(typing_context, spec, function, *args):
     """`(tape, primal, shadow)`; None for what is not requested or does not exist."""
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     split_spec, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
     wants_primal = _wants_primal(split_spec)
@@ -128,7 +129,7 @@ def play_form(typing_context, spec, function, *args):
     """One derivative per argument; the last two of `args` are the cotangent (or None) and the
     tape.
     """
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     *annotated, dret, tape = args
     split_spec, call = read_split(spec.value, function, annotated)
     if tape != tape_type(call):

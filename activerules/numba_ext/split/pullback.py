@@ -30,7 +30,7 @@ from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, runtime_type
 from activerules.numba_ext.split import cotangents
 from activerules.numba_ext.split.cotangents import require_fitting
 from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
@@ -212,7 +212,7 @@ def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
 @compiled_only
 def make_with_pullback(typing_context, stub, spec, function, *args):
     """`(out, pullback)` for plain arguments; the pullback runs `stub`."""
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     split_spec, call = read_plain(spec.value, function, args)
     result = call.gradient.result_type
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))

@@ -32,6 +32,7 @@ from activerules.numba_ext.calls.lanes import (
     width_of,
 )
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.split.batch import Lanes, refuse_shared_records
 from activerules.numba_ext.split.forms import (
     SplitEmitter,
@@ -50,7 +51,7 @@ from activerules.values.shadows import own_constants
 
 def recording(typing_context, spec, function, *args):
     """`record_form`, for batches too."""
-    args = tuple(map(types.unliteral, args))
+    args = tuple(map(runtime_type, args))
     if not is_batched(args) or _shares_sweep(spec.value, function, args):
         return record_form(typing_context, spec, function, *args)
     split_spec, call, width = _read_one_lane(spec.value, function, args)
@@ -81,7 +82,7 @@ def recording(typing_context, spec, function, *args):
 
 def playing(typing_context, spec, function, *args):
     """`play_form`, for batches too: the cotangent is a tuple, derivatives are tuples."""
-    *annotated, dret, tape = map(types.unliteral, args)
+    *annotated, dret, tape = map(runtime_type, args)
     if not is_batched(annotated) or _shares_sweep(spec.value, function, annotated):
         return play_form(typing_context, spec, function, *args)
     split_spec, call, width = _read_one_lane(spec.value, function, annotated)

@@ -24,6 +24,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.codegen.protocols import TypingContext
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import leaves_of, optional_leaf
 from activerules.values.layout import (
@@ -105,7 +106,7 @@ def _kinds(ty: Any) -> Iterator[str]:
     """
     plain = types.Integer | types.Boolean
     for leaf in leaves_of(ty):
-        held = types.unliteral(optional_leaf(leaf) or leaf)
+        held = runtime_type(optional_leaf(leaf) or leaf)
         if isinstance(held, types.Array):
             is_known = isinstance(held.dtype, types.Float | types.Complex | plain)
             yield "array" if is_known else "other"

@@ -29,7 +29,7 @@ from activerules.annotations.thunks import add_inplace, is_inplaceable_destinati
 from activerules.errors import TangentMismatch
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.types import TangentType, is_zero_type
+from activerules.numba_ext.codegen.types import TangentType, is_zero_type, runtime_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_number_array, items_of
@@ -84,7 +84,7 @@ def _shapes(x):
 
 @overload(ProjectTo)
 def _projection(x):
-    primal = types.unliteral(x)
+    primal = runtime_type(x)
 
     @intrinsic
     def projection_of(typing_context, shapes):

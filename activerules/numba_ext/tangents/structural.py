@@ -55,7 +55,7 @@ from activerules.annotations.structural import (
 from activerules.annotations.tangents import ZeroTangent, conjugate
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import carries_no_data
-from activerules.numba_ext.codegen.types import TangentType, unboxed_struct
+from activerules.numba_ext.codegen.types import TangentType, runtime_type, unboxed_struct
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
 
@@ -154,7 +154,7 @@ class ConstructorType(types.Callable, types.Opaque):
             fields = self.made.backing(tuple(args), kws)
         except TypeError as error:
             raise TypingError(str(error)) from error
-        result = _struct(self.made.primal, {k: types.unliteral(v) for k, v in fields.items()})
+        result = _struct(self.made.primal, {k: runtime_type(v) for k, v in fields.items()})
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter(_identifier(key), kind) for key in result.fields]
         pysig = inspect.Signature(parameters)

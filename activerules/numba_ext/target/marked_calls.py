@@ -29,6 +29,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
 from activerules.rules.treatment import Treatment
@@ -63,7 +64,7 @@ class MarkedCall:
     @property
     def result_type(self) -> types.Type:
         """The type of the result for rules: without the literals that Numba keeps in it."""
-        return types.unliteral(self.signature.return_type)
+        return runtime_type(self.signature.return_type)
 
     @cached_property
     def promises(self) -> tuple[frozenset[bytes], ...]:
@@ -137,7 +138,7 @@ class CallTable:
 
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of the type carry no derivative."""
-        return self._rules.is_inactive_type(types.unliteral(ty))
+        return self._rules.is_inactive_type(runtime_type(ty))
 
     def treatment(self, call: MarkedCall) -> Treatment:
         """How to treat a call that could be marked."""
@@ -206,7 +207,7 @@ def _is_reflected(ty: Any) -> bool:
 
 def plain_type(ty: types.Type) -> types.Type:
     """The type of an argument's value; of an omitted argument, that of its default."""
-    return numba.typeof(ty.value) if isinstance(ty, types.Omitted) else types.unliteral(ty)
+    return numba.typeof(ty.value) if isinstance(ty, types.Omitted) else runtime_type(ty)
 
 
 def qualified_name(function: Any) -> str:

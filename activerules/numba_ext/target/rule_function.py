@@ -31,6 +31,7 @@ from activerules.errors import NotYetSupported
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.implementation_keys import TypedOnce
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import (
     compile_to_link,
     compiling_for_cpu,
@@ -336,8 +337,8 @@ def compile_for_cpu(
             result = compile_to_link(stub, (*args, *kws.values()))
             pysig = inspect.signature(stub.py_func)
             return _marked_call(function, result, pysig), pysig
-        args = tuple(map(types.unliteral, args))
-        kws = {name: types.unliteral(ty) for name, ty in kws.items()}
+        args = tuple(map(runtime_type, args))
+        kws = {name: runtime_type(ty) for name, ty in kws.items()}
         compiled = getattr(function, "in_derivatives", function)
         template, pysig, folded, _ = compiled.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
