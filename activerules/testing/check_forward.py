@@ -83,11 +83,26 @@ class ForwardCheck:
         shadows = [each if width > 1 else each[0] for each in zip(*lanes, strict=True)]
         annotated = list(map(annotate, rule.arguments, copies, shadows))
         config = RuleConfig(overwritten=(False,) * len(copies), width=width)
+        before = list(map(self.tangents_to_keep, lanes))
         run = run_forward(rule, config, annotated, compiled=situation.compiled)
         self.ref.same("result", run.primal, self.ref.result, situation)
+        for i, (copy, end) in enumerate(zip(copies, self.ref.ends, strict=True)):
+            self.ref.same(f"argument {i} after the rule", copy, end, situation)
         for k, (scale, tangent) in enumerate(zip(scales, run.entries, strict=True)):
             here = replace(situation, lane=k)
             self.compare_forward(tangent, lanes[k], scale, here)
+            for i, kept in self.tangents_to_keep(lanes[k]).items():
+                if kept != before[k][i]:
+                    what = f"tangent of argument {i} after the rule"
+                    raise self.ref.failure(what, "changed", "as it was", here)
+
+    def tangents_to_keep(self, shadows: Sequence[Any]) -> dict[int, list[float]]:
+        """The tangents of the arguments that the function does not write into, as terms."""
+        return {
+            i: list(inner_terms(start, shadow))
+            for i, (start, shadow) in enumerate(zip(self.ref.starts, shadows, strict=True))
+            if not self.ref.written(i)
+        }
 
     def compare_forward(
         self, tangent: Any, shadows: Sequence[Any], scale: float, situation: Situation

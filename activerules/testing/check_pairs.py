@@ -115,7 +115,7 @@ class PairCheck:
         arguments.
         """
         copies = self.ref.copies()
-        lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in SCALES]
+        lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in (*SCALES, 0.0)]
         config = RuleConfig(
             overwritten=situation.overwritten,
             needs_primal=situation.needs_primal
@@ -176,7 +176,7 @@ class PairCheck:
             raise self.ref.failure(f"derivative of argument {i}", found, wanted, situation)
         terms = list(inner_terms(found, direction))
         expected, error = self.ref.expected(i, situation)
-        expected *= lane.scale
+        expected, error = expected * lane.scale, error * abs(lane.scale)
         advice = ""
         if kind in SHADOWED and not self.ref.written(i):
             if self.ref.compared(i, terms, expected, error).agrees:

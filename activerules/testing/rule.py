@@ -70,8 +70,9 @@ def check_rule(
     Checked for a pair: every combination of activities, each with arguments kept and with arguments
     overwritten between the halves, with and without `needs_primal`; always interpreted, and
     compiled in every combination of activities. Shadows start non-zero. For a forward rule: every
-    combination. Both in batches of two: a second cotangent on the same tape, and rules for
-    BatchDuplicated. For `rrule` and `frule`, if they exist: arity, and the same derivatives.
+    combination, and that it leaves arguments, and tangents of those that are not written, as they
+    are. Both in batches: a second cotangent and one of zero on the same tape, and rules for two
+    tangents. For `rrule` and `frule`, if they exist: arity, and the same derivatives.
     Compared: the result and the final contents of arguments; derivatives, with finite differences
     and their error estimates, and between the two modes: <ȳ, ẏ> = <x̄, ẋ>; Const and overwritten
     memory, which a rule must not change.

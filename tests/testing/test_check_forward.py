@@ -74,3 +74,44 @@ def test_rules_for_batches_are_checked_lane_by_lane(swapped):
             check_rule(halved, X, compiled=False)
     else:
         check_rule(halved, X, compiled=False)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("x.val[:] = 0.0", "argument 0 after the rule"),
+        ("c.val[:] = 0.0", "argument 1 after the rule"),
+        ("x.dval[:] = 0.0", "tangent of argument 0 after the rule"),
+    ],
+)
+def test_a_forward_rule_leaves_its_arguments_as_the_function_does(wrong, message):
+    @njit
+    def product(x, c):
+        return np.sum(x * c)
+
+    @ar.forward(product)
+    def _(config, ret: Duplicated, x: Duplicated, c: Const):
+        value, tangent = product(x.val, c.val), np.sum(x.dval * c.val)
+        if wrong.startswith("x.val"):
+            x.val[:] = 0.0
+        elif wrong.startswith("c.val"):
+            c.val[:] = 0.0
+        else:
+            x.dval[:] = 0.0
+        return value, tangent
+
+    with pytest.raises(RuleCheckError, match=message):
+        check_rule(product, Duplicated(X, X), Const(X + 1.0), compiled=False)
+
+
+def test_a_forward_rule_writes_what_the_function_writes():
+    @njit
+    def squares(x, out):
+        out[:] = x * x
+
+    @ar.forward(squares)
+    def _(config, ret: Const, x: Duplicated, out: Duplicated):
+        out.dval[:] = 2.0 * x.val * x.dval
+
+    with pytest.raises(RuleCheckError, match="argument 1 after the rule"):
+        check_rule(squares, X, OUT, compiled=False)
