@@ -181,6 +181,14 @@ class PullbackFinder:
 
     def _bound_definitions(self, binding: ast.stmt, at: ast.AST) -> list[Definition]:
         if isinstance(binding, ast.FunctionDef):
+            for decorator in binding.decorator_list:
+                raise refuse(
+                    self.rule,
+                    decorator,
+                    "the pullback has a decorator",
+                    "the body of the pullback is the reverse half of a rule: nothing is decorated",
+                    "do in the pullback what the decorator does",
+                )
             return [binding]
         if isinstance(binding, ast.Assign):
             self.aliases.append(binding)

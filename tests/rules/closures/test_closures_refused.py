@@ -1,5 +1,6 @@
 """What a rule with a closure may not do is refused where it is defined, with the line."""
 
+import functools
 import importlib.util
 import math
 
@@ -113,6 +114,14 @@ def derivative_alone(f, x):
     return x * x, pullback
 
 
+def decorated(f, x):
+    @functools.cache
+    def pullback(dy):
+        return NoTangent(), dy
+
+    return x, pullback
+
+
 REFUSED = {
     different_in_branches: "different pullbacks",
     chosen_by_an_expression: "different pullbacks",
@@ -128,6 +137,7 @@ REFUSED = {
     writes_into_its_tape: "writes into `weights`",
     variadic: "function of",
     returns_nothing: "returns nothing here",
+    decorated: "has a decorator",
 }
 
 
