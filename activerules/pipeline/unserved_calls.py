@@ -73,6 +73,7 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
                 f'is right: ar.opt_out({call.name}, mode="forward"). '
                 "Help: python -m activerules help MissingForwardWarning",
                 call.location,
+                _code(call.function),
             )
         elif call.reason == WITHOUT_REVERSE:
             warn_once(
@@ -82,6 +83,7 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
                 f'or say that the body is right: ar.opt_out({call.name}, mode="reverse"). '
                 "Help: python -m activerules help MissingReverseWarning",
                 call.location,
+                _code(call.function),
             )
 
 
@@ -101,16 +103,18 @@ def warn_missed(followed: Iterable[FollowedCall], served: Mapping[tuple[str, str
             )
 
 
-def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> None:
-    """Warn once per location, "file:line". If the warning is raised as an error, the location does
-    not count as warned about.
+def warn_once(
+    category: type[ActiverulesWarning], text: str, location: str, about: object = None
+) -> None:
+    """Warn, at a location "file:line", once per text and what it is about. If the warning is raised
+    as an error, it does not count as given.
     """
-    if (category, text) in _warned:
+    if (category, text, about) in _warned:
         return
     file, _, line = location.rpartition(":")
     number = int(line) if line.isdigit() else 1
     warnings.warn_explicit(text, category, file or "activerules", number)
-    _warned.add((category, text))
+    _warned.add((category, text, about))
 
 
 def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
@@ -147,12 +151,19 @@ def _is_in_own_rule(function: Any, location: str) -> bool:
 
 def _is_in(function: Any, location: str) -> bool:
     """Whether the source of a function, which may be one of C, has the line at this location."""
-    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    code = _code(function)
     file, _, number = location.rpartition(":")
     if code is None or abspath(code.co_filename) != abspath(file) or not number.isdigit():
         return False
     lines = [line for _, _, line in code.co_lines() if line is not None]
     return min(lines) <= int(number) <= max(lines)
+
+
+def _code(function: Any) -> Any:
+    """The code of a Python function or dispatcher; None if it has none. It tells functions of the
+    same name apart.
+    """
+    return getattr(getattr(function, "py_func", function), "__code__", None)
 
 
 def _is_open(call: MarkedCall) -> bool:

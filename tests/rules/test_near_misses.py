@@ -164,3 +164,20 @@ def test_reverse_mode_of_a_function_with_a_forward_rule_alone():
     ar.opt_out(forward_only, mode="reverse")
     assert ar.grad(lambda x: forward_only(x))(2.0) == 4.0
     assert ar.jvp(program, (2.0,), (1.0,)) == (12.0, 12.0)
+
+
+def test_functions_of_the_same_name_are_warned_about_separately():
+    def one():
+        return njit(lambda x: x * x)
+
+    def other():
+        return njit(lambda x: x * x)
+
+    for function in (one(), other()):
+
+        @ar.forward(function)
+        def _(config, ret: Duplicated, x: Duplicated):
+            return x.val * x.val, 2.0 * x.val * x.dval
+
+        with pytest.warns(ar.MissingReverseWarning, match="has a forward rule and no reverse pair"):
+            assert ar.grad(function)(2.0) == 4.0
