@@ -7,6 +7,7 @@ plain Python forms. Nothing is overwritten between the two of a pair, so no tape
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import numba
@@ -189,10 +190,28 @@ def filled(bar: Any, dy: Any) -> Any:
 
 
 def entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
-    """The returned entries, one per argument; a reverse with one derivative may return it alone."""
+    """The returned entries, one per argument; a reverse with one derivative may return it alone,
+    which may be a tuple as long as the arguments are many.
+    """
+    carrying = [isinstance(a, Active | MixedDuplicated) for a in annotated]
+    values = [a.fields[0] for a in annotated]
     if isinstance(returned, tuple) and len(returned) == len(annotated):
-        return returned
-    return tuple(returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated)
+        alone = [value for value, carries in zip(values, carrying, strict=True) if carries]
+        is_each = all(map(_has_form, compress(returned, carrying), alone))
+        if is_each or len(alone) != 1 or not _has_form(returned, alone[0]):
+            return returned
+    return tuple(returned if carries else None for carries in carrying)
+
+
+def _has_form(derivative: Any, value: Any) -> bool:
+    """Whether a derivative consists of tuples where the value does, and only there."""
+    if not is_tuple(value):
+        return not is_tuple(derivative)
+    return (
+        is_tuple(derivative)
+        and len(derivative) == len(value)
+        and all(map(_has_form, derivative, value))
+    )
 
 
 def _cotangent(annotation: Annotation, entry: Any) -> Any:

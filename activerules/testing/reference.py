@@ -14,6 +14,7 @@ import numpy as np
 
 from activerules.annotations.activity import Const
 from activerules.errors import RuleCheckError
+from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.testing.chosen import Tolerance, directions_of
 from activerules.testing.gradient import (
@@ -47,6 +48,7 @@ SCALES = (1.0, -0.5)
 class Reference:
     """One function at one point.
 
+    is_variadic           whether the last of the arguments is the tuple of `*args`
     values, result, ends  the arguments, the result, and the arguments after the call
     results               the activities of the result that are checked
     result_bar, starts    the cotangents c of the result and c_j of the final arguments
@@ -64,6 +66,7 @@ class Reference:
         tolerance: Tolerance,
     ) -> None:
         self.f = f
+        self.is_variadic = hasattr(f, "py_func") and takes_any_number(f.py_func)
         self.tolerance = tolerance
         self.name = display_name(f)
         self.arguments = arguments
@@ -88,7 +91,8 @@ class Reference:
     def primal(self, values: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """The function on copies: its result, and the arguments after it."""
         copies = tuple(shifted(x, 0.0, None) for x in values)
-        return self.f(*copies), copies
+        fixed, gathered = (copies[:-1], copies[-1]) if self.is_variadic else (copies, ())
+        return self.f(*fixed, *gathered), copies
 
     def terms(self, *values: Any) -> np.ndarray[Any, Any]:
         """The terms of phi: for the result, and for the final contents of each argument."""

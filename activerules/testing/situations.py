@@ -83,7 +83,9 @@ def arg(value: Any, activities: Any = None) -> CheckedArgument:
 
 
 def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[CheckedArgument]:
-    """The arguments in the order of the parameters, with the defaults that were left out (S1)."""
+    """The arguments in the order of the parameters, with the defaults that were left out (S1);
+    those of `*args` are one, a tuple, as in the rule.
+    """
     try:
         signature = inspect.signature(getattr(f, "py_func", f))
         bound = signature.bind(*args, **kwargs)
@@ -94,10 +96,14 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     passed = set(bound.arguments)
     bound.apply_defaults()
     variadic = {p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL}
-    if variadic or not hasattr(f, "py_func"):
+    if not hasattr(f, "py_func"):
         return list(map(_argument, (*args, *kwargs.values())))
     return [
-        _argument(value) if name in passed else CheckedArgument(value, (Const,))
+        _gathered(value)
+        if name in variadic
+        else _argument(value)
+        if name in passed
+        else CheckedArgument(value, (Const,))
         for name, value in bound.arguments.items()
     ]
 
@@ -127,6 +133,16 @@ def _argument(x: Any) -> CheckedArgument:
     if isinstance(x, Annotation):
         return CheckedArgument(x.fields[0], (type(x),))
     return CheckedArgument(x, fitting(x))
+
+
+def _gathered(items: Sequence[Any]) -> CheckedArgument:
+    """The arguments of `*args` as one: Const only if each is, or may be."""
+    each = list(map(_argument, items))
+    value = tuple(argument.value for argument in each)
+    if all(argument.kinds == (Const,) for argument in each):
+        return CheckedArgument(value, (Const,))
+    may_be_const = all(Const in argument.kinds for argument in each)
+    return CheckedArgument(value, fitting(value) if may_be_const else fitting(value)[-1:])
 
 
 def is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -170,6 +170,25 @@ def test_a_pair_is_called_as_an_rrule():
     assert np.allclose(pullback(3.0)[1], np.diag([6.0, 3.0]))
 
 
+def test_a_reverse_may_return_one_derivative_alone_that_is_as_long_as_the_arguments():
+    @njit
+    def area(sides, count):
+        return sides[0] * sides[1] * count
+
+    @ar.augmented_primal(area)
+    def _(config, ret: ar.Active, sides: ar.Active, count: ar.Const):
+        return ar.AugmentedReturn(area(sides.val, count.val), None, None)
+
+    @ar.reverse(area)
+    def _(config, dret: ar.Active, tape, sides: ar.Active, count: ar.Const):
+        a, b = sides.val
+        return count.val * b * dret.val, count.val * a * dret.val
+
+    y, pullback = rrule(area, (2.0, 3.0), 5)
+    assert (y, pullback(1.0)) == (30.0, (NoTangent(), (15.0, 10.0), NoTangent()))
+    check_rule(area, (2.0, 3.0), 5)
+
+
 def test_non_differentiable():
     @njit
     def level(x, n):

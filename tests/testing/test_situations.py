@@ -54,6 +54,30 @@ def test_s1_a_default_that_was_not_passed_is_constant():
     check_rule(shifted, 0.7, compiled=False)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_arguments_of_star_args_are_one_tuple(last):
+    @njit
+    def product(x, *args):
+        return x * args[0] * args[1]
+
+    @ar.augmented_primal(product)
+    def _(config, ret: Active, x: Active | Const, args: Active | Const):
+        return ar.AugmentedReturn(product(x.val, *args.val), None, None)
+
+    @ar.reverse(product)
+    def _(config, dret: Active, tape, x: Active | Const, args: Active | Const):
+        y_bar = product(x.val, *args.val) * dret.val
+        return y_bar / x.val, (y_bar / args.val[0], y_bar / args.val[last])
+
+    x, args = arguments_of(product, (0.7, 1.2, Const(0.4)), {})
+    assert (x.value, args.value, args.kinds) == (0.7, (1.2, 0.4), (Const, Active))
+    if last == 1:
+        check_rule(product, 0.7, 1.2, 0.4, compiled=False)
+    else:
+        with pytest.raises(RuleCheckError, match="derivative of argument 1"):
+            check_rule(product, 0.7, 1.2, 0.4, compiled=False)
+
+
 class Pair(NamedTuple):
     a: float
     b: float
