@@ -135,7 +135,7 @@ class TangentOf:
         self.primal = primal
         self.__name__ = self.__qualname__ = f"Tangent[{primal.__name__}]"
 
-    def __call__(self, *args: Any, **fields: Any) -> Tangent:
+    def __call__(self, /, *args: Any, **fields: Any) -> Tangent:
         """The tangent with these fields."""
         return tangent_of(self.primal, self.backing(args, fields))
 

@@ -154,7 +154,7 @@ def _autodiff_of_fields(typing_context, spec, function, *fields):
     return plain_form(_entry_form, typing_context, spec, function, fields)
 
 
-def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
+def run_compiled(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call a compiled function, and raise its errors as `presentable` shows them."""
     try:
         return function(*args, **kwargs)

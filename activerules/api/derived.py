@@ -129,7 +129,7 @@ class DerivedFunction(Generic[P, R]):
         purpose = type(self).__qualname__, self._maker, self._spec, deferred
         return compiled_stub(stub, self._target, options, *purpose, **ENTRY_POINT)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled stub."""
         epoch, run = self._token.served
         positional: Any = args
@@ -190,7 +190,7 @@ class DerivedFunction(Generic[P, R]):
         stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{variant}"
         return stub
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, /, *args: Any, **kwargs: Any) -> Any:
         epoch, run = RULES.epoch, self.dispatcher
         result = run_compiled(run, *args, **kwargs)
         self._token.served = epoch, run
@@ -342,7 +342,7 @@ class GradientFunction(DerivedFunction[P, R]):
     form = staticmethod(gradient_of)
     kind = "grad"
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, /, *args: Any, **kwargs: Any) -> Any:
         # A stub that is stored on disk, or that compiled callers use, must serve every call.
         epoch = RULES.epoch
         if not (self._options.get("cache") or COMPILED.find(self._target, (self._token, False))):

@@ -159,7 +159,7 @@ class ProductFunction(DerivedFunction[..., Any]):
             first = inspect.Parameter(free_name("x", taken), plain)
         return signature.replace(parameters=[first.replace(default=first.empty), vector, *rest])
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, /, *args: Any, **kwargs: Any) -> Any:
         if len(args) > 1:
             x, v, *rest = args
             v = _converted(v, x)

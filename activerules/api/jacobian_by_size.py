@@ -184,7 +184,7 @@ class _Jacobian(DerivedFunction[..., Any]):
     kind = "jacobian"
     own_options = ("holomorphic",)
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, /, *args: Any, **kwargs: Any) -> Any:
         # A stub that is stored on disk, or that compiled callers use, has both modes.
         if self._options.get("cache") or COMPILED.find(self._target, (self._token, False)):
             return super()._run(*args, **kwargs)

@@ -147,6 +147,20 @@ def test_keywords_after_positions():
             gradient(X, 3.0, **wrong)
 
 
+def test_arguments_named_as_ours_are():
+    def f(self, function):
+        return self * self * function
+
+    two = ar.value_and_grad(f, ("function", "self"))(function=3.0, self=2.0)
+    assert two == (12.0, (4.0, 12.0))
+    for second in (ar.jacfwd, ar.jacrev, ar.jacobian):
+        assert second(f, "self")(function=3.0, self=2.0) == 12.0
+    assert ar.hessian(f)(function=3.0, self=2.0) == 6.0
+    assert ar.hvp(f)(2.0, 0.5, function=3.0) == 3.0
+    rows = ar.jacobian(lambda function, self: function * self, sparsity=np.eye(2))
+    np.testing.assert_array_equal(rows(self=3.0, function=X).toarray(), 3.0 * np.eye(2))
+
+
 def test_functions_made_alike_are_told_apart():
     by_default, by_place, by_name = ar.grad(product), ar.grad(product, 1), ar.grad(product, "y")
     np.testing.assert_array_equal(by_default(X, 3.0), [18.0, 12.0])

@@ -75,7 +75,7 @@ class SparseFunction:
     def _noun(self) -> str:
         return self._kind.capitalize()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The matrix at these arguments."""
         args = self._bound(args, kwargs)
         x = args[self._argnum]
