@@ -179,3 +179,25 @@ def test_bounds_are_checked_where_the_function_checks_them():
     np.testing.assert_array_equal(ar.grad(caller)(np.ones(3), 1), [0.0, 1.0, 0.0])
     with pytest.raises(IndexError):
         ar.grad(caller)(np.ones(3), 3)
+
+
+def test_bounds_are_checked_in_the_reverse_and_in_a_forward_rule():
+    @njit(boundscheck=True)
+    def first(x):
+        return x[0]
+
+    @ar.augmented_primal(first)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(x.val[0], None, None)
+
+    @ar.reverse(first)
+    def _(config, dret: Active, tape, x: Duplicated):
+        x.dval[3] += dret.val
+
+    @ar.forward(first)
+    def _(config, ret: Duplicated, x: Duplicated):
+        return x.val[0], x.dval[3]
+
+    for derivative in (ar.grad(lambda x: first(x)), lambda x: ar.jvp(first, (x,), (x,))):
+        with pytest.raises(IndexError):
+            derivative(np.ones(3))

@@ -28,7 +28,7 @@ from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
-from activerules.numba_ext.rules.functions import callable_rule, flags_in_place_of
+from activerules.numba_ext.rules.functions import callable_rule, flags_beside, flags_in_place_of
 from activerules.numba_ext.rules.pair_rules import rounds
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
@@ -155,7 +155,7 @@ class _RuleWriter:
             **self.texts.classes,
             "_config": config,
             "_augmented": callable_rule(self.pair.augmented, flags),
-            "_reverse": callable_rule(self.pair.reverse),
+            "_reverse": callable_rule(self.pair.reverse, flags_beside(self.marked.function)),
             **by_name(Active, Const, Duplicated, MixedDuplicated, prefix="_"),
             **by_name(copied, copy_in_place, entry, make_zero, overwrite, unit, prefix="_"),
             "_own": own_tape,

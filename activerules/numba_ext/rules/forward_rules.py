@@ -36,7 +36,7 @@ from activerules.numba_ext.rules.compiled import (
     RuleParameter,
     SharedCheck,
 )
-from activerules.numba_ext.rules.functions import callable_rule, compile_function
+from activerules.numba_ext.rules.functions import callable_rule, compile_function, flags_beside
 from activerules.numba_ext.rules.objects import object_checks
 from activerules.numba_ext.rules.pair_rules import (
     alias_check,
@@ -127,7 +127,7 @@ def compile_forward_rule(
         annotations = tuple(parameter.annotation for parameter in parameters)
         types_ = (config, marker, *annotations)
         compiled = (
-            compile_function(chosen.function, types_, chosen)
+            compile_function(chosen.function, types_, chosen, flags_beside(marked.function))
             if is_cpu
             else _compile_source(chosen.function, types_)
         )

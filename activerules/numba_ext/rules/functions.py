@@ -5,8 +5,8 @@ Gives       `compile_function`: its compile result, linked with the wrapper of t
             called from Python; `callable_rule`: a dispatcher, for calls from compiled code
 Invariants  E1  what the derivative adds divides as NumPy does: a division by zero is an infinite
                 slope, as in derivatives that the engine makes. What runs in place of the function
-                (an augmented primal) divides as the function does. Options of `@njit` that a
-                rule's function has itself come first
+                (an augmented primal) divides as the function does. All check bounds where the
+                function does. Options of `@njit` that a rule's function has itself come first
 """
 
 from __future__ import annotations
@@ -40,8 +40,17 @@ def flags_in_place_of(function: Any) -> Flags:
     """The flags of the code that replaces `function`: its own error model, and bounds checks."""
     own = getattr(function, "targetoptions", {})
     divides = own.get("error_model") or ("numpy" if is_of_numpy(function) else "python")
-    checked = (("boundscheck", True),) if own.get("boundscheck") else ()
-    return (("error_model", divides), *checked)
+    return (("error_model", divides), *_bounds_checks(function))
+
+
+def flags_beside(function: Any) -> Flags:
+    """The flags of what the derivative of `function` adds: a reverse, or a forward rule."""
+    return (*DERIVATIVE, *_bounds_checks(function))
+
+
+def _bounds_checks(function: Any) -> Flags:
+    checked = getattr(function, "targetoptions", {}).get("boundscheck")
+    return (("boundscheck", True),) if checked else ()
 
 
 # By function and flags, so that nothing is compiled twice.

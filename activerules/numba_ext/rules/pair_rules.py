@@ -46,6 +46,7 @@ from activerules.numba_ext.rules.compiled import (
 from activerules.numba_ext.rules.functions import (
     Chosen,
     compile_function,
+    flags_beside,
     flags_in_place_of,
     rule_location,
 )
@@ -115,7 +116,7 @@ def compile_rule(
         flags = flags_in_place_of(marked.function)
         augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
         tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
-        reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
+        reverse, copied = _compile_reverse(marked, (config, result), annotations, pair, tape)
         unsaved = _read_unsaved(reverse, arguments, parameters, request, read, pair)
         changing = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
         changing |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
@@ -343,6 +344,7 @@ def checked_primal(marked: MarkedCall, symbol: str) -> Any:
 
 
 def _compile_reverse(
+    marked: MarkedCall,
     leading: tuple[types.Type, ...],
     annotations: tuple[types.Type, ...],
     pair: RulePair,
@@ -366,14 +368,15 @@ def _compile_reverse(
         )
     arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
     lists = () if is_trusted(pair) else lists_of(tape)
+    flags = flags_beside(marked.function)
     if arrays and not is_trusted(pair):
         # For `tape *= 2` of a read-only array Numba has no error of its own: an AttributeError.
         with suppress(NotCompilable, AttributeError):
             args = (*leading, frozen(tape), *annotations)
-            reverse = compile_function(pair.reverse, args, pair)
+            reverse = compile_function(pair.reverse, args, pair, flags)
             return reverse, lists + (() if only_reads_arrays(reverse, len(leading)) else arrays)
     try:
-        reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
+        reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair, flags)
         return reverse, () if is_trusted(pair) else arrays + lists
     except NotCompilable as error:
         if not speaks_of_tape(error.why, pair.reverse, tape):
