@@ -21,6 +21,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from activerules.garbage import few_collections
+
 if TYPE_CHECKING:
     from activerules import annotations, chainrules, errors, ir, rules, testing  # noqa: F401
     from activerules.interface import *  # noqa: F403
@@ -36,7 +38,8 @@ class _Package(ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name not in _CALLABLE_MODULES and find_spec(f"{self.__name__}.{name}") is not None:
             return import_module(f"{self.__name__}.{name}")
-        interface = import_module("activerules.interface")
+        with few_collections():  # a third of the time
+            interface = import_module("activerules.interface")
         if "__all__" not in vars(self):
             vars(self).update({k: v for k, v in vars(interface).items() if k in interface.__all__})
             self.__all__ = interface.__all__

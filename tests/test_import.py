@@ -57,6 +57,22 @@ def test_the_names_come_without_the_engine_and_the_library():
     assert not modules & late
 
 
+def test_the_names_come_without_a_look_at_all_objects():
+    """A full collection goes through what Numba keeps; the user's thresholds are put back."""
+    full = (
+        "import gc, numba\n"
+        "gc.set_threshold(500, 2, 2)\n"
+        "gc.collect()\n"
+        "gc.callbacks.append(lambda phase, info: info['generation'] == 2 and full.append(phase))\n"
+        "full = []\n"
+        "import activerules as ar\n"
+        "ar.grad\n"
+        "gc.callbacks.clear()\n"
+        "assert not full and gc.get_threshold() == (500, 2, 2), (full, gc.get_threshold())"
+    )
+    loaded_by(full)
+
+
 def test_the_package_is_pickled_by_name():
     """So that functions that mention it can be sent to other processes."""
     assert pickle.loads(pickle.dumps(activerules)) is activerules

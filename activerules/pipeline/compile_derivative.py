@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from activerules.garbage import few_collections
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.unlinked import without_performance_warnings
 from activerules.numba_ext.target.capture import as_dispatcher
@@ -32,7 +31,7 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
     for known in (replace(spec, deferred=False), spec):
         if derivative := COMPILED.find(dispatcher, known):
             return derivative
-    with _few_collections(), without_performance_warnings():
+    with few_collections(), without_performance_warnings():
         if spec.mode == "forward":
             view = SECOND_VIEW if spec.again else FORWARD_VIEW
             derivation = derive_forward(dispatcher, spec, view=view)
@@ -44,23 +43,6 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
     for served in _served(spec, derivative):
         COMPILED.put(dispatcher, served, derivative)
     return derivative
-
-
-@contextmanager
-def _few_collections() -> Generator[None]:
-    """Make Python collect garbage less often. A compilation creates many objects and keeps most of
-    them, so full collections would take time and free next to nothing.
-    """
-    thresholds = gc.get_threshold()
-    if thresholds[0]:
-        gc.set_threshold(max(thresholds[0], _NEW_OBJECTS), *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-
-
-_NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700
 
 
 def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[DerivativeSpec]:
