@@ -333,7 +333,13 @@ def identical(x: Any, y: Any) -> bool:
 
 
 def agree(x: Any, y: Any, rtol: float, atol: float) -> bool:
-    """Whether two values are identical, or numbers of one shape that differ by rounding."""
+    """Whether two values are identical, or differ by rounding of the numbers in them."""
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(agree(*each, rtol, atol) for each in zip(x, y, strict=True))
+    if is_object(x) and is_object(y):
+        return agree(tuple(contents(x)), tuple(contents(y)), rtol, atol)
+    if any(isinstance(each, tuple) or is_object(each) for each in (x, y)):
+        return False
     return identical(x, y) or (
         is_differentiable(y)
         and x is not None

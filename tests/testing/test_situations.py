@@ -248,3 +248,44 @@ def test_a_function_as_argument():
 
     check_rule(fixed_point, damped, 0.5, 0.8, atol=1e-8)
     check_rule(fixed_point, damped, Const(0.5), 0.8, atol=1e-8)
+
+
+@pytest.mark.parametrize(("factor", "is_right"), [(1.0 + 4e-16, True), (1.01, False)])
+def test_results_of_arrays_and_numbers_are_compared_up_to_rounding(factor, is_right):
+    @njit
+    def squares_and_sum(x):
+        return x * x, np.sum(x)
+
+    @ar.augmented_primal(squares_and_sum)
+    def _(config, ret: ar.MixedDuplicated, x: ar.Duplicated):
+        y = factor * x.val * x.val
+        return ar.AugmentedReturn((y, np.sum(x.val)), (np.zeros_like(y), 0.0), None)
+
+    @ar.reverse(squares_and_sum, saves="x")
+    def _(config, dret: ar.MixedDuplicated, tape, x: ar.Duplicated):
+        squares_bar, sum_bar = dret.dval
+        ar.accumulate(x, 2.0 * x.val * squares_bar + sum_bar)
+
+    if is_right:
+        check_rule(squares_and_sum, X, compiled=False)
+    else:
+        with pytest.raises(RuleCheckError, match="result: found"):
+            check_rule(squares_and_sum, X, compiled=False)
+
+
+def test_an_object_that_a_rule_leaves_otherwise_than_the_function_is_shown():
+    @njit
+    def grow(unit, x):
+        unit.scale = unit.scale + x
+
+    @ar.augmented_primal(grow)
+    def _(config, ret: Const, unit: ar.Duplicated, x: Active):
+        unit.val.scale += 2.0 * x.val
+        return ar.AugmentedReturn(None, None, None)
+
+    @ar.reverse(grow)
+    def _(config, dret: Const, tape, unit: ar.Duplicated, x: Active):
+        return None, unit.dval.scale
+
+    with pytest.raises(RuleCheckError, match=r"argument 0 after the rule: found .*'scale'"):
+        check_rule(grow, Unit(X, 1.0, 2), 0.5, compiled=False)
