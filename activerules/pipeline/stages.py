@@ -1,6 +1,6 @@
 """The stages of a compilation: how each is run, timed and printed, and the last ones of every mode.
 
-`ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage.
+`ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage; `STAGES` has their names.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ T = TypeVar("T")
 # the stem of a derivative's symbols until its text is known
 STEM = "activerules.derivative"
 
+STAGES = ("capture", "normalise", "parse", "plan", "derive", "assemble", "verify")
+
 _WIDEST = 88
 
 
@@ -59,8 +61,12 @@ class Stages:
         with PROGRESS.stage(self.function, name):
             result = with_stack_space(function, *args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
+        asked = os.environ.get("ACTIVERULES_DUMP")
+        if asked in {name, "all"}:
             print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
+        elif asked and name == STAGES[0] and asked not in STAGES:
+            known = f"{', '.join(STAGES)}, all"
+            print(f"ACTIVERULES_DUMP={asked} is no stage; there are {known}", file=sys.stderr)
         return result
 
     def apart(self, name: str, within: str, seconds: float) -> None:
