@@ -141,10 +141,13 @@ def add_inplace(x: Any, y: Any) -> Any:
     """Return x + y, in the memory of `x` if it is a writable array of floats that can hold the sum.
 
     Use what is returned: `x` may or may not have changed. The shapes must agree; `y` is not
-    broadcast.
+    broadcast. Tuples are added item by item.
     """
     if is_zero(y):
         return x
+    if is_tuple(x):
+        items = zip(x, unthunk(y), strict=True)
+        return like_tuple(type(x), (add_inplace(*each) for each in items))
     if not is_inplaceable_destination(x):
         return x + unthunk(y)
     if isinstance(y, InplaceableThunk):

@@ -73,17 +73,32 @@ def _not_in_compiled_code(name: str, instead: str) -> RuleDefinitionError:
 
 def _tangent(x: Any, dx: Any) -> Any:
     """A tangent in the form that `jvp` takes, with None for no tangent."""
-    return _in_form(x, dx) if ProjectTo(x).has_tangent else None
+    if ProjectTo(x).has_tangent:
+        return _in_form(x, dx)
+    return None if is_zero(dx) or _is_discrete(x) else dx
+
+
+def _is_discrete(x: Any) -> bool:
+    """Whether `x` is an integer, a truth value or a string, or an array of such."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x.dtype.names is None and not np.issubdtype(x.dtype, np.inexact)
+    return isinstance(x, int | str)
 
 
 def _in_form(x: Any, dx: Any) -> Any:
-    """A tangent or cotangent with the type and layout of `x`, in its own memory."""
-    zero = make_zero(x)
-    if is_zero(dx):
-        return zero
-    if isinstance(zero, np.ndarray):
-        zero[...] = ProjectTo(x)(dx)
-        return zero
+    """A tangent or cotangent with the type and layout of `x`, in its own memory; that of an object
+    is such an object, and passed as it is.
+    """
+    if is_zero(dx) or _is_discrete(x):
+        return make_zero(x)
+    space = ProjectTo(x)
+    if not space.has_tangent:
+        return dx
+    projected = space(dx)
     if isinstance(x, tuple):
-        return like_tuple(type(x), map(_in_form, x, ProjectTo(x)(dx)))
-    return ProjectTo(x)(dx)
+        return like_tuple(type(x), map(_in_form, x, dx))
+    if isinstance(x, np.ndarray):
+        zero = make_zero(x)
+        zero[...] = projected
+        return zero
+    return projected

@@ -153,6 +153,10 @@ def test_sums_in_place():
     assert added(x, ZeroTangent())[0].base is not None
     with pytest.raises(TangentMismatch):
         added(x, np.ones((2, 2)))
+    (array, number), _ = added((x, 1.0), (np.ones((3, 2)), 2.0))
+    assert np.array_equal(array, np.full((3, 2), 3.0))
+    assert number == 3.0
+    assert added(Point(1.0, 2.0), Point(2.0, 3.0))[0] == Point(3.0, 5.0)
 
 
 def test_a_pullback_may_return_a_tangent_and_thunks_with_names():

@@ -214,6 +214,10 @@ def test_add_inplace_uses_memory_where_it_can():
     assert same(add_inplace(x, np.array([1j, 1j])), [3 + 1j, 3 + 1j])
     assert same(x, [3.0, 3.0])
     assert add_inplace(1.0, 2.0) == 3.0
+    array, number = add_inplace((x, 1.0), (np.ones(2), 2.0))
+    assert array is x
+    assert (number, x[0]) == (3.0, 4.0)
+    assert add_inplace(Point(1.0, 2.0), Tangent[Point](x=1.0)) == Point(2.0, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, typed
 
 import activerules as ar
 from activerules.chainrules import (
@@ -89,6 +89,16 @@ def test_forward_via_ad():
     y, dy = frule_via_ad((NoTangent(), ZeroTangent(), 2.0), scaled_sum, X, 3.0)
     assert dy == pytest.approx(2.0 * np.sum(X * X))
     assert frule_via_ad((NoTangent(), 1.0), math.sin, 0.3)[1] == math.cos(0.3)
+
+
+def test_the_tangents_of_objects_are_passed_on():
+    @njit
+    def product(x):
+        return x[0] * x[1]
+
+    numbers = typed.List([2.0, 3.0])
+    assert frule_via_ad((NoTangent(), typed.List([1.0, 0.0])), product, numbers) == (6.0, 3.0)
+    assert frule_via_ad((NoTangent(), ZeroTangent()), product, numbers) == (6.0, 0.0)
 
 
 def test_requirements_choose_the_rule():

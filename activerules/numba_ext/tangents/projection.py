@@ -209,6 +209,8 @@ def _can_hold_sums(x: Any) -> bool:
 def _add_inplace(x, y):
     if is_zero_type(y):
         return lambda x, y: x
+    if isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple) and len(x) == len(y):
+        return _added_items(x)
     fits = isinstance(y, types.Array) and y.ndim == getattr(x, "ndim", None)
     if not _can_hold_sums(x) or not fits or not _is_same_kind(y.dtype, x.dtype):
         return lambda x, y: x + y
@@ -221,6 +223,16 @@ def _add_inplace(x, y):
         return x
 
     return added
+
+
+def _added_items(x: Any) -> Any:
+    """The sum of tuples, item by item."""
+    if len(x) == 0:
+        return lambda x, y: x
+    if isinstance(x, types.BaseNamedTuple):
+        make = x.instance_class
+        return lambda x, y: make(*add_inplace(x[0:], y[0:]))
+    return lambda x, y: (add_inplace(x[0], y[0]), *add_inplace(x[1:], y[1:]))
 
 
 def _is_same_kind(ty: Any, wanted: Any) -> bool:
