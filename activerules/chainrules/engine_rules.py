@@ -17,10 +17,15 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
-from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
+from activerules.annotations.tangents import (
+    NoTangent,
+    NotImplementedTangent,
+    ZeroTangent,
+    is_zero,
+)
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
-from activerules.errors import NoRuleForActivity
+from activerules.errors import NoRuleForActivity, NotYetSupported
 from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -64,6 +69,16 @@ def _kinds(function: Any, x: Sequence[Any]) -> list[type[Annotation]]:
     return [Const if i in inactive else kind_of(value) for i, value in enumerate(x)]
 
 
+def is_object(x: Any) -> bool:
+    """Whether a value is a record, a list, a dictionary or an object with derivatives: constant in
+    direct calls.
+    """
+    try:
+        return kind_of(x) is Const and layout_of(numba.typeof(x)).activity != "const"
+    except (ValueError, NumbaError):
+        return False
+
+
 def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
     """`(y, pullback)` by a pair."""
     config = RuleConfig(overwritten=(False,) * len(x))
@@ -84,6 +99,13 @@ def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[A
     """`(y, dy)` by a forward rule; an array among `deltas` is passed as it is, and may be written
     where the function writes its argument.
     """
+    for value, delta in zip(x, deltas, strict=True):
+        if is_object(value) and not (delta is None or is_zero(extern(delta))):
+            raise NotYetSupported(
+                f"frule with a tangent of a {type(value).__name__}",
+                why="direct calls of rules written for the engine take objects for constants",
+                instead=["ar.jvp, or frule_via_ad"],
+            )
     tangents = [
         _tangent(value, delta if how == "as is" else None)
         for value, delta, how in zip(x, deltas, rule.lowering, strict=True)
@@ -159,7 +181,11 @@ def _pulled(
     returned = _python_function(pair.reverse)(config, dret, augmented.tape, *annotated)
     entries = entry_per_argument(returned, annotated)
     return [
-        _cotangent(x, entry) if how == "as is" else NoTangent()
+        NotImplementedTangent("that of an object; ar.vjp and rrule_via_ad compute it")
+        if is_object(x.fields[0]) and not isinstance(x, Const)
+        else _cotangent(x, entry)
+        if how == "as is"
+        else NoTangent()
         for x, entry, how in zip(annotated, entries, pair.lowering, strict=True)
     ]
 

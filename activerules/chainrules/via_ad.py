@@ -21,6 +21,8 @@ from activerules.annotations.values import make_zero
 from activerules.api.jvp import jvp
 from activerules.api.vjp import vjp
 from activerules.chainrules.direct import frule, rrule
+from activerules.chainrules.engine_rules import is_object
+from activerules.chainrules.registry import FRULES, RRULES, RuleTable
 from activerules.errors import RuleDefinitionError
 
 
@@ -29,7 +31,7 @@ def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[
 
     A rule of the function is preferred. Raises what `vjp` raises.
     """
-    by_rule = rrule(function, *x)
+    by_rule = rrule(function, *x) if _is_direct(RRULES, function, x) else None
     if by_rule is not None:
         return by_rule
     y, ad_pullback = vjp(function, *x)
@@ -46,11 +48,16 @@ def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -
 
     A rule of the function is preferred. Raises what `jvp` raises.
     """
-    by_rule = frule(deltas, function, *x)
+    by_rule = frule(deltas, function, *x) if _is_direct(FRULES, function, x) else None
     if by_rule is not None:
         return by_rule
     tangents = tuple(_tangent(value, extern(d)) for value, d in zip(x, deltas[1:], strict=True))
     return jvp(function, x, tangents)
+
+
+def _is_direct(table: RuleTable, function: Any, x: Sequence[Any]) -> bool:
+    """Whether a rule is called directly: one of the engine takes objects for constants then."""
+    return not any(map(is_object, x)) or table.find(function, x) is not None
 
 
 @overload(rrule_via_ad)

@@ -10,13 +10,15 @@ import activerules as ar
 from activerules.chainrules import (
     HasReverseMode,
     NoTangent,
+    NotImplementedTangent,
     RuleConfig,
     ZeroTangent,
+    frule,
     frule_via_ad,
     rrule,
     rrule_via_ad,
 )
-from activerules.errors import RuleDefinitionError
+from activerules.errors import NotYetSupported, RuleDefinitionError
 from activerules.testing import check_gradient, check_grads
 
 X = np.array([0.3, 0.7])
@@ -99,6 +101,38 @@ def test_the_tangents_of_objects_are_passed_on():
     numbers = typed.List([2.0, 3.0])
     assert frule_via_ad((NoTangent(), typed.List([1.0, 0.0])), product, numbers) == (6.0, 3.0)
     assert frule_via_ad((NoTangent(), ZeroTangent()), product, numbers) == (6.0, 0.0)
+
+
+def test_objects_are_constants_of_direct_calls_of_rules_for_the_engine():
+    @njit
+    def product(x, k):
+        return x[0] * x[1] * k
+
+    @ar.augmented_primal(product)
+    def _(config, ret: ar.Active, x: ar.Duplicated, k: ar.Active):
+        return ar.AugmentedReturn(product(x.val, k.val), None, None)
+
+    @ar.reverse(product, saves="x")
+    def _(config, dret: ar.Active, tape, x: ar.Duplicated, k: ar.Active):
+        x.dval[0] += x.val[1] * k.val * dret.val
+        x.dval[1] += x.val[0] * k.val * dret.val
+        return None, x.val[0] * x.val[1] * dret.val
+
+    @ar.forward(product)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated, k: ar.Duplicated):
+        value = x.val[0] * x.val[1]
+        slope = x.dval[0] * x.val[1] + x.val[0] * x.dval[1]
+        return value * k.val, slope * k.val + value * k.dval
+
+    numbers, direction = typed.List([2.0, 3.0]), typed.List([1.0, 0.0])
+    _, x_bar, k_bar = rrule(product, numbers, 5.0)[1](1.0)
+    assert (type(x_bar), k_bar) == (NotImplementedTangent, 6.0)
+    _, x_bar, k_bar = rrule_via_ad(product, numbers, 5.0)[1](1.0)
+    assert (list(x_bar), k_bar) == ([15.0, 10.0], 6.0)
+    assert frule((NoTangent(), ZeroTangent(), 1.0), product, numbers, 5.0) == (30.0, 6.0)
+    with pytest.raises(NotYetSupported, match="frule_via_ad"):
+        frule((NoTangent(), direction, 1.0), product, numbers, 5.0)
+    assert frule_via_ad((NoTangent(), direction, 1.0), product, numbers, 5.0) == (30.0, 21.0)
 
 
 def test_requirements_choose_the_rule():
