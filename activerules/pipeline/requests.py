@@ -170,6 +170,7 @@ def _parameters(
                 declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
                 length=slot.role == "shape",
                 multiple=_multiple(slot.role, leaf, activity),
+                addresses=activity == "const" and _may_hold_addresses(leaf),
             ),
         )
 
@@ -207,6 +208,12 @@ def _pointees(
             target, pointee.memory, pointee.activity, many=many or isinstance(target, ItemMemory)
         )
     return pointees
+
+
+def _may_hold_addresses(leaf: types.Type) -> bool:
+    """Whether integers in the memory of a leaf may lead to more of it: a package's own type."""
+    is_pointer = isinstance(leaf, types.CPointer | types.RawPointer)
+    return layout_of(leaf).unknown_path is not None and not is_pointer
 
 
 def _is_start(role: str, leaf: types.Type) -> bool:

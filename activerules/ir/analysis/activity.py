@@ -50,6 +50,7 @@ class Seeds:
                   input, and memory reachable through pointers in it is dependent
     shadowable    constant memory that gets a shadow if a pointer may point to it or to active
                   memory
+    addresses     constant memory in which integers may be addresses of other constant memory
     """
 
     values: frozenset[Value]
@@ -60,6 +61,7 @@ class Seeds:
     known: frozenset[MemoryObject]
     handed_out: frozenset[MemoryObject]
     shadowable: frozenset[MemoryObject]
+    addresses: frozenset[MemoryObject]
 
     @property
     def results(self) -> frozenset[MemoryObject]:

@@ -29,6 +29,7 @@ from activerules.ir.analysis.activity import (
     reachable_from_argument,
 )
 from activerules.ir.analysis.hidden_bits import HiddenBits
+from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.returns import Returns
@@ -138,13 +139,26 @@ class _Check:
             if self.activity.is_active(i):
                 self._shadowed(i, pointer)
                 self._whole(i)
-            if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
+            is_hidden = UNKNOWN in self.activity.memory.objects(pointer)
+            if is_hidden and i in self.activity.useful and not self._is_in_constant(pointer):
                 self._hidden_pointer(i)
         elif i.type.is_pointer and self.activity.has_shadow(pointer):
             if self.types.touches_floats(i):
                 self.bits.refuse(i)
             if self.activity.has_shadow(i):
                 self._shadowed(i, pointer)
+
+    def _is_in_constant(self, pointer: Value) -> bool:
+        """Whether an address is an integer from constant memory with addresses of its own."""
+        memory = self.activity.memory
+        base = address_of(pointer, memory.named_types).base
+        if not (isinstance(base, Instruction) and base.opcode == "inttoptr"):
+            return False
+        (number,) = base.operands
+        if not (isinstance(number, Instruction) and number.opcode == "load"):
+            return False
+        table = memory.objects(number.operands[0])
+        return bool(table) and table <= self.seeds.addresses
 
     def _store(self, i: Instruction) -> None:
         value, pointer = i.operands

@@ -33,6 +33,7 @@ class Parameter:
                   the shadow
     length        it is a number of elements: never negative
     multiple      a number that divides it, if it is an integer
+    addresses     integers in its memory may be addresses, of memory that belongs to the argument
     """
 
     argument: Argument
@@ -46,6 +47,7 @@ class Parameter:
     copies_integers: bool = False
     length: bool = False
     multiple: int = 1
+    addresses: bool = False
 
     @property
     def memory(self) -> MemoryObject:
