@@ -152,6 +152,10 @@ class PairCheck:
         """Compare the result and the final arguments with those of the function itself."""
         if run.primal is not None or situation.needs_primal:
             self.ref.same("result", run.primal, self.ref.result, situation)
+            if situation.compiled:
+                dtypes = [[a.dtype for a in arrays_in(y)] for y in (run.primal, self.ref.result)]
+                if dtypes[0] != dtypes[1]:
+                    raise self.ref.failure("dtype of the result", *dtypes, situation)
         for i, (copy, end) in enumerate(zip(copies, self.ref.ends, strict=True)):
             if not situation.overwritten[i]:
                 self.ref.same(f"argument {i} after the rule", copy, end, situation)

@@ -36,7 +36,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
-from activerules.annotations.tangents import NoTangent, ZeroTangent
+from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
@@ -85,8 +85,9 @@ def run_pair(
     _require_protocol(pair, outcome)
     if not pair.keeps_shadow:
         _require_no_shadow(pair, annotated, outcome)
-    _require_own_memory(pair, annotated, outcome)
-    primal = shifted(outcome.primal, 0.0, None) if outcome.primal is not None else None
+    shadow = outcome.shadow if pair.result in SHADOWED else None
+    _require_own_memory(pair.name, [*arrays_in((outcome.primal, shadow))], annotated)
+    primal, kept = (_copy(outcome.primal) for _ in range(2))
     overwritten = _overwritten(config, annotated, outcome.primal)
     tape = _detached(outcome.tape, overwritten)
     for array in overwritten:
@@ -107,6 +108,12 @@ def run_pair(
             returned = second(dret, _with_own_lists(tape), *passed)
         entries.append(entry_per_argument(returned, passed))
         _require_kept(pair, own, before)
+        if not all(map(_same, arrays_in(primal), arrays_in(kept))):
+            raise RuleCheckError(
+                f"{pair.name}: `reverse` writes into `dret.val`",
+                why="it may be read again, as for each row of a Jacobian",
+                instead=["compute in a new array"],
+            )
         if pair.result in SHADOWED:
             for array in arrays_in(outcome.shadow):
                 array[...] = 0
@@ -138,16 +145,15 @@ def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], augmente
         raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
 
 
-def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], augmented: Any) -> None:
-    """Raise `RuleCheckError` if a rule returns memory that is not new (H5)."""
-    returned = [*arrays_in(augmented.primal)]
-    if pair.result in SHADOWED:
-        returned += arrays_in(augmented.shadow)
+def _require_own_memory(
+    name: str, returned: Sequence[Any], annotated: Sequence[Annotation]
+) -> None:
+    """Raise `RuleCheckError` if a rule returns arrays that are not new memory (H5)."""
     passed = [array for x in annotated for array in arrays_in(x.fields)]
     for i, array in enumerate(returned):
         if any(share(array, other) for other in (*returned[:i], *passed)):
             raise RuleCheckError(
-                f"{pair.name}: what the rule returns shares memory with an argument, with another "
+                f"{name}: what the rule returns shares memory with an argument, with another "
                 "array that it returns, or with a shadow; return a copy"
             )
 
@@ -165,6 +171,10 @@ def require_noalias(f: Any, result: Any, args: Sequence[Any]) -> None:
 def share(array: Any, other: Any) -> bool:
     """Whether two arrays have an item in common."""
     return np.may_share_memory(array, other) and np.shares_memory(array, other)
+
+
+def _copy(primal: Any) -> Any:
+    return None if primal is None else shifted(primal, 0.0, None)
 
 
 def _same(array: Any, copy: Any) -> bool:
@@ -248,14 +258,23 @@ def run_forward(
         return PairOutcome(None, (None,) * config.width)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuleCheckError(f"{rule.name}: the forward rule returns {returned!r}, not a pair")
+    primal, tangents = returned
     if rule.result is not BatchDuplicated:
-        return PairOutcome(returned[0], (returned[1],))
-    if not isinstance(returned[1], tuple) or len(returned[1]) != config.width:
+        tangents = (tangents,)
+    elif not isinstance(tangents, tuple) or len(tangents) != config.width:
         raise RuleCheckError(
             f"{rule.name}: the tangent of a BatchDuplicated result is a tuple of {config.width}, "
-            f"not {returned[1]!r}"
+            f"not {tangents!r}"
         )
-    return PairOutcome(returned[0], returned[1])
+    _require_own_memory(rule.name, [*arrays_in((primal, tangents))], annotated)
+    shapes = [array.shape for array in arrays_in(primal)]
+    for tangent in tangents:
+        if not is_zero(tangent) and [array.shape for array in arrays_in(tangent)] != shapes:
+            raise RuleCheckError(
+                f"{rule.name}: the forward rule returns the tangent {tangent!r}, "
+                "expected one in the shape of the result"
+            )
+    return PairOutcome(primal, tangents)
 
 
 _compiled: dict[Any, Any] = {}
@@ -304,12 +323,19 @@ def _result(pair: RulePair, augmented: Any, bar: Any) -> Annotation:
         return Active(bar)
     arrays = list(arrays_in(augmented.shadow))
     shapes = [array.shape for array in arrays_in(bar)]
-    if [array.shape for array in arrays] != shapes or any(map(np.any, arrays)):
+    if [array.shape for array in arrays] != shapes or not _is_zero(augmented.shadow):
         raise RuleCheckError(
             f"{pair.name}: `augmented_primal` returns the shadow {augmented.shadow!r}, "
             "expected zeros in the shape of the result"
         )
     return annotate(pair.result, augmented.primal, filled(augmented.shadow, bar))
+
+
+def _is_zero(shadow: Any) -> bool:
+    """Whether all floats in a shadow are zero."""
+    if is_tuple(shadow):
+        return all(map(_is_zero, shadow))
+    return not is_differentiable(shadow) or not np.any(shadow)
 
 
 def is_like(found: Any, wanted: Any) -> bool:

@@ -76,6 +76,9 @@ class Reference:
         rng = np.random.default_rng(seed)
         self.result, self.ends = self.primal(self.values)
         self.results = result_kinds(self.result, ret)
+        if ret is None and any(map(self.written, range(len(self.values)))):
+            # what is written may be used while the result is not
+            self.results = tuple(dict.fromkeys((*self.results, Const)))
         self.result_bar = rand_tangent(self.result, rng)
         self.starts = tuple(start_of(rand_tangent(x, rng)) for x in self.values)
         random = [rand_tangent(x, rng) for x in self.values]

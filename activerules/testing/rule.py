@@ -52,7 +52,7 @@ def check_rule(
                   Keyword arguments (`kwargs`) are put in order; a default that is left out is
                   Const.
         ret       the activity of the result, a class or a union of them; by default the one with a
-                  derivative.
+                  derivative, and Const if the function writes into an argument.
         compiled  also compile the rules; False: only interpret them, in a fraction of the time.
         seed      of the random shadows, cotangents and directions.
         directions  one per argument, in order or by name, of the type and shape of the argument;

@@ -115,3 +115,21 @@ def test_a_forward_rule_writes_what_the_function_writes():
 
     with pytest.raises(RuleCheckError, match="argument 1 after the rule"):
         check_rule(squares, X, OUT, compiled=False)
+
+
+@pytest.mark.parametrize("wrong", ["value", "tangent", "shape"])
+def test_a_forward_rule_returns_new_arrays_in_the_shape_of_the_result(wrong):
+    @njit
+    def copied(x):
+        return x.copy()
+
+    @ar.forward(copied)
+    def _(config, ret: Duplicated, x: Duplicated):
+        value = x.val if wrong == "value" else x.val.copy()
+        if wrong == "shape":
+            return value, x.dval.copy().reshape(1, 3)
+        return value, x.dval if wrong == "tangent" else x.dval.copy()
+
+    message = "expected one in the shape" if wrong == "shape" else "shares memory"
+    with pytest.raises(RuleCheckError, match=message):
+        check_rule(copied, X, compiled=False)

@@ -106,6 +106,15 @@ def takes_zero_for_one(
     return np.sum(tape * dret.dval), None
 
 
+def writes_into_the_result(
+    config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated
+):
+    y = dret.val
+    y *= dret.dval
+    ar.accumulate(x, y)
+    return np.sum(tape * dret.dval), None
+
+
 def forgets_the_scale(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
     ar.accumulate(x, scale.val * tape * dret.dval)
 
@@ -141,6 +150,7 @@ WRONG = [
     (right_augmented, wrong_factor, "derivative of argument 1 along a random direction: found"),
     (right_augmented, overwrites_the_shadow, r"(?s)derivative of argument 1.*x\.dval \+= "),
     (right_augmented, takes_zero_for_one, r"(?s)argument 1 .*, expected .* -?0 .*lane 2"),
+    (right_augmented, writes_into_the_result, r"`reverse` writes into `dret\.val`"),
     (right_augmented, forgets_the_scale, "derivative of argument 0: found None"),
     (right_augmented, writes_into_the_primal, "argument 1 after the rule|overwritten between"),
     (wrong_primal, right_reverse, "result: found"),
@@ -229,3 +239,64 @@ def test_what_has_no_rule():
         check_rule(weighted(), 1.0, X)
     with pytest.raises(NoRuleForActivity):
         check_rule(np.linalg.inv, arg(well_conditioned(2), Active))
+
+
+def test_the_dtype_of_a_result_is_checked_in_compiled_code():
+    @njit
+    def squares(x):
+        return x * x
+
+    @ar.augmented_primal(squares)
+    def _(config, ret: Duplicated, x: Duplicated):
+        y = (x.val * x.val).astype(np.complex128)
+        return ar.AugmentedReturn(y, np.zeros_like(y), None)
+
+    @ar.reverse(squares, saves="x")
+    def _(config, dret: Duplicated, tape, x: Duplicated):
+        ar.accumulate(x, 2.0 * x.val * dret.dval)
+
+    with pytest.raises(RuleCheckError, match=r"dtype of the result: .*complex128"):
+        check_rule(squares, X)
+
+
+def test_a_result_that_is_not_used_is_checked_where_the_function_writes():
+    @njit
+    def squared(x, out):
+        out[0] = 3.0 * x
+        return x * x
+
+    @ar.augmented_primal(squared)
+    def _(config, ret: Active | Const, x: Active, out: Duplicated):
+        return ar.AugmentedReturn(squared(x.val, out.val), None, None)
+
+    @ar.reverse(squared)
+    def _(config, dret: Active | Const, tape, x: Active, out: Duplicated):
+        out_bar = out.dval[0]
+        out.dval[0] = 0.0
+        if ar.active(dret):
+            return 2.0 * x.val * dret.val + 3.0 * out_bar, None
+        return 4.0 * out_bar, None
+
+    with pytest.raises(RuleCheckError, match=r"(?s)derivative of argument 0 .* -> Const"):
+        check_rule(squared, 0.7, np.ones(1), compiled=False)
+    check_rule(squared, 0.7, np.ones(1), ret=Active, compiled=False)
+
+
+def test_the_numbers_in_a_shadow_are_zero():
+    @njit
+    def twice_and_sum(x):
+        return 2.0 * x, np.sum(x)
+
+    @ar.augmented_primal(twice_and_sum)
+    def _(config, ret: ar.MixedDuplicated, x: Duplicated):
+        twice, total = twice_and_sum(x.val)
+        return ar.AugmentedReturn((twice, total), (np.zeros_like(twice), 1.0), None)
+
+    @ar.reverse(twice_and_sum)
+    def _(config, dret: ar.MixedDuplicated, tape, x: Duplicated):
+        ar.accumulate(x, 2.0 * dret.dval[0] + dret.dval[1])
+
+    with pytest.raises(RuleCheckError, match="expected zeros in the shape of the result"):
+        check_rule(twice_and_sum, X, compiled=False)
+    with ar.debug_mode(), pytest.raises(ar.RuleViolation, match="the shadow is not zeros"):
+        ar.grad(lambda x: twice_and_sum(x)[1])(X)

@@ -160,6 +160,8 @@ def is_zero_like(shadow, primal):
     """Whether a shadow is zeros in the shape of a primal."""
     if _is_items(shadow, primal):
         return _by_items("shadow, primal", "is_zero_like(shadow[{i}], primal[{i}])", "and", shadow)
+    if isinstance(shadow, types.Float | types.Complex):
+        return lambda shadow, primal: shadow == 0.0
     if not isinstance(shadow, types.Array) or not isinstance(primal, types.Array):
         return lambda shadow, primal: True
 
