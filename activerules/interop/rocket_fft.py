@@ -44,140 +44,99 @@ def _resized(g, shape):
     return resized
 
 
-# --- along one axis ---
+# --- the transforms as functions of (a, length, axis, number of the normalisation) ---
 
 
 @njit
-def complex_transform(a, n, axis, ahead, norm):
-    """Return `np.fft.fft(a, n, axis, norm)` or, unless `ahead`, `np.fft.ifft`."""
-    if ahead:
-        return np.fft.fft(a, n, axis, _NORMS[norm])
+def ahead(a, n, axis, norm):
+    """Return `np.fft.fft(a, n, axis, norm)`."""
+    return np.fft.fft(a, n, axis, _NORMS[norm])
+
+
+@njit
+def back(a, n, axis, norm):
+    """Return `np.fft.ifft(a, n, axis, norm)`."""
     return np.fft.ifft(a, n, axis, _NORMS[norm])
 
 
-@augmented_primal(complex_transform, keeps_shadow=False)
-def _complex(
-    config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
-):
-    y = complex_transform(a.val, n.val, axis.val, ahead.val, norm.val)
-    return AugmentedReturn(y, np.zeros_like(y), None)
-
-
-@reverse(complex_transform)
-def _complex_reverse(
-    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
-):
-    """ā is ȳ transformed the other way, cut or filled to the length of `a`."""
-    g = complex_transform(dret.dval, n.val, axis.val, not ahead.val, 2 - norm.val)
-    accumulate(a, _resized(g, a.val.shape))
-
-
-@forward(complex_transform)
-def _complex_forward(
-    config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, ahead: Const, norm: Const
-):
-    y = complex_transform(a.val, n.val, axis.val, ahead.val, norm.val)
-    return y, complex_transform(a.dval, n.val, axis.val, ahead.val, norm.val)
-
-
 @njit
-def real_transform(a, n, axis, norm):
+def real_ahead(a, n, axis, norm):
     """Return `np.fft.rfft(a, n, axis, norm)`."""
     return np.fft.rfft(a, n, axis, _NORMS[norm])
 
 
-@augmented_primal(real_transform, keeps_shadow=False)
-def _real(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
-    y = real_transform(a.val, n.val, axis.val, norm.val)
-    return AugmentedReturn(y, np.zeros_like(y), None)
-
-
-@reverse(real_transform)
-def _real_reverse(
-    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, norm: Const
-):
-    """ā is the real part of the inverse of ȳ, filled with zeros to the whole spectrum."""
-    g = complex_transform(dret.dval, n.val, axis.val, False, 2 - norm.val)
-    accumulate(a, _resized(g.real, a.val.shape))
-
-
-@forward(real_transform)
-def _real_forward(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
-    y = real_transform(a.val, n.val, axis.val, norm.val)
-    return y, real_transform(a.dval, n.val, axis.val, norm.val)
-
-
 @njit
-def half_spectrum(a, n, axis, norm):
+def real_back(a, n, axis, norm):
     """Return `np.fft.irfft(a, n, axis, norm)`."""
     return np.fft.irfft(a, n, axis, _NORMS[norm])
 
 
-@augmented_primal(half_spectrum, keeps_shadow=False)
-def _half(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
-    y = half_spectrum(a.val, n.val, axis.val, norm.val)
-    return AugmentedReturn(y, np.zeros_like(y), None)
-
-
-@reverse(half_spectrum)
-def _half_reverse(
-    config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, norm: Const
-):
-    """ā is ȳ transformed, doubled where an entry stands for two of the whole spectrum."""
-    g = real_transform(dret.dval, n.val, axis.val, 2 - norm.val)
-    at = axis.val % g.ndim
-    for index in np.ndindex(g.shape):
-        k = index[at]
-        if k > 0 and 2 * k != n.val:
-            g[index] *= 2.0
-    accumulate(a, _resized(g, a.val.shape))
-
-
-@forward(half_spectrum)
-def _half_forward(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
-    y = half_spectrum(a.val, n.val, axis.val, norm.val)
-    return y, half_spectrum(a.dval, n.val, axis.val, norm.val)
-
-
-# --- along several axes ---
+@njit
+def plane_ahead(a, n, axis, norm):
+    """Return `np.fft.fft2(a, norm=norm)`."""
+    return np.fft.fft2(a, None, (-2, -1), _NORMS[norm])
 
 
 @njit
-def whole_transform(a, ahead, norm):
-    """Return `np.fft.fftn(a, norm=norm)` or, unless `ahead`, `np.fft.ifftn`."""
-    if ahead:
-        return np.fft.fftn(a, None, None, _NORMS[norm])
+def plane_back(a, n, axis, norm):
+    """Return `np.fft.ifft2(a, norm=norm)`."""
+    return np.fft.ifft2(a, None, (-2, -1), _NORMS[norm])
+
+
+@njit
+def whole_ahead(a, n, axis, norm):
+    """Return `np.fft.fftn(a, norm=norm)`."""
+    return np.fft.fftn(a, None, None, _NORMS[norm])
+
+
+@njit
+def whole_back(a, n, axis, norm):
+    """Return `np.fft.ifftn(a, norm=norm)`."""
     return np.fft.ifftn(a, None, None, _NORMS[norm])
 
 
 @njit
-def plane_transform(a, ahead, norm):
-    """Return `np.fft.fft2(a, norm=norm)` or, unless `ahead`, `np.fft.ifft2`."""
-    if ahead:
-        return np.fft.fft2(a, None, (-2, -1), _NORMS[norm])
-    return np.fft.ifft2(a, None, (-2, -1), _NORMS[norm])
+def _real_part(g, n, axis, norm):
+    """The adjoint of `real_ahead`, of `g` filled with zeros to the whole spectrum."""
+    return back(g, n, axis, norm).real
 
 
-def _of_equal_shape(transform: Any) -> None:
-    """The rules of a transform that keeps the shape."""
+@njit
+def _doubled(g, n, axis, norm):
+    """The adjoint of `real_back`: doubled where an entry stands for two of the whole spectrum."""
+    spectrum = real_ahead(g, n, axis, norm)
+    for index in np.ndindex(spectrum.shape):
+        k = index[axis % g.ndim]
+        if k > 0 and 2 * k != n:
+            spectrum[index] *= 2.0
+    return spectrum
+
+
+def _define(transform: Any, adjoint: Any) -> None:
+    """The rules of a transform whose adjoint is `adjoint` with the other normalisation."""
 
     @augmented_primal(transform, keeps_shadow=False)
-    def _augmented(config, ret: Duplicated, a: Duplicated, ahead: Const, norm: Const):
-        y = transform(a.val, ahead.val, norm.val)
+    def _augmented(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+        y = transform(a.val, n.val, axis.val, norm.val)
         return AugmentedReturn(y, np.zeros_like(y), None)
 
     @reverse(transform)
-    def _reverse(config, dret: Duplicated, tape, a: Duplicated, ahead: Const, norm: Const):
-        accumulate(a, transform(dret.dval, not ahead.val, 2 - norm.val))
+    def _reverse(config, dret: Duplicated, tape, a: Duplicated, n: Const, axis: Const, norm: Const):
+        """ā is cut, or filled with zeros, to the length of `a`."""
+        g = adjoint(dret.dval, n.val, axis.val, 2 - norm.val)
+        accumulate(a, _resized(g, a.val.shape))
 
     @forward(transform)
-    def _forward(config, ret: Duplicated, a: Duplicated, ahead: Const, norm: Const):
-        y = transform(a.val, ahead.val, norm.val)
-        return y, transform(a.dval, ahead.val, norm.val)
+    def _forward(config, ret: Duplicated, a: Duplicated, n: Const, axis: Const, norm: Const):
+        y = transform(a.val, n.val, axis.val, norm.val)
+        return y, transform(a.dval, n.val, axis.val, norm.val)
 
 
-_of_equal_shape(whole_transform)
-_of_equal_shape(plane_transform)
+_define(real_ahead, _real_part)
+_define(real_back, _doubled)
+for _one, _other in ((ahead, back), (plane_ahead, plane_back), (whole_ahead, whole_back)):
+    _define(_one, _other)
+    _define(_other, _one)
 
 
 # --- what code compiled for a derivative calls ---
@@ -219,27 +178,19 @@ def _length_compiled(a, n, axis):
     return lambda a, n, axis: n
 
 
-def _of_one_axis(function: Any, ahead: bool) -> None:
+def _of_one_axis(function: Any, transform: Any) -> None:
     @overload(function, target=AD_TARGET)
     def _served(a, n=None, axis=-1, norm=None, out=None):
         if not _serves(a, out):
             return None
-        return lambda a, n=None, axis=-1, norm=None, out=None: complex_transform(
-            np.ascontiguousarray(a), _length(a, n, axis), axis, ahead, _number(norm)
+        return lambda a, n=None, axis=-1, norm=None, out=None: transform(
+            np.ascontiguousarray(a), _length(a, n, axis), axis, _number(norm)
         )
 
 
-_of_one_axis(np.fft.fft, True)
-_of_one_axis(np.fft.ifft, False)
-
-
-@overload(np.fft.rfft, target=AD_TARGET)
-def _rfft(a, n=None, axis=-1, norm=None, out=None):
-    if not _serves(a, out):
-        return None
-    return lambda a, n=None, axis=-1, norm=None, out=None: real_transform(
-        np.ascontiguousarray(a), _length(a, n, axis), axis, _number(norm)
-    )
+_of_one_axis(np.fft.fft, ahead)
+_of_one_axis(np.fft.ifft, back)
+_of_one_axis(np.fft.rfft, real_ahead)
 
 
 @overload(np.fft.irfft, target=AD_TARGET)
@@ -247,26 +198,26 @@ def _irfft(a, n=None, axis=-1, norm=None, out=None):
     if not _serves(a, out):
         return None
     if _is_none(n):
-        return lambda a, n=None, axis=-1, norm=None, out=None: half_spectrum(
+        return lambda a, n=None, axis=-1, norm=None, out=None: real_back(
             np.ascontiguousarray(a), 2 * (a.shape[axis] - 1), axis, _number(norm)
         )
-    return lambda a, n=None, axis=-1, norm=None, out=None: half_spectrum(
+    return lambda a, n=None, axis=-1, norm=None, out=None: real_back(
         np.ascontiguousarray(a), n, axis, _number(norm)
     )
 
 
-def _of_several_axes(function: Any, transform: Any, ahead: bool, axes: Any) -> None:
+def _of_several_axes(function: Any, transform: Any, axes: Any) -> None:
     @overload(function, target=AD_TARGET)
     def _served(a, s=None, axes=axes, norm=None, out=None):
         value = getattr(axes, "value", axes)
         if not _serves(a, s, out) or isinstance(value, types.Type):
             return None
         return lambda a, s=None, axes=axes, norm=None, out=None: transform(
-            np.ascontiguousarray(a), ahead, _number(norm)
+            np.ascontiguousarray(a), 0, 0, _number(norm)
         )
 
 
-_of_several_axes(np.fft.fft2, plane_transform, True, (-2, -1))
-_of_several_axes(np.fft.ifft2, plane_transform, False, (-2, -1))
-_of_several_axes(np.fft.fftn, whole_transform, True, None)
-_of_several_axes(np.fft.ifftn, whole_transform, False, None)
+_of_several_axes(np.fft.fft2, plane_ahead, (-2, -1))
+_of_several_axes(np.fft.ifft2, plane_back, (-2, -1))
+_of_several_axes(np.fft.fftn, whole_ahead, None)
+_of_several_axes(np.fft.ifftn, whole_back, None)
