@@ -217,12 +217,17 @@ def not_compiled(block: Any) -> NotYetSupported:
         for rule in RULES.rules_for(ruled):
             if any(identity(half.function) == identity(function) for half in rule.halves.values()):
                 name, what = f"{name}, of a rule for {rule.name}", "a derivative of the rule"
+    instead = "put the block into a function of its own and give that a rule"
+    if halves := {half for rule in RULES.rules_for(function) for half in rule.halves}:
+        lacking = ("augmented_primal", "reverse") if "forward" in halves else ("forward",)
+        instead = f"write the rule that {name} lacks in this mode: "
+        instead += " and ".join(f"@ar.{half}({name})" for half in lacking)
     return NotYetSupported(
         "a function with an objmode block has no derivative",
         where=[("the block", name, f"{code.loc.filename}:{code.loc.line}")],
         why=f"the code of the block runs in the interpreter, and {what} is asked for",
         instead=[
-            "put the block into a function of its own and give that a rule",
+            instead,
             "where it only prints or logs, or gives integers, declare that function "
             "inactive: ar.inactive(f)",
         ],

@@ -127,7 +127,8 @@ class ADTypingContext(NumbaTypingContext):
 
     def resolve_value_type(self, val: Any) -> Any:
         """The Numba type of a Python value used as a constant."""
-        if isinstance(val, CPUDispatcher):
+        # An objmode block has the Python function of the whole, but not its rules.
+        if isinstance(val, CPUDispatcher | dispatcher.LiftedCode):
             return self._session.visible(types.Dispatcher(val))
         val = substitute(val)
         ordinary = super().resolve_value_type(val)

@@ -1,5 +1,6 @@
 """A rule that raises: the exception says at which call of the program it was run."""
 
+import math
 import os
 import subprocess
 import sys
@@ -268,6 +269,27 @@ def test_a_second_derivative_names_the_rule_that_runs_in_the_interpreter():
     program = njit(lambda x: interpreted(x) * x)
     with pytest.raises(ar.NotYetSupported, match=r"objmode(.|\n)*of a rule for interpreted"):
         ar.hvp(program, 3.0, 1.0)
+
+
+def test_forward_mode_through_the_interpreter_names_the_rule_that_is_missing():
+    @njit
+    def sine(x):
+        with objmode(y="float64"):
+            y = float(np.sin(x))
+        return y
+
+    @ar.augmented_primal(sine)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(sine(x.val), None, None)
+
+    @ar.reverse(sine)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return math.cos(x.val) * dret.val
+
+    program = njit(lambda x: sine(x) * x)
+    assert ar.grad(program)(2.0) == pytest.approx(2.0 * math.cos(2.0) + math.sin(2.0))
+    with pytest.raises(ar.NotYetSupported, match=r"(?s)objmode.*lacks in this mode: @ar\.forward"):
+        ar.jvp(program, (2.0,), (1.0,))
 
 
 @njit
