@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from activerules.garbage import few_collections
+from activerules.process_memory import few_collections
 
 if TYPE_CHECKING:
     from activerules import annotations, chainrules, errors, ir, rules, testing  # noqa: F401

@@ -91,6 +91,7 @@ from activerules.numba_ext.calls.overloads import (
 )
 from activerules.numba_ext.codegen.unlinked import refresh
 from activerules.numba_ext.tangents import dataless  # noqa: F401
+from activerules.process_memory import keep_freed_memory
 from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
     augmented_primal,
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
 stop_gradient = ignore_derivatives
 
 refresh()
+keep_freed_memory()
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from activerules.garbage import few_collections
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.unlinked import without_performance_warnings
 from activerules.numba_ext.target.capture import as_dispatcher
@@ -15,6 +14,7 @@ from activerules.numba_ext.target.derivative import CompiledDerivative, Derivati
 from activerules.pipeline.forward import derive_forward
 from activerules.pipeline.reverse import derive
 from activerules.pipeline.unserved_calls import warn_followed, warn_unserved
+from activerules.process_memory import few_collections
 from activerules.rules.views import FORWARD_VIEW, REVERSE_VIEW, SECOND_VIEW
 
 
