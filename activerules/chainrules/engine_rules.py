@@ -16,7 +16,7 @@ from numba import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
-from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
 from activerules.annotations.tangents import (
     NoTangent,
     NotImplementedTangent,
@@ -178,7 +178,8 @@ def _pulled(
 ) -> list[Any]:
     """The cotangents of the arguments; their shadows are zero before."""
     dret = _result(pair.result, augmented, dy)
-    returned = _python_function(pair.reverse)(config, dret, augmented.tape, *annotated)
+    tape = _own_tape(augmented.tape, [dret.fields[1:], *(x.fields[1:] for x in annotated)])
+    returned = _python_function(pair.reverse)(config, dret, tape, *annotated)
     entries = entry_per_argument(returned, annotated)
     return [
         NotImplementedTangent("that of an object; ar.vjp and rrule_via_ad compute it")
@@ -188,6 +189,22 @@ def _pulled(
         else NoTangent()
         for x, entry, how in zip(annotated, entries, pair.lowering, strict=True)
     ]
+
+
+def _own_tape(tape: Any, shadows: Any) -> Any:
+    """A copy of a tape that a reverse may write into; shadows in it are not copied."""
+    if is_tuple(tape):
+        return like_tuple(type(tape), (_own_tape(item, shadows) for item in tape))
+    if is_list(tape):
+        return [_own_tape(item, shadows) for item in tape]
+    return tape.copy() if is_array(tape) and not _shares(tape, shadows) else tape
+
+
+def _shares(array: Any, value: Any) -> bool:
+    """Whether an array may share memory with one in a value."""
+    if is_array(value):
+        return np.may_share_memory(array, value)
+    return (is_tuple(value) or is_list(value)) and any(_shares(array, item) for item in value)
 
 
 def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:

@@ -30,6 +30,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule, flags_beside, flags_in_place_of
 from activerules.numba_ext.rules.pair_rules import rounds
+from activerules.numba_ext.rules.tapes import is_trusted
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
@@ -269,11 +270,14 @@ class _RuleWriter:
 
     # --- runs of the reverse ---
 
-    def _is_repeated(self) -> bool:
-        """Whether the reverse may run more than once."""
+    def _needs_own_tape(self) -> bool:
+        """Whether the reverse may write into a tape that is read again: it may run more than once,
+        and what it is given may be an argument.
+        """
         results = self._results()
         return (
-            bool(self._outputs())
+            not is_trusted(self.pair)
+            or bool(self._outputs())
             or len(results) > 1
             or any(x.is_array or isinstance(x.number, types.Complex) for x in results)
         )
@@ -298,7 +302,7 @@ class _RuleWriter:
         shadows = self._shadows()
         numbers = range(len(self.argtypes))
         own = "".join(f"{shadow}, " for shadow in shadows)
-        tape = f"_own(tape, ({own}))" if self._is_repeated() else "tape"
+        tape = f"_own(tape, ({own}))" if self._needs_own_tape() else "tape"
         passed = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
         back = [f"r = _reverse(_config, {passed})"]
         saved = [

@@ -7,6 +7,7 @@ from numba.typed import List
 
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.chainrules import rrule
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules.compiled import annotation_type
@@ -116,6 +117,33 @@ def _(config, ret: Active, x: Duplicated):
 def _(config, dret: Active, tape, x: Duplicated):
     value, shadow = tape
     shadow += dret.val * value
+
+
+def test_a_reverse_that_writes_into_an_argument_on_its_tape_changes_no_second_derivative():
+    @njit
+    def energy(x):
+        return 0.5 * np.sum(x * x)
+
+    @ar.augmented_primal(energy)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(energy(x.val), None, x.val)
+
+    @ar.reverse(energy)
+    def _(config, dret: Active, tape, x: Duplicated):
+        tape *= dret.val
+        ar.accumulate(x, tape)
+
+    @njit
+    def program(x):
+        w = x.copy()
+        return 3.0 * energy(w) + np.sum(w * x)
+
+    np.testing.assert_array_equal(ar.hvp(program, X, X), 5.0 * X)
+    argument = X.copy()
+    _, pullback = rrule(energy, argument)
+    for _ in range(2):
+        np.testing.assert_array_equal(pullback(3.0)[1], 3.0 * X)
+    np.testing.assert_array_equal(argument, X)
 
 
 def test_what_a_reverse_adds_to_a_shadow_on_its_tape_is_added():
