@@ -3,21 +3,54 @@ that can cost as much as the whole sweep.
 
 Gives       `DEFINITION`: IR of `activerules.chunk.new` and `.old` (see ir/tape/runtime.py)
             `VARIABLES`: what they share among all derivatives of the process
-Invariants  C1  at most one chunk is kept, of at most 256 MB; a larger tape is given back
+Invariants  C1  at most one chunk is kept, of at most 256 MB; on Linux of at most 2 GB, where the
+                system may take back the pages of one with more than 256 MB while no tape is in it
             C2  it is taken and returned by one atomic exchange, so that threads never share it
             C3  a tape of several chunks frees them all, and the next new chunk is as large as they
                 were together, so that tapes soon have one chunk. If so much memory cannot be
                 allocated, the size that was asked for is tried
 """
 
+import sys
+
+# bytes of the largest chunk that the process keeps for itself
+_OWNED = 256 << 20
+
 VARIABLES = """
 @activerules.chunk.spare = common global ptr null
 @activerules.chunk.wish = common global i64 0
 """
 
+_LENDS = sys.platform == "linux"
+_LARGEST = (2 << 30) if _LENDS else _OWNED
+
+# MADV_FREE: pages keep their content until the system needs them. What shares a page with the size
+# or with other memory is left out. To ask again takes as long as there are pages, milliseconds; a
+# tape that does not reach the mark behind _OWNED has written nothing there.
+_LEND = f"""
+  %is.lent = icmp ugt i64 %size, {_OWNED}
+  br i1 %is.lent, label %look, label %put
+look:
+  %mark.at = getelementptr i8, ptr %chunk, i64 {_OWNED}
+  %mark = load i64, ptr %mark.at, align 8
+  %untouched = icmp eq i64 %mark, {0x41525F6C656E7421}
+  br i1 %untouched, label %put, label %lend
+lend:
+  %start = ptrtoint ptr %chunk to i64
+  %end = add i64 %start, %size
+  %behind = add i64 %start, {32 + 4095}
+  %first = and i64 %behind, -4096
+  %last = and i64 %end, -4096
+  %bytes = sub i64 %last, %first
+  %pages = inttoptr i64 %first to ptr
+  %ignored = call i32 @madvise(ptr %pages, i64 %bytes, i32 8)
+  store i64 {0x41525F6C656E7421}, ptr %mark.at, align 8
+  br label %put"""
+
 DEFINITION = f"""{VARIABLES}
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)
 
 define ptr @activerules.chunk.new(i64 %size) noinline optnone nounwind {{
 entry:
@@ -59,7 +92,7 @@ end:
 
 define void @activerules.chunk.old(ptr %chunk, i64 %used) noinline optnone nounwind {{
 entry:
-  %large = icmp ugt i64 %used, 268435456
+  %large = icmp ugt i64 %used, {_LARGEST}
   br i1 %large, label %free, label %note
 note:
   %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8
@@ -71,6 +104,8 @@ note:
   %single = icmp eq i64 %size, %used
   br i1 %single, label %keep, label %free
 keep:
+{_LEND if _LENDS else "  br label %put"}
+put:
   %other = atomicrmw xchg ptr @activerules.chunk.spare, ptr %chunk seq_cst
   call void @free(ptr %other)
   ret void
