@@ -155,7 +155,7 @@ class PairCheck:
             if situation.compiled:
                 dtypes = [[a.dtype for a in arrays_in(y)] for y in (run.primal, self.ref.result)]
                 if dtypes[0] != dtypes[1]:
-                    raise self.ref.failure("dtype of the result", *dtypes, situation)
+                    raise self.ref.failure("dtype of the result", dtypes[0], dtypes[1], situation)
         for i, (copy, end) in enumerate(zip(copies, self.ref.ends, strict=True)):
             if not situation.overwritten[i]:
                 self.ref.same(f"argument {i} after the rule", copy, end, situation)

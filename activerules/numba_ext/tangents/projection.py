@@ -209,7 +209,7 @@ def _can_hold_sums(x: Any) -> bool:
 def _add_inplace(x, y):
     if is_zero_type(y):
         return lambda x, y: x
-    if isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple) and len(x) == len(y):
+    if _are_tuples(x, y):
         return _added_items(x)
     fits = isinstance(y, types.Array) and y.ndim == getattr(x, "ndim", None)
     if not _can_hold_sums(x) or not fits or not _is_same_kind(y.dtype, x.dtype):
@@ -225,12 +225,19 @@ def _add_inplace(x, y):
     return added
 
 
+def _are_tuples(x: Any, y: Any) -> bool:
+    both = isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple)
+    if both and len(x) != len(y):
+        raise TangentMismatch("add_inplace: the tangent is a tuple of another length")
+    return both
+
+
 def _added_items(x: Any) -> Any:
     """The sum of tuples, item by item."""
     if len(x) == 0:
         return lambda x, y: x
-    if isinstance(x, types.BaseNamedTuple):
-        make = x.instance_class
+    make: Any = getattr(x, "instance_class", None)
+    if make is not None:
         return lambda x, y: make(*add_inplace(x[0:], y[0:]))
     return lambda x, y: (add_inplace(x[0], y[0]), *add_inplace(x[1:], y[1:]))
 
