@@ -28,15 +28,18 @@ def _no_slope(*values: Any) -> tuple[Any, ...]:
     return (ZeroTangent(),) * (len(values) - 1)
 
 
-def _share(t: float) -> float:
-    """1 / (1 + exp(t)). For large a and b the slope of logaddexp is not exp(a - Ω): Ω is rounded to
-    the larger of the two.
+def _share(a: float, b: float, scale: float = 1.0) -> float:
+    """1 / (1 + exp(scale (b - a))), also at equal infinities. For large a and b the slope of
+    logaddexp is not exp(a - Ω): Ω is rounded to the larger of the two.
     """
+    if a == b:
+        return 0.5
     with np.errstate(over="ignore"):
-        return float(1 / (1 + np.exp(t)))
+        return float(1 / (1 + np.exp(scale * (b - a))))
 
 
 _DEGREE = math.pi / 180
+_LN2 = math.log(2)
 
 #                function        arguments  partials at (Ω, x...)
 REAL_ROWS: tuple[Row, ...] = (
@@ -51,12 +54,11 @@ REAL_ROWS: tuple[Row, ...] = (
     (np.reciprocal, 1, lambda y, x: (-y * y,)),
     (np.positive, 1, lambda y, x: (One(),)),
     (operator.pos, 1, lambda y, x: (One(),)),
-    (np.logaddexp, 2, lambda y, a, b: (_share(b - a), _share(a - b))),
-    (
-        np.logaddexp2,
-        2,
-        lambda y, a, b: (_share(math.log(2) * (b - a)), _share(math.log(2) * (a - b))),
-    ),
+    (np.logaddexp, 2, lambda y, a, b: (_share(a, b), _share(b, a))),
+    (np.logaddexp2, 2, lambda y, a, b: (_share(a, b, _LN2), _share(b, a, _LN2))),
+    # Python returns the first one unless the second one is more, or less
+    (max, 2, lambda y, a, b: (0.0, 1.0) if b > a else (1.0, 0.0)),
+    (min, 2, lambda y, a, b: (0.0, 1.0) if b < a else (1.0, 0.0)),
     (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
     (np.sign, 1, _no_slope),
     (np.heaviside, 2, _no_slope),

@@ -67,7 +67,7 @@ _UFUNCS = {
     "fmin": "minnum",
     "rint": "rint",
 }
-_BUILTINS = {"abs": "fabs", "pow": "pow", "max": "maxnum", "min": "minnum"}
+_BUILTINS = {"abs": "fabs", "pow": "pow"}
 
 
 def _partners() -> dict[Any, str]:

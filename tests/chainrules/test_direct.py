@@ -1,6 +1,7 @@
 """`frule` and `rrule` called from Python: the scalar table, pairs, and what has no rule."""
 
 import cmath
+import itertools
 import math
 import operator
 from typing import NamedTuple
@@ -705,3 +706,15 @@ def test_logaddexp_of_large_numbers(function, a):
     assert rrule(function, a, a)[1](1.0)[1:] == (0.5, 0.5)
     assert rrule(function, 1.0, np.inf)[1](1.0)[1:] == (0.0, 1.0)
     check_rule(function, 0.3, 1.1, compiled=False)
+
+
+@pytest.mark.parametrize("function", [max, min, np.logaddexp, np.logaddexp2])
+def test_slopes_at_special_points_are_those_of_the_engine(function):
+    points = (0.0, -0.0, 1.5, np.inf, -np.inf, np.nan)
+    compiled = ar.value_and_grad(njit(lambda a, b: function(a, b)), (0, 1))
+    for a, b in itertools.product(points, repeat=2):
+        value, slopes = compiled(a, b)
+        with np.errstate(invalid="ignore"):
+            result, pullback = rrule(function, a, b)
+        found = [result, *pullback(1.0)[1:]]
+        np.testing.assert_allclose(found, [value, *slopes], rtol=1e-15)

@@ -256,8 +256,8 @@ def _chosen(first: bool, *, or_nan: bool) -> Partial:
     """One operand of a minimum or maximum; `or_nan`: the result is the operand that is NaN."""
 
     def is_first(b: Builder, i: RowOperands) -> Value:
-        equal = b.fcmp("oeq", i.r, i.x)
-        return b.binary("or", equal, b.fcmp("uno", i.x, i.x)) if or_nan else equal
+        nan = i.x if or_nan else i.r  # a result that is no NaN was chosen before one
+        return b.binary("or", b.fcmp("oeq", i.r, i.x), b.fcmp("uno", nan, nan))
 
     def used(b: Builder, i: RowOperands) -> Value:
         chosen = is_first(b, i)

@@ -370,6 +370,8 @@ DELICATE = [
     ("llvm.maxnum.f64", (1.5, 1.5), 1, 0.0),
     ("llvm.minnum.f64", (1.5, 1.5), 0, 1.0),
     ("llvm.minnum.f64", (1.5, 1.5), 1, 0.0),
+    ("llvm.maxnum.f64", (nan, nan), 0, 1.0),
+    ("llvm.minnum.f64", (nan, nan), 1, 0.0),
     ("llvm.maxnum.f64", (nan, 1.5), 0, 0.0),
     ("llvm.maxnum.f64", (nan, 1.5), 1, 1.0),
     ("fmin", (1.5, nan), 0, 1.0),
