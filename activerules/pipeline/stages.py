@@ -18,6 +18,7 @@ from activerules.errors import ActiverulesError, NoRuleForActivity, RuleError, U
 from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble
 from activerules.ir.generated.masks import compare_floats
+from activerules.ir.generated.plain_loops import version_plain_loops
 from activerules.ir.generated.relaxed import reassociate, vectorise
 from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
@@ -167,6 +168,7 @@ def finish(
     hash of the text.
     """
     relax(functions, declarations, options)
+    version_plain_loops(functions)
     scale_subscripts(functions, declarations)
     if selects_floats_by_branches():
         compare_floats(functions)

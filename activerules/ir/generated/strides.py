@@ -8,8 +8,8 @@ Invariants  S1  a subscript that was marked has the value it had
 
 Loop unswitching copies a nest of loops for each such condition: for two operands with four axes up
 to 256 times, until a limit stops it. A stride leaves all loops instead. LLVM must not see what the
-table holds: a product with a boolean becomes the select again. In innermost loops the selects stay:
-there a row of length one is a single value, and the loop is vectorised with that.
+table holds: a product with a boolean becomes the select again. Innermost loops are left to
+`ir/generated/plain_loops`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction
 from activerules.ir.llvm.types import I64
-from activerules.ir.normal.short_axes import SHORT_AXIS
+from activerules.ir.normal.short_axes import ROW, SHORT_AXIS
 
 _TABLE = "activerules.steps"
 _DEFINITION = f"@{_TABLE} = linkonce_odr global [3 x i64] [i64 0, i64 1, i64 0]"
@@ -28,7 +28,7 @@ _DEFINITION = f"@{_TABLE} = linkonce_odr global [3 x i64] [i64 0, i64 1, i64 0]"
 def scale_subscripts(functions: Iterable[Function], declarations: dict[str, str]) -> None:
     """Replace the marked subscripts; the table is defined in `declarations`."""
     for function in functions:
-        marked = [i for i in function.instructions() if SHORT_AXIS in i.attributes]
+        marked = [i for i in function.instructions() if i.attributes.get(SHORT_AXIS) == ROW]
         namer = Namer("step", {i.name for i in function.instructions() if i.name})
         for i in marked:
             inserted: list[Instruction] = []

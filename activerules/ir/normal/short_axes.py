@@ -2,9 +2,9 @@
 
 Needs       a parsed module, loops in simplified form
 Gives       `plain_subscripts`: `n > 1 ? i : 0`, or the same of a multiple of `i`, becomes `i` where
-            `i` counts from 0 in a loop that ends at `n`; where it stays, its condition is that of
-            the whole loop, and this is not an innermost loop, it is marked (`SHORT_AXIS`) for
-            `ir/generated/strides`. In innermost loops that end at `m`, `min(i, n - 1)` becomes
+            `i` counts from 0 in a loop that ends at `n`; where it stays, and its condition is that
+            of the whole loop, it is marked (`SHORT_AXIS`) for the passes over what is generated. In
+            innermost loops that end at `m`, `min(i, n - 1)` becomes
             `n >= m ? i : min(i, n - 1)`
 Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
                 the end of the one before, the only exit, has shown that `i` is less than `n`, and
@@ -29,7 +29,11 @@ from activerules.ir.llvm.types import I1, I64
 
 _MINIMUM = "llvm.umin.i64"
 SHORT_AXIS = "short axis"
-"""The attribute of a select to be replaced by a product: see `ir/generated/strides`."""
+"""The attribute of a select that tells what its loop counts."""
+ROW, ENTRY = "row", "entry"
+"""Rows of entries: the select becomes a product (`ir/generated/strides`). Entries: the loop gets a
+version without the select (`ir/generated/plain_loops`).
+"""
 
 _LONGER = {("ugt", "1"), ("sgt", "1"), ("ne", "1"), ("uge", "2"), ("sge", "2")}
 _NOT_LONGER = {("ult", "2"), ("slt", "2"), ("eq", "1"), ("ule", "1"), ("sle", "1")}
@@ -54,8 +58,8 @@ def plain_subscripts(module: Module) -> None:
             length = _length(i)
             if length is not None and _ends_at(loop, count, length):
                 plain[i] = chosen
-            elif loop.children and not _changes_in(loop, i.operands[0]):
-                i.attributes[SHORT_AXIS] = True
+            elif not _changes_in(loop, i.operands[0]):
+                i.attributes[SHORT_AXIS] = ROW if loop.children else ENTRY
         function.replace(plain)
 
 

@@ -11,7 +11,7 @@ from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.verify import verified
-from activerules.ir.normal.short_axes import SHORT_AXIS
+from activerules.ir.normal.short_axes import ROW, SHORT_AXIS
 from tests.ir.harness import compile_text
 
 LOOP = """
@@ -39,7 +39,7 @@ def test_s1_marked_subscripts_are_products_of_the_same_value():
     function = module.functions["f"]
     marked = [i for i in function.instructions() if i.opcode == "select"]
     for i in marked:
-        i.attributes[SHORT_AXIS] = True
+        i.attributes[SHORT_AXIS] = ROW
     declarations = {}
     scale_subscripts([function], declarations)
     assert [i.opcode for i in marked] == ["mul", "mul"]

@@ -8,7 +8,7 @@ import pytest
 
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
-from activerules.ir.normal.short_axes import SHORT_AXIS, plain_subscripts
+from activerules.ir.normal.short_axes import ENTRY, ROW, SHORT_AXIS, plain_subscripts
 from tests.ir.harness import compile_text
 
 PROGRAM = """
@@ -124,10 +124,11 @@ end:
 
 
 def marked(subscript):
-    """The names of what is marked in a nest of two loops."""
+    """What is marked in a nest of two loops, by name, and as what."""
     module = parse_module(NEST.replace("SUBSCRIPT", subscript))
     plain_subscripts(module)
-    return [i.name for i in module.functions["f"].instructions() if SHORT_AXIS in i.attributes]
+    instructions = module.functions["f"].instructions()
+    return {i.name: i.attributes[SHORT_AXIS] for i in instructions if SHORT_AXIS in i.attributes}
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,8 @@ def marked(subscript):
         "select i1 %longer, i64 %i8, i64 0",
     ],
 )
-def test_conditions_of_a_loop_around_others_are_marked(subscript):
-    assert marked(subscript) == ["k"]
+def test_conditions_of_whole_loops_are_marked(subscript):
+    assert marked(subscript) == {"k": ROW, "l": ENTRY}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_conditions_of_a_loop_around_others_are_marked(subscript):
     ],
 )
 def test_other_conditions_and_values_are_not_marked(subscript):
-    assert marked(subscript) == []
+    assert marked(subscript) == {"l": ENTRY}
 
 
 def test_b1_multiples_are_plain_where_the_loop_has_the_length():

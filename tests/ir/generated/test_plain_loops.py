@@ -1,0 +1,93 @@
+"""Innermost loops with subscripts along axes that may have length one have a plain version."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from activerules.ir.generated.plain_loops import version_plain_loops
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.llvm.verify import verified
+from activerules.ir.normal.short_axes import ENTRY, SHORT_AXIS
+from tests.ir.harness import compile_text
+
+# entered from two blocks, with a branch in it; one condition is computed in the loop
+LOOP = """
+declare void @llvm.assume(i1)
+
+define double @f(ptr %a, ptr %b, i64 %n, i64 %la, i64 %lb) {{
+entry:
+  %longer = icmp ugt i64 %la, 1
+  %odd = trunc i64 %n to i1
+  br i1 %odd, label %one, label %other
+one:
+  br label %head
+other:
+  br label %head
+head:
+  %i = phi i64 [ 0, %one ], [ 0, %other ], [ %next, %latch ]
+  %total = phi double [ 1.0, %one ], [ 2.0, %other ], [ %sum, %latch ]
+  %k = select i1 %longer, i64 %i, i64 0
+  %p = getelementptr double, ptr %a, i64 %k
+  %x = load double, ptr %p
+  %short = icmp ult i64 %lb, 2
+  %m = select i1 %short, i64 0, i64 %i
+  %q = getelementptr double, ptr %b, i64 %m
+  %y = load double, ptr %q
+  %more = fcmp ogt double %x, %y
+  br i1 %more, label %add, label %latch
+add:
+  %both = fadd double %x, %y
+  br label %latch
+latch:
+  %term = phi double [ %both, %add ], [ %y, %head ]
+  %product = fmul double %total, 0.5
+  %sum = fadd double %product, %term
+{many}  %next = add nuw nsw i64 %i, 1
+  %done = icmp eq i64 %next, %n
+  br i1 %done, label %end, label %head
+end:
+{exit}}}
+"""
+BY_PHI = "  %r = phi double [ %sum, %latch ]\n  ret double %r\n"
+
+
+def versions(text):
+    """The text before and after, and the number of loops."""
+    module = parse_module(text)
+    for i in module.functions["f"].instructions():
+        if i.opcode == "select":
+            i.attributes[SHORT_AXIS] = ENTRY
+    before = print_module(module)
+    version_plain_loops([module.functions["f"]])
+    after = verified(print_module(module))
+    return before, print_module(module), after, len(control_flow(module.functions["f"]).loops)
+
+
+def test_l1_both_versions_compute_what_the_loop_did():
+    before, after, text, loops = versions(LOOP.format(many="", exit=BY_PHI))
+    assert loops == 2
+    assert after.count(" select ") == before.count(" select ") == 2
+    old, new = (compile_text(str(one)).function("f") for one in (before, text))
+    a, b = np.random.default_rng(0).normal(size=(2, 6))
+    for n, longer, others in itertools.product((1, 2, 5, 6), (0, 1), (0, 1)):
+        args = a.ctypes.data, b.ctypes.data, n, n if longer else 1, n if others else 1
+        assert new(*args) == old(*args)
+
+
+@pytest.mark.parametrize(
+    ("many", "exit"),
+    [
+        ("", "  ret double %sum\n"),
+        ("".join(f"  %m{k} = add i64 %i, {k}\n" for k in range(80)), BY_PHI),
+        ("  %old = atomicrmw add ptr %a, i64 %i seq_cst\n", BY_PHI),
+        ('  call void @llvm.assume(i1 true) [ "nonnull"(ptr %p) ]\n', BY_PHI),
+    ],
+    ids=["used elsewhere", "large", "atomic", "operand bundle"],
+)
+def test_l2_other_loops_stay(many, exit):
+    before, after, _, loops = versions(LOOP.format(many=many, exit=exit))
+    assert loops == 1
+    assert after == before
