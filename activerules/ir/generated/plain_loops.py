@@ -30,8 +30,10 @@ _LARGEST = 80
 
 
 def version_plain_loops(functions: Iterable[Function]) -> None:
-    """Make the versions."""
+    """Make the versions, but not in functions that are kept small."""
     for function in functions:
+        if "minsize" in function.suffix:
+            continue
         marked = [i for i in function.instructions() if i.attributes.get(SHORT_AXIS) == ENTRY]
         flow = control_flow_if_reducible(function) if marked else None
         if flow is None:

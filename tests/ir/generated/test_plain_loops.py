@@ -91,3 +91,9 @@ def test_l2_other_loops_stay(many, exit):
     before, after, _, loops = versions(LOOP.format(many=many, exit=exit))
     assert loops == 1
     assert after == before
+
+
+def test_functions_that_are_kept_small_stay():
+    text = LOOP.format(many="", exit=BY_PHI).replace("i64 %lb) {", "i64 %lb) cold minsize optsize {")
+    before, after, _, loops = versions(text)
+    assert (after, loops) == (before, 1)
