@@ -94,6 +94,8 @@ def test_l2_other_loops_stay(many, exit):
 
 
 def test_functions_that_are_kept_small_stay():
-    text = LOOP.format(many="", exit=BY_PHI).replace("i64 %lb) {", "i64 %lb) cold minsize optsize {")
+    text = LOOP.format(many="", exit=BY_PHI).replace(
+        "i64 %lb) {", "i64 %lb) cold minsize optsize {"
+    )
     before, after, _, loops = versions(text)
     assert (after, loops) == (before, 1)
