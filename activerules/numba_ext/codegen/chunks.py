@@ -11,6 +11,7 @@ Invariants  C1  at most one chunk is kept, of at most 256 MB; on Linux of at mos
                 allocated, the size that was asked for is tried
 """
 
+import mmap
 import sys
 
 # bytes of the largest chunk that the process keeps for itself
@@ -26,7 +27,8 @@ _LARGEST = (2 << 30) if _LENDS else _OWNED
 
 # MADV_FREE: pages keep their content until the system needs them. What shares a page with the size
 # or with other memory is left out. To ask again takes as long as there are pages, milliseconds; a
-# tape that does not reach the mark behind _OWNED has written nothing there.
+# tape that does not reach the mark behind _OWNED has written nothing there. A system that refuses
+# (before Linux 4.5) gets the chunk back.
 _LEND = f"""
   %is.lent = icmp ugt i64 %size, {_OWNED}
   br i1 %is.lent, label %look, label %put
@@ -38,12 +40,15 @@ look:
 lend:
   %start = ptrtoint ptr %chunk to i64
   %end = add i64 %start, %size
-  %behind = add i64 %start, {32 + 4095}
-  %first = and i64 %behind, -4096
-  %last = and i64 %end, -4096
+  %behind = add i64 %start, {32 + mmap.PAGESIZE - 1}
+  %first = and i64 %behind, {-mmap.PAGESIZE}
+  %last = and i64 %end, {-mmap.PAGESIZE}
   %bytes = sub i64 %last, %first
   %pages = inttoptr i64 %first to ptr
-  %ignored = call i32 @madvise(ptr %pages, i64 %bytes, i32 8)
+  %status = call i32 @madvise(ptr %pages, i64 %bytes, i32 8)
+  %refused = icmp ne i32 %status, 0
+  br i1 %refused, label %free, label %lent
+lent:
   store i64 {0x41525F6C656E7421}, ptr %mark.at, align 8
   br label %put"""
 

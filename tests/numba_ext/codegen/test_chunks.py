@@ -1,6 +1,7 @@
 """The tape's memory is left from one call to the next, of any derivative, in any thread."""
 
 import ctypes
+import mmap
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,9 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 import activerules as ar
+from activerules.numba_ext.codegen import chunks
 from activerules.pipeline import requests
+from tests.ir.harness import compile_text
 
 
 @njit(nogil=True)
@@ -120,6 +123,51 @@ def test_c1_the_memory_of_a_large_tape_is_lent_to_the_system():
     assert again > 250
     assert fresh < 1000
     assert again - 2 < afterwards < again
+
+
+ADVISED = """
+@first = global i64 0
+@bytes = global i64 0
+@freed = global ptr null
+define i32 @madvise(ptr %pages, i64 %bytes, i32 %advice) {
+  %first = ptrtoint ptr %pages to i64
+  store i64 %first, ptr @first
+  store i64 %bytes, ptr @bytes
+  ret i32 STATUS
+}
+define void @free(ptr %chunk) {
+  store ptr %chunk, ptr @freed
+  ret void
+}
+define i64 @seen(i64 %which) {
+  %is.first = icmp eq i64 %which, 0
+  %is.bytes = icmp eq i64 %which, 1
+  %first = load i64, ptr @first
+  %bytes = load i64, ptr @bytes
+  %chunk = load ptr, ptr @freed
+  %freed = ptrtoint ptr %chunk to i64
+  %other = select i1 %is.bytes, i64 %bytes, i64 %freed
+  %found = select i1 %is.first, i64 %first, i64 %other
+  ret i64 %found
+}
+"""
+
+
+@pytest.mark.parametrize("status", [0, -1])
+def test_c1_whole_pages_are_lent_and_what_is_refused_is_freed(status):
+    """`madvise` and `free` are replaced by functions that note their arguments."""
+    text = chunks.DEFINITION.replace("declare void @free(ptr)", "")
+    text = text.replace("declare i32 @madvise(ptr, i64, i32)", "")
+    module = compile_text(text + ADVISED.replace("STATUS", str(status)))
+    memory = np.zeros((257 << 20) // 8, np.int64)
+    chunk, size = memory.ctypes.data + 16, memory.nbytes - 40
+    memory[3] = size  # in the second word of the chunk
+    module.function("activerules.chunk.old")(chunk, size)
+    first, length, freed = map(module.function("seen"), range(3))
+    assert first % mmap.PAGESIZE == length % mmap.PAGESIZE == 0
+    assert chunk + 32 <= first < chunk + 32 + mmap.PAGESIZE
+    assert first + length <= chunk + size < first + length + mmap.PAGESIZE
+    assert freed == (chunk if status else 0)
 
 
 def test_c1_a_larger_tape_is_given_back():
