@@ -7,13 +7,20 @@ the projection of such a `dx` onto the tangent space of `x`, with the type of `x
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
-from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
-from activerules.annotations.structural import Tangent
-from activerules.annotations.tangents import AbstractTangent, NoTangent, NotImplementedTangent, One
+from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
+from activerules.annotations.structural import Key, Tangent, names_of, tangent_of
+from activerules.annotations.tangents import (
+    AbstractTangent,
+    NoTangent,
+    NotImplementedTangent,
+    One,
+    ZeroTangent,
+)
 from activerules.annotations.tangents import is_zero as _is_zero
 from activerules.annotations.thunks import AbstractThunk, Thunk
 from activerules.errors import TangentMismatch
@@ -22,34 +29,35 @@ from activerules.errors import TangentMismatch
 class ProjectTo:
     """The projection onto the tangent space of `x`; it remembers types and shapes, not values.
 
-    Floats and complex numbers keep their type, arrays their dtype and shape, tuples their
-    structure. For what has no derivative (integers, strings) the projection is `NoTangent()`. A
-    symbolic zero stays one; a thunk is projected when it is computed.
+    Floats and complex numbers keep their type, arrays their dtype and shape; tuples, lists and
+    dictionaries keep their structure, and the projection for a dataclass `P` is a `Tangent[P]`. For
+    what has no derivative (integers, strings) the projection is `NoTangent()`. A symbolic zero
+    stays one; a thunk is projected when it is computed.
 
-    Raises `TangentMismatch` for an array of another shape or a tuple of another length.
+    Raises `TangentMismatch` for an array of another shape, a tuple of another length, or a field
+    that the primal does not have.
     """
 
     def __init__(self, x: Any) -> None:
         self.kind: type = type(x)
-        self.parts: tuple[ProjectTo, ...] = ()
+        self.parts: dict[Key, ProjectTo] = {k: ProjectTo(v) for k, v in _entries(x).items()}
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
         if is_array(x):
             self.shape = x.shape
-        if is_tuple(x):
-            self.parts = tuple(map(ProjectTo, x))
-        elif self.shape is not None or isinstance(x, np.generic | float | complex):
+        if self.shape is not None or isinstance(x, np.generic | float | complex):
             dtype = np.asarray(x).dtype
             self.dtype = dtype if np.issubdtype(dtype, np.inexact) else None
 
     @property
     def has_tangent(self) -> bool:
         """Whether the tangent space holds anything but `NoTangent()`."""
-        return self.dtype is not None or any(part.has_tangent for part in self.parts)
+        return self.dtype is not None or any(p.has_tangent for p in self.parts.values())
 
     def __repr__(self) -> str:
         if self.parts:
-            return f"ProjectTo({', '.join(map(repr, self.parts))})"
+            named = (f"{k}={v!r}" if isinstance(k, str) else repr(v) for k, v in self.parts.items())
+            return f"ProjectTo({', '.join(named)})"
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"ProjectTo({self.kind.__name__}{shape}, dtype={self.dtype})"
 
@@ -65,14 +73,30 @@ class ProjectTo:
             return NoTangent()
         if _is_zero(dx):
             return dx
-        return self._tuple(dx) if self.parts else self._numbers(dx)
+        return self._structure(dx) if self.parts else self._numbers(dx)
 
-    def _tuple(self, dx: Any) -> Any:
-        has_entries = is_tuple(dx) or is_list(dx) or isinstance(dx, Tangent)
-        if not has_entries or len(dx) != len(self.parts):
-            raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")
-        items = [part(entry) for part, entry in zip(self.parts, dx, strict=True)]
-        return like_tuple(self.kind, items)
+    def _structure(self, dx: Any) -> Any:
+        """Project entry by entry; the entries that `dx` does not give are zero."""
+        given = self._given(dx)
+        items = {k: part(given.get(k, ZeroTangent())) for k, part in self.parts.items()}
+        if issubclass(self.kind, tuple):
+            return like_tuple(self.kind, items.values())
+        if issubclass(self.kind, list):
+            return [*items.values()]
+        return items if issubclass(self.kind, dict) else tangent_of(self.kind, items)
+
+    def _given(self, dx: Any) -> dict[Key, Any]:
+        """The entries of `dx` by the keys of `parts`."""
+        if issubclass(self.kind, tuple | list):
+            has_entries = is_tuple(dx) or is_list(dx) or isinstance(dx, Tangent)
+            if not has_entries or len(dx) != len(self.parts):
+                raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")
+            return dict(enumerate(dx))
+        is_field_wise = is_dict(dx) or isinstance(dx, self.kind)
+        given = dx.backing if isinstance(dx, Tangent) else _entries(dx) if is_field_wise else None
+        if given is None or not given.keys() <= self.parts.keys():
+            raise TangentMismatch(f"a tangent with the fields {[*self.parts]}, not {dx!r}")
+        return given
 
     def _numbers(self, dx: Any) -> Any:
         if isinstance(dx, One):
@@ -92,3 +116,15 @@ class ProjectTo:
         if self.shape is not None:
             return dx if array is dx else array
         return self.kind(array.item()) if issubclass(self.kind, float | complex) else array[()]
+
+
+def _entries(x: Any) -> dict[Key, Any]:
+    """The entries of a tuple or list by position, of a dictionary by key, of a dataclass by name;
+    those of other values are none.
+    """
+    if is_tuple(x) or is_list(x):
+        return dict(enumerate(x))
+    if is_dict(x):
+        return dict(x)
+    is_dataclass = dataclasses.is_dataclass(x) and not isinstance(x, type)
+    return {name: getattr(x, name) for name in names_of(type(x)) or ()} if is_dataclass else {}

@@ -8,6 +8,7 @@ captured like any other value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,17 @@ def _in_form(x: Any, dx: Any) -> Any:
     if is_zero(dx) or _is_discrete(x):
         return make_zero(x)
     space = ProjectTo(x)
-    if not space.has_tangent:
+    is_object = is_dataclass(x) and isinstance(dx, type(x))
+    if is_object or not space.has_tangent:
         return dx
     projected = space(dx)
+    if is_dataclass(x):
+        fields = {k: _in_form(getattr(x, k), d) for k, d in projected.backing.items()}
+        return replace(x, **fields)
+    if isinstance(x, dict):
+        return {key: _in_form(value, projected[key]) for key, value in x.items()}
     if isinstance(x, tuple):
-        return like_tuple(type(x), map(_in_form, x, dx))
+        return like_tuple(type(x), map(_in_form, x, projected))
     if isinstance(x, np.ndarray):
         zero = make_zero(x)
         zero[...] = projected

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
-from numba import literal_unroll, njit
+from numba import literal_unroll, njit, typed
 from numba.core.errors import TypingError
 from numba.core.runtime import rtsys
 from numba.experimental import jitclass
@@ -132,6 +132,11 @@ def test_projection_j1_a_projection_is_that_of_python(x, dx):
         assert np.array_equal(found, expected)
     else:
         assert found == expected
+
+
+def test_a_projection_of_a_list_is_refused_not_zero():
+    with pytest.raises(TypingError, match="no ProjectTo of ListType"):
+        projected((2, typed.List([1.0])), (None, typed.List([1.0])))
 
 
 def test_a_projection_remembers_shapes():

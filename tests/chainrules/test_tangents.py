@@ -230,6 +230,10 @@ def test_add_inplace_uses_memory_where_it_can():
         (np.ones(2, np.float32), np.array([1 + 1j, 2]), np.array([1.0, 2.0], np.float32)),
         ((1.0, 2), (3.0, 4.0), (3.0, NONE)),
         (Point(1.0, 2.0), Tangent[Point](y=2.0), Point(ZERO, 2.0)),
+        ([1.0, 2], (2j, 3.0), [0.0, NONE]),
+        ({"a": 1.0, "b": 2}, {"a": 2 + 1j}, {"a": 2.0, "b": NONE}),
+        ({"a": 1.0}, Tangent[dict](), {"a": ZERO}),
+        (Body(1.0, 2), Tangent[Body](mass=1j), Tangent[Body](mass=0.0, velocity=NONE)),
         (3, 2.0, NONE),
         ("name", 2.0, NONE),
         (1.0, ZERO, ZERO),
@@ -242,7 +246,16 @@ def test_projection(x, dx, expected):
 
 
 @pytest.mark.parametrize(
-    ("x", "dx"), [(np.ones(2), np.ones(3)), (np.ones(2), 1.0), ((1.0, 2.0), (1.0,)), (1.0, "a")]
+    ("x", "dx"),
+    [
+        (np.ones(2), np.ones(3)),
+        (np.ones(2), 1.0),
+        ((1.0, 2.0), (1.0,)),
+        (1.0, "a"),
+        ({"a": 1.0}, {"b": 1.0}),
+        (Body(1.0, 2.0), 1.0),
+        ([1.0], [1.0, 2.0]),
+    ],
 )
 def test_projection_refuses_other_shapes(x, dx):
     with pytest.raises(TangentMismatch):

@@ -12,6 +12,7 @@ from activerules.chainrules import (
     NoTangent,
     NotImplementedTangent,
     RuleConfig,
+    Tangent,
     ZeroTangent,
     frule,
     frule_via_ad,
@@ -173,3 +174,11 @@ def test_check_grads_of_both_orders():
     check_grads(weighted, (0.4, 2), order=1)
     with pytest.raises(ValueError, match="order 3"):
         check_grads(scaled_sum, (X, 0.4), order=3)
+
+
+@pytest.mark.parametrize("dot", [{"w": 1.0}, Tangent[dict](w=1.0)], ids=repr)
+def test_a_tangent_of_a_dictionary_may_leave_out_zeros(dot):
+    def product(p):
+        return p["w"] ** 2 * p["x"].sum()
+
+    assert frule_via_ad((NoTangent(), dot), product, {"w": 2.0, "x": X}) == (4.0, 4.0)

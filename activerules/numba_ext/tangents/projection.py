@@ -33,6 +33,7 @@ from activerules.numba_ext.codegen.types import TangentType, is_zero_type, runti
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_number_array, items_of
+from activerules.values.layout import layout_of
 
 _ZERO = TangentType(ZeroTangent())
 
@@ -188,8 +189,12 @@ def _projected_tuple(primal: Any, dx: Any) -> Any:
 
 def _has_tangent(ty: Any) -> bool:
     if isinstance(ty, types.BaseTuple):
-        return any(map(_has_tangent, items_of(ty)))
-    return is_number(ty) or is_number_array(ty)
+        return any([_has_tangent(item) for item in items_of(ty)])
+    if is_number(ty) or is_number_array(ty):
+        return True
+    if layout_of(ty).activity != "const":
+        raise TypingError(f"compiled code has no ProjectTo of {ty}: project its entries one by one")
+    return False
 
 
 # --- sums in place ---
