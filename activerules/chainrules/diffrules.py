@@ -38,6 +38,12 @@ def _share(a: float, b: float, scale: float = 1.0) -> float:
         return float(1 / (1 + np.exp(scale * (b - a))))
 
 
+def _by_divisor(_: float, x: float, divisor: float) -> tuple[Any, Any]:
+    """The slopes of x - n y, where n = floor(x / y) is -1 or 0 for an infinite y."""
+    with np.errstate(all="ignore"):
+        return One(), -float(np.floor_divide(x, divisor)) if divisor else math.nan
+
+
 _DEGREE = math.pi / 180
 _LN2 = math.log(2)
 
@@ -59,6 +65,9 @@ REAL_ROWS: tuple[Row, ...] = (
     # Python returns the first one unless the second one is more, or less
     (max, 2, lambda y, a, b: (0.0, 1.0) if b > a else (1.0, 0.0)),
     (min, 2, lambda y, a, b: (0.0, 1.0) if b < a else (1.0, 0.0)),
+    # Numba returns the second of two NaN
+    (np.fmin, 2, lambda y, a, b: (1.0, 0.0) if a <= b or (b != b and a == a) else (0.0, 1.0)),
+    *((f, 2, _by_divisor) for f in (np.remainder, operator.mod, operator.imod)),
     (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
     (np.sign, 1, _no_slope),
     (np.heaviside, 2, _no_slope),

@@ -36,13 +36,11 @@ _OPERATORS = {
     "neg": "fneg",
     "pow": "pow",
     "abs": "fabs",
-    "mod": "remainder",
     "iadd": "fadd",
     "isub": "fsub",
     "imul": "fmul",
     "itruediv": "fdiv",
     "ipow": "pow",
-    "imod": "remainder",
 }
 _UFUNCS = {
     "arcsin": "asin",
@@ -60,11 +58,9 @@ _UFUNCS = {
     "multiply": "fmul",
     "divide": "fdiv",
     "negative": "fneg",
-    "remainder": "remainder",
     "maximum": "maximum",
     "minimum": "minimum",
     "fmax": "maxnum",
-    "fmin": "minnum",
     "rint": "rint",
 }
 _BUILTINS = {"abs": "fabs", "pow": "pow"}

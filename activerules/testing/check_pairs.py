@@ -87,7 +87,9 @@ class PairCheck:
             ) from error
 
     def read_unsaved(self, pair: RulePair, situation: Situation) -> list[int]:
-        """The arguments which, overwritten alone, make right derivatives wrong, or raise errors."""
+        """The arguments which, overwritten alone, make right derivatives wrong, or raise errors,
+        where the rule is right if they are only said to be overwritten.
+        """
         indices = range(len(self.ref.values))
         untouched = replace(situation, overwritten=(False,) * len(indices))
         alone = {
@@ -97,19 +99,20 @@ class PairCheck:
         }
         if not alone or self.fails(pair, untouched):
             return []
-        return [i for i, here in alone.items() if self.fails(pair, here)]
+        failing = {i: here for i, here in alone.items() if self.fails(pair, here)}
+        return [i for i, here in failing.items() if not self.fails(pair, here, overwrite=False)]
 
-    def fails(self, pair: RulePair, situation: Situation) -> bool:
+    def fails(self, pair: RulePair, situation: Situation, *, overwrite: bool = True) -> bool:
         """Whether derivatives are wrong, or the rule raises an error."""
         try:
-            run, lanes, _ = self.run_pair(pair, situation)
+            run, lanes, _ = self.run_pair(pair, situation, overwrite=overwrite)
             self.compare_lanes(run, lanes, situation)
         except Exception:
             return True
         return False
 
     def run_pair(
-        self, pair: RulePair, situation: Situation
+        self, pair: RulePair, situation: Situation, *, overwrite: bool = True
     ) -> tuple[PairOutcome, list[Lane], tuple[Any, ...]]:
         """One run, with the second half for each lane: its outcome, the lanes, and the final
         arguments.
@@ -123,7 +126,8 @@ class PairCheck:
             or (pair.result in SHADOWED and reads_value(pair.reverse)),
             written=tuple(self.ref.written(i) for i in range(len(copies))),
         )
-        return run_pair(pair, config, lanes, compiled=situation.compiled), lanes, copies
+        run = run_pair(pair, config, lanes, compiled=situation.compiled, overwrite=overwrite)
+        return run, lanes, copies
 
     def compare_lanes(self, run: PairOutcome, lanes: Sequence[Lane], situation: Situation) -> None:
         """Compare the derivatives of each lane with finite differences."""

@@ -69,9 +69,17 @@ class PairOutcome:
 
 
 def run_pair(
-    pair: RulePair, config: RuleConfig, lanes: Sequence[Lane], *, compiled: bool
+    pair: RulePair,
+    config: RuleConfig,
+    lanes: Sequence[Lane],
+    *,
+    compiled: bool,
+    overwrite: bool = True,
 ) -> PairOutcome:
-    """Run the first half once, the second for every lane (H3)."""
+    """Run the first half once, the second for every lane (H3).
+
+    With `overwrite=False` memory that the configuration calls overwritten is not (H1).
+    """
     augmented, reverse = (_rule_function(f, compiled) for f in (pair.augmented, pair.reverse))
     annotated = lanes[0].annotated
     saved = {
@@ -88,7 +96,7 @@ def run_pair(
     shadow = outcome.shadow if pair.result in SHADOWED else None
     _require_own_memory(pair.name, [*arrays_in((outcome.primal, shadow))], annotated)
     primal, kept = (_copy(outcome.primal) for _ in range(2))
-    overwritten = _overwritten(config, annotated, outcome.primal)
+    overwritten = _overwritten(config, annotated, outcome.primal) if overwrite else []
     tape = _detached(outcome.tape, overwritten)
     for array in overwritten:
         spoil(array)

@@ -145,6 +145,12 @@ def shadow_is_not_zero(config, ret: Duplicated, scale: Active | Const, x: Const 
     return ar.AugmentedReturn(scale.val * e, np.ones_like(e), e)
 
 
+def wrong_where_overwritten(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    y = scale.val * e
+    return ar.AugmentedReturn(y, np.zeros_like(y), 2.0 * e if config.overwritten[1] else e)
+
+
 WRONG = [
     (right_augmented, reads_what_it_does_not_save, r"`reverse` reads `x`, .* add it to `saves`"),
     (right_augmented, wrong_factor, "derivative of argument 1 along a random direction: found"),
@@ -155,6 +161,7 @@ WRONG = [
     (right_augmented, writes_into_the_primal, "argument 1 after the rule|overwritten between"),
     (wrong_primal, right_reverse, "result: found"),
     (changes_its_argument, right_reverse, "argument 1 after the rule"),
+    (wrong_where_overwritten, right_reverse, r"(?s)^weighted: derivative of .*, overwritten\n"),
     (shadow_is_not_zero, right_reverse, "expected zeros in the shape of the result"),
 ]
 
