@@ -230,7 +230,7 @@ class Builder:
         """
         if overloads is None:
             overloads = () if result is VOID else (result,)
-        full = ".".join([name, *map(_suffix, overloads)])
+        full = ".".join([name, *map(suffix_of, overloads)])
         return self.call(full, result, arguments, flags, hint)
 
     # --- control ---
@@ -285,7 +285,8 @@ _FLOAT_SUFFIXES = {
 }  # fmt: skip
 
 
-def _suffix(t: Type) -> str:
+def suffix_of(t: Type) -> str:
+    """The name of a type in the names of intrinsics."""
     match t:
         case FloatType(kind):
             return _FLOAT_SUFFIXES[kind]

@@ -195,6 +195,13 @@ def alignment_of(t: Type, named: NamedTypes | None = None) -> int:
             return max(1, size_of(t, named))
 
 
+def bits_of(t: Type) -> int:
+    """The number of bits of a scalar."""
+    if isinstance(t, IntType):
+        return t.bits
+    return 80 if str(t) == "x86_fp80" else 8 * size_of(t)
+
+
 def size_of(t: Type, named: NamedTypes | None = None) -> int:
     """The allocated size of `t` in bytes: what a GEP steps over.
 
@@ -209,8 +216,10 @@ def size_of(t: Type, named: NamedTypes | None = None) -> int:
             return _FLOAT_SIZES[kind]
         case PointerType():
             return 8
-        case ArrayType(length, element) | VectorType(length, element):
+        case ArrayType(length, element):
             return length * size_of(element, named)
+        case VectorType(length, element):  # lanes without padding, up to a power of two
+            return 1 << (max(1, -(-length * bits_of(element) // 8)) - 1).bit_length()
         case StructType(elements):
             last = len(elements) - 1
             end = field_offset(t, last, named) + size_of(elements[last], named) if elements else 0

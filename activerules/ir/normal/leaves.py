@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
+from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffix_of, suffixed
 from activerules.ir.llvm.cfg import reverse_postorder
 from activerules.ir.llvm.constant_parts import CannotSplit, ScalarPart, leaves_of, parts_of_constant
 from activerules.ir.llvm.constants import integer_of
@@ -33,9 +33,12 @@ from activerules.ir.llvm.types import (
     VOID,
     ArrayType,
     NamedType,
+    NamedTypes,
     StructType,
     Type,
     VectorType,
+    bits_of,
+    body_of,
     size_of,
 )
 from activerules.ir.llvm.vector_parts import (
@@ -263,12 +266,8 @@ class Scalariser:
     def _ordinary(self, i: Instruction) -> None:
         if not i.is_ordinary:
             raise CannotSplit
-        t = accessed_type(i)
-        if any(
-            leaf.type.is_int and size_of(leaf.type) * 8 != _bits(leaf.type)
-            for leaf in leaves_of(t, self.named)
-        ) and isinstance(t, VectorType):
-            raise CannotSplit  # the lanes of such a vector are packed
+        if _has_packed_lanes(accessed_type(i), self.named):
+            raise CannotSplit
 
     # --- parts of values ---
 
@@ -416,7 +415,7 @@ class Scalariser:
         total = lanes[0]
         for lane in lanes[1:]:
             if operation.startswith("llvm."):
-                name = f"{operation}.{_suffix_of(i.type)}"
+                name = f"{operation}.{suffix_of(i.type)}"
                 total = self._scalar_call(name, i.type, [total, lane], i)
             else:
                 total = self.b.binary(operation, total, lane, i.flags)
@@ -436,12 +435,19 @@ class Scalariser:
     }
 
 
-def _suffix_of(t: Type) -> str:
-    return {"double": "f64", "float": "f32", "half": "f16"}.get(str(t), str(t))
-
-
-def _bits(t: Type) -> int:
-    return getattr(t, "bits", 0)
+def _has_packed_lanes(t: Type, named: NamedTypes) -> bool:
+    """Whether there are lanes of vectors in a type that do not begin at multiples of their size."""
+    match t:
+        case NamedType():
+            return _has_packed_lanes(body_of(t, named), named)
+        case VectorType(_, element):
+            return 8 * size_of(element) != bits_of(element)
+        case ArrayType(_, element):
+            return _has_packed_lanes(element, named)
+        case StructType(elements):
+            return any(_has_packed_lanes(element, named) for element in elements)
+        case _:
+            return False
 
 
 def _aligned(i: Instruction, leaf: ScalarPart) -> int:

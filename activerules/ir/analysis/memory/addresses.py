@@ -19,6 +19,7 @@ from math import gcd, lcm
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import (
+    I64,
     ArrayType,
     NamedType,
     NamedTypes,
@@ -129,7 +130,7 @@ def _gives_data(i: Instruction) -> bool:
 def divisor(
     value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
 ) -> int:
-    """A number that divides an integer whatever its value at run time; 0: the integer is zero.
+    """A number that divides a signed integer whatever its value at run time; 0: it is zero.
 
     `assumed`: the phis that are being computed. They count as zero, so the divisor of a phi divides
     its start and everything that is added to it per iteration.
@@ -147,15 +148,26 @@ def divisor(
 
     match value.opcode:
         case "mul":
-            return below(value.operands[0]) * below(value.operands[1])
+            number = below(value.operands[0]) * below(value.operands[1])
         case "shl":
             amount = integer_of(value.operands[1])
-            return below(value.operands[0]) << amount if amount is not None else 1
+            number = below(value.operands[0]) << amount if amount is not None else 1
         case "phi":
             assumed = assumed | {value}
-            return gcd(*map(below, value.operands))
+            number = gcd(*map(below, value.operands))
         case _:
-            return _combined(value, below)
+            number = _combined(value, below)
+    return _lowest_bit(number) if _may_wrap(value) else number
+
+
+def _may_wrap(value: Instruction) -> bool:
+    """Whether a result may be reduced modulo a power of two, or a negative one made positive; sums
+    and products of 64 bits are taken to be subscripts, which do not wrap around.
+    """
+    if value.opcode == "zext":
+        return "nneg" not in value.flags
+    is_sum = value.opcode in {"add", "sub", "mul", "shl"} and value.type != I64
+    return is_sum and "nsw" not in value.flags
 
 
 def _combined(value: Instruction, below: Callable[[Value], int]) -> int:

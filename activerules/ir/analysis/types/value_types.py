@@ -287,6 +287,11 @@ def takes_bits(i: Instruction, tainted: Set[Value], facts: ValueTypes) -> bool:
             return i.operands[0] in tainted
         case "call":
             return any(o in tainted for o in i.operands) or _returns_bits(i, facts)
+        case "extractvalue":
+            (call,) = i.operands
+            return isinstance(call, Instruction) and (
+                call in facts.memory.called or any(o in tainted for o in call.operands)
+            )
         case "lshr" | "ashr" if _is_sign(i):
             return False
         case opcode if opcode in BINARY_INT:
