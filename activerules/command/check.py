@@ -28,9 +28,10 @@ from activerules.errors import (
 )
 from activerules.explain.text import columns
 from activerules.numba_ext.calls import call_arguments
-from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.numba_ext.target.dispatchers import dispatcher_of, with_flags
 from activerules.rules.rule import location_of
 from activerules.testing.gradient import Check, Comparison, default_activity
+from activerules.testing.numeric import shifted
 from activerules.values.kinds import items_of
 
 
@@ -132,6 +133,7 @@ def _comparisons(
     name = getattr(function, "__name__", str(function))
     check = Check(function, args, activities, rng)
     try:
+        _run_with_bounds_checks(function, args)
         if not check.has_output():
             raise NotAFloatReturn(
                 f"{name} returns nothing that has a derivative, and writes into no array",
@@ -152,6 +154,12 @@ def _comparisons(
             where=[("at the point", ", ".join(map(repr, args)), "")],
             instead=["values in place of types: np.linspace(0, 1, 5)"],
         ) from error
+
+
+def _run_with_bounds_checks(function: Any, args: Sequence[Any]) -> None:
+    """Raise `IndexError` where indices do not fit the values: a derivative writes there."""
+    checked = with_flags(dispatcher_of(function), {"boundscheck": True})
+    checked(*(shifted(x, 0.0, None) for x in args))
 
 
 # --- arguments ---

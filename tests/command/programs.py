@@ -53,6 +53,16 @@ def below_one(x):
 
 
 @njit
+def item(x, i):
+    return x[i]
+
+
+@njit
+def kept_by_index(x, i):
+    x[i] = 2.0 * item(x, i)
+
+
+@njit
 def untyped(x):
     return x.nothing
 

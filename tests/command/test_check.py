@@ -56,6 +56,7 @@ def test_a_wrong_gradient_has_status_1(capsys):
         (["an_integer", "float64"], "NotAFloatReturn: an_integer returns nothing that has a deriv"),
         (["untyped", "float64"], "NotCompilable: Numba cannot compile untyped"),
         (["below_one", "float64"], "CommandError: below_one raises ValueError .*: too small"),
+        (["kept_by_index", "float64[::1]", "int64"], "CommandError: .* raises IndexError where"),
         (["decay", "float64[::1]"], "ArityError: the arguments are not those of decay"),
         (["decay", "float", "1.0", "2"], "CommandError: `float` is neither a type nor a value"),
         (["decay", "Const", "1.0", "2"], "CommandError: Const does not say of which type"),
