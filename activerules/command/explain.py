@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from activerules.annotations.activity import Active, Const
+from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import Forward, Reverse
 from activerules.command.reading import load_function, read_annotation, write_file
 from activerules.explain import html
 from activerules.explain.collect import explain
 
-_RETURNS = {"Active": Active, "Const": Const}
+_RETURNS = {"Active": Active, "Const": Const, "Duplicated": Duplicated}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "annotation", nargs="*", help='one per argument: "Duplicated[float64[::1]]", "int64"'
     )
-    parser.add_argument("--return", dest="return_activity", choices=_RETURNS, metavar="ACTIVITY")
+    parser.add_argument(
+        "--return",
+        dest="return_activity",
+        choices=_RETURNS,
+        metavar="ACTIVITY",
+        help="of the result: Active (a float), Duplicated (arrays) or Const",
+    )
     parser.add_argument("--forward", action="store_true", help="explain forward mode")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write HTML there instead")
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numba
 from numba import types
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated, Narrowed
-from activerules.errors import ActivityError, NotYetSupported
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+    Narrowed,
+)
+from activerules.errors import ActivityError, ArityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import read_forward_arguments
 from activerules.numba_ext.codegen.types import AnnotationType
@@ -26,6 +33,7 @@ from activerules.pipeline.reverse import Derivation, derive
 from activerules.rules.pattern import canonical_type
 from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
 from activerules.values.argument import ArgumentSpec
+from activerules.values.layout import layout_of
 
 
 @dataclass(frozen=True)
@@ -44,13 +52,31 @@ class Question:
         return f"({', '.join(map(str, self.arguments))})"
 
     def derivation(self, *, split: bool = False) -> Derivation:
-        """Compile the derivative up to its IR; errors say how to reproduce them."""
+        """Compile the derivative up to its IR; errors say how to reproduce them.
+
+        That of an array which a function returns is explained as a pullback computes it.
+        """
+        split = split or self.return_activity == "duplicated"
         with self._context():
             spec = self._spec("split" if split else "reverse")
             derived = derive(self.dispatcher, spec, view=REVERSE_REPORT_VIEW)
+            if self.return_activity is None and self._is_of_result(derived, split):
+                return replace(self, return_activity="duplicated").derivation()
             if derived.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, derived.gradient.result_type)
         return derived
+
+    def _is_of_result(self, derived: Derivation, split: bool) -> bool:
+        """Whether a derivative without a seed has to be that of the result, which is no float."""
+        gradient = derived.gradient
+        if (
+            gradient.return_activity != "const"
+            or layout_of(gradient.result_type).activity == "const"
+        ):
+            return False
+        active = [argument.activity != "const" for argument in self.arguments]
+        written = any(w and a for w, a in zip(gradient.written, active, strict=True))
+        return any(active) and (split or not written)
 
     def forward_derivation(self) -> ForwardDerivation:
         """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
@@ -84,6 +110,8 @@ def read_question(
     Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would.
     """
     dispatcher = dispatcher_of(function)
+    if return_activity is None and _begins_with_that_of_the_result(dispatcher, annotated):
+        return_activity, *annotated = annotated
     names = call_arguments.parameter_names(dispatcher, len(annotated))
     argtypes = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
     if forward:
@@ -92,6 +120,17 @@ def read_question(
         return Question(dispatcher, read.arguments, result, forward=True, width=read.width)
     arguments = checks.read_arguments(names, argtypes)
     return Question(dispatcher, arguments, _activity_name(return_activity))
+
+
+def _begins_with_that_of_the_result(dispatcher: Any, annotated: Sequence[Any]) -> bool:
+    """Whether the activity of the result comes first, as it may in a call of `autodiff`."""
+    if not (annotated and isinstance(annotated[0], type) and issubclass(annotated[0], Annotation)):
+        return False
+    try:
+        call_arguments.parameter_names(dispatcher, len(annotated) - 1)
+    except ArityError:
+        return False
+    return True
 
 
 def _type_of(name: str, item: Any) -> Any:
@@ -118,10 +157,19 @@ def _type_of(name: str, item: Any) -> Any:
 def _activity_name(marker: type[Annotation] | None) -> ActivityName | None:
     if marker is None:
         return None
-    names: dict[type[Annotation], ActivityName] = {Active: "active", Const: "const"}
+    names: dict[type[Annotation], ActivityName] = {
+        Active: "active",
+        Const: "const",
+        Duplicated: "duplicated",
+        MixedDuplicated: "duplicated",
+    }
     if marker not in names:
         raise NotYetSupported(
             f"a {getattr(marker, '__name__', marker)} return is not yet supported",
-            instead=["Active for a float", "Const for a function that writes into its arguments"],
+            instead=[
+                "Active for a float",
+                "Duplicated for an array",
+                "Const for a function that writes into its arguments",
+            ],
         )
     return names[marker]

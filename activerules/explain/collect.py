@@ -54,7 +54,8 @@ def explain(
     Arguments
         function         an `@njit` function or a plain one that Numba can compile.
         annotated        as for `autodiff`, or with types: `Duplicated[float64[::1]]`.
-        return_activity  Active or Const; by default Active for a function that returns a float.
+        return_activity  Active, Const or Duplicated; by default Active for a function that returns
+                         a float, and Duplicated, as for `vjp`, for one that returns arrays.
         mode             Reverse (also for split derivatives and pullbacks), or Forward: annotations
                          are then Const, Duplicated and BatchDuplicated, and there is no tape.
 

@@ -37,6 +37,17 @@ def linear(A, x):
 
 
 @njit
+def products(x, k):
+    return k * x * x, k * k  # each a result
+
+
+@njit
+def scaled_and_returned(x, k):
+    x[0] *= k
+    return k * x  # returned
+
+
+@njit
 def two_arrays(x, y):
     for i in range(len(x)):
         y[i] = x[i] * x[i]

@@ -230,6 +230,36 @@ def test_errors_of_derivatives_say_how_to_ask_again():
     assert not caught.value.reproduce
 
 
+@pytest.mark.parametrize("options", [{}, {"return_activity": ar.Duplicated}])
+def test_arrays_that_are_returned_carry_derivatives(options):
+    report = ar.explain(functions.products, ar.Duplicated[VECTOR], ar.Active[float64], **options)
+    assert report.signature.endswith("-> Duplicated")
+    (line,) = at(report.lines, "each a result")
+    assert line.values > 0
+
+
+def test_arrays_that_are_returned_beside_those_written_are_those_of_split_mode():
+    arguments = ar.Duplicated[VECTOR], ar.Active[float64]
+    (line,) = at(ar.explain(functions.scaled_and_returned, *arguments).lines, "returned")
+    assert line.values == 0
+    split = ar.explain(functions.scaled_and_returned, *arguments, mode=ar.ReverseSplitNoPrimal)
+    (line,) = at(split.lines, "returned")
+    assert line.values > 0
+
+
+def test_results_do_not_carry_derivatives_of_constants():
+    report = ar.explain(functions.products, ar.Const[VECTOR], float64)
+    assert report.signature.endswith("-> Const")
+
+
+def test_the_activity_of_the_result_may_come_first(halving):
+    assert (
+        ar.explain(functions.halving, ar.Active, ar.Active[float64]).signature == halving.signature
+    )
+    const = ar.explain(functions.halving, ar.Const, ar.Active[float64])
+    assert const.signature.endswith("-> Const")
+
+
 def test_annotation_without_type_is_refused():
     with pytest.raises(ar.ActivityError, match="`x` is marked Active without a type"):
         ar.explain(functions.halving, ar.Active)
