@@ -17,6 +17,8 @@ from activerules.ir.llvm.types import VOID
 from activerules.ir.llvm.verbatim import listed_callees
 
 MOST_CALLEES = 16
+_KEPT = {"location", "cconv", "return_attributes", "argument_attributes"}
+"""Without some of the attributes, as `zeroext`, the arguments would be passed in another way."""
 
 
 def devirtualise(module: Module) -> None:
@@ -52,10 +54,13 @@ def _options(value: Value) -> list[Value]:
 
 
 def fits(call: Instruction, function: Function | None) -> bool:
-    """Whether a function has the signature it is called with."""
+    """Whether a function has the signature it is called with, and is not passed a copy of memory
+    (`ir/foreign/by_value` changes calls by name alone).
+    """
     return (
         function is not None
         and not function.vararg
+        and not any("byval(" in a.attributes for a in function.arguments)
         and function.result == call.type
         and [a.type for a in function.arguments] == [o.type for o in call.operands]
     )
@@ -96,7 +101,7 @@ class _Splitter:
 
     def _arm(self, name: str, join: Block) -> Block:
         arm = self._block("call")
-        attributes = {k: v for k, v in self.call.attributes.items() if k in {"location", "cconv"}}
+        attributes = {k: v for k, v in self.call.attributes.items() if k in _KEPT}
         result = None if self.call.type is VOID else self.namer("result")
         arm.append(
             Instruction(

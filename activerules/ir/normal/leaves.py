@@ -117,6 +117,8 @@ class Scalariser:
         for argument in self.function.arguments:
             if not is_composite(argument.type):
                 arguments.append(argument)
+                if self.own is not None:
+                    argument.attributes = ""  # its calls have none
             elif self.own is not None:
                 leaves = [
                     Argument(self.namer(argument.name.strip('"')), leaf.type)
@@ -366,9 +368,7 @@ class Scalariser:
         operands: list[Value] = []
         for o in i.operands:
             operands += self._parts(o) if is_composite(o.type) else [o]
-        attributes = {
-            k: v for k, v in i.attributes.items() if k in {"location", "cconv", "metadata"}
-        }
+        attributes = {k: v for k, v in i.attributes.items() if k in {"location", "metadata"}}
         callee = GlobalRef(signature.name)
         if not signature.returns_parts:
             call = Instruction("call", i.type, operands, i.name, i.flags, [], callee, attributes)
