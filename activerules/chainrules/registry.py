@@ -37,7 +37,14 @@ from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.frule import forward_rule
 from activerules.rules.closures.source import location
 from activerules.rules.consistent import refuse_keyword_only, refuse_other_count
-from activerules.rules.define import Names, library_first, require_function, with_options
+from activerules.rules.define import (
+    Names,
+    evaluated,
+    library_first,
+    locals_of_caller,
+    require_function,
+    with_options,
+)
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, Rule, RuleHalf, display_name, identity
@@ -150,10 +157,11 @@ def register_rrule(
         AmbiguousRule         another module has a rule of the same signature.
     """
     require_function(function, "@rrule.register")
+    names = locals_of_caller(2)
 
     def register(rule: F) -> F:
         plain = plain_function(rule, "rrule")
-        types = parameter_types(plain, leading=1)
+        types = parameter_types(plain, leading=1, names=names)
         where = [("the rule", "@rrule.register", location(plain))]
         refuse_other_count(function, len(types), where, leading="the function itself")
         if compiled:
@@ -182,19 +190,20 @@ def register_frule(
     annotated, and the options mean what they do for an rrule.
     """
     require_function(function, "@frule.register")
+    names = locals_of_caller(2)
 
     def register(rule: F) -> F:
         plain = plain_function(rule, "frule")
-        types = parameter_types(plain, leading=2)
+        types = parameter_types(plain, leading=2, names=names)
         where = [("the rule", "@frule.register", location(plain))]
         refuse_other_count(function, len(types), where, leading="the tangents and the function")
         if compiled:
             refuse_keyword_only(function, where)
-            names = tuple(inspect.signature(plain).parameters)[2:]
+            parameters = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
-            converted = forward_rule(plain, function, names, inner)
+            converted = forward_rule(plain, function, parameters, inner)
             paths = {"sends": sends, "receives": receives}
-            add_rule(function, plain, types, {"forward": converted}, replace, names, paths)
+            add_rule(function, plain, types, {"forward": converted}, replace, parameters, paths)
         FRULES.add(function, WrittenRule(plain, types, compiled=compiled))
         return rule
 
@@ -263,27 +272,21 @@ def plain_function(rule: Any, which: str) -> Any:
     return plain
 
 
-def parameter_types(rule: Any, leading: int) -> tuple[Any, ...]:
-    """The annotations of the parameters of a rule, after the leading ones."""
-    try:
-        parameters = list(inspect.signature(rule, eval_str=True).parameters.values())
-    except Exception as error:
-        raise RuleDefinitionError(
-            f"an annotation of {rule.__name__} cannot be evaluated: {error}",
-            where=[("the rule", rule.__name__, location(rule))],
-        ) from error
-    return tuple(_constraint(p, rule) for p in parameters[leading:])
+def parameter_types(rule: Any, leading: int, names: Mapping[str, Any] = {}) -> tuple[Any, ...]:
+    """The annotations of the parameters of a rule, after the leading ones; `names` are local
+    variables where it is defined.
+    """
+    parameters = list(inspect.signature(rule).parameters.values())[leading:]
+    return tuple(_constraint(*item, rule) for item in evaluated(rule, parameters, names).items())
 
 
-def _constraint(parameter: inspect.Parameter, rule: Any) -> Any:
-    written = parameter.annotation
-    if written is inspect.Parameter.empty or written is Any:
+def _constraint(name: str, written: Any, rule: Any) -> Any:
+    if written is None or written is Any:
         return None
     with contextlib.suppress(TypeError):
         return patterns.canonical_type(written)
     raise RuleDefinitionError(
-        f"the annotation of `{parameter.name}` in {rule.__name__} is not a type of Numba: "
-        f"{written!r}",
+        f"the annotation of `{name}` in {rule.__name__} is not a type of Numba: {written!r}",
         where=[("the rule", rule.__name__, location(rule))],
         instead=[
             "float64, float64[:], float, np.ndarray, or no annotation",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from functools import partial
 from importlib import import_module
@@ -310,7 +310,7 @@ def _decorator(
             instead=[f"@{which}(f)"],
         )
     library_first()
-    names = _locals_of_caller()
+    names = locals_of_caller(3)
     saved = _listed(saves)
 
     def decorate(written: F) -> F:
@@ -332,10 +332,12 @@ def _leads(which: Half, parameters: Iterable[str]) -> bool:
     return tuple(parameters)[: len(leading)] == leading
 
 
-def _locals_of_caller() -> dict[str, Any]:
-    """The local variables where a decorator is applied: annotations in strings may name them."""
+def locals_of_caller(levels: int) -> dict[str, Any]:
+    """The local variables of the caller so many levels up, which annotations in strings may name
+    where it applies a decorator.
+    """
     frame = inspect.currentframe()
-    for _ in range(3):  # this function, `_decorator`, the decorator itself
+    for _ in range(levels):
         frame = frame.f_back if frame is not None else None
     return frame.f_locals if frame is not None else {}
 
@@ -420,8 +422,7 @@ def _read_rule(
             else "",
             instead=[f"def {plain.__name__}({shown}): ..."],
         )
-    scope = {**plain.__globals__, **names, **_closure(plain)}
-    values = {p.name: _evaluated(p, scope, location) for p in parameters}
+    values = evaluated(plain, parameters, names)
     admitted = {name: _UNANNOTATED[which] if v is None else v for name, v in values.items()}
     arguments = parameters[len(leading) :]
     rule = Rule(
@@ -499,19 +500,26 @@ def _closure(plain: Any) -> dict[str, Any]:
     return values
 
 
-def _evaluated(parameter: inspect.Parameter, scope: Mapping[str, Any], location: str) -> Any:
-    """The annotation of a parameter, evaluated if it is a string; None if there is none."""
-    if parameter.annotation is inspect.Parameter.empty:
-        return None
-    if not isinstance(parameter.annotation, str):
-        return parameter.annotation
-    try:
-        return eval(parameter.annotation, dict(scope))
-    except Exception as error:
-        raise RuleDefinitionError(
-            f"the annotation of `{parameter.name}` cannot be evaluated: {error}",
-            where=[("the rule", parameter.annotation, location)],
-        ) from error
+def evaluated(
+    plain: Any, parameters: Sequence[inspect.Parameter], names: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The annotations of the parameters of a function, evaluated if they are strings, or strings
+    in quotes; None where there is none. `names` are local variables where it is defined.
+    """
+    scope = {**plain.__globals__, **names, **_closure(plain)}
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        annotation = parameter.annotation
+        try:
+            for _ in range(2):
+                annotation = eval(annotation, scope) if isinstance(annotation, str) else annotation
+        except Exception as error:
+            raise RuleDefinitionError(
+                f"the annotation of `{parameter.name}` cannot be evaluated: {error}",
+                where=[("the rule", parameter.annotation, location_of(plain))],
+            ) from error
+        values[parameter.name] = None if annotation is inspect.Parameter.empty else annotation
+    return values
 
 
 def _is_activity(annotation: Any) -> bool:

@@ -149,6 +149,11 @@ def three_of_a_tape_of_two(config, dret: Active, tape, x: Active):
     return (first + second + third) * dret.val
 
 
+def item_as_array(config, dret: Active, tape, x: Active):
+    first, second = tape
+    return 2.0 * second[0] * dret.val * first
+
+
 def pair_as_tape(config, ret: Active, x: Active):
     return Result(x.val * x.val, None, (x.val, 2.0))
 
@@ -164,6 +169,7 @@ def derivative_on_one_path(config, dret: Active, tape, x: Active):
 
 FLOATS = [
     (pair_as_tape, three_of_a_tape_of_two, TapeMismatch, "cannot use the tape"),
+    (pair_as_tape, item_as_array, TapeMismatch, "cannot use the tape"),
     (square, annotation_as_value, NotCompilable, "arguments of a rule are annotations: `x.val` is"),
     (
         square,

@@ -10,6 +10,8 @@ import linecache
 import re
 from typing import Any
 
+from activerules.values.kinds import leaves_of
+
 _ADVICE = {
     r"\.dval = ": "add into a shadow: x.dval[:] += …",
     r"'dval' of type Active": "return the derivative of an Active argument; `dret.val` is the "
@@ -34,15 +36,20 @@ def explained(said: str) -> tuple[str, list[str]]:
 
 
 def speaks_of_tape(said: str, reverse: Any, tape: Any) -> bool:
-    """Whether Numba's error is about a use of the tape: at a line with its name, on its type.
+    """Whether Numba's error is about a use of the tape: at a line with its name, or a name that it
+    is unpacked into, on its type or that of an item; and there is no better advice.
 
     Errors of `accumulate` give their own reason.
     """
-    of_type = str(tape) in said or "wrong tuple length" in said
-    if not of_type or "accumulate" in said:
+    of_type = "wrong tuple length" in said or any(str(t) in said for t in (tape, *leaves_of(tape)))
+    if not of_type or "accumulate" in said or explained(said)[1]:
         return False
     code = getattr(reverse, "py_func", reverse).__code__
     name = code.co_varnames[2]
+    first, last = code.co_firstlineno, max(line or 0 for *_, line in code.co_lines())
+    source = "".join(linecache.getlines(code.co_filename)[first - 1 : last])
+    unpacked = re.search(rf"^ +\(?([\w, ]+)\)? = {name}$", source, re.MULTILINE)
+    names = [name, *re.findall(r"\w+", unpacked[1] if unpacked else "")]
     numbers = {int(n) for n in re.findall(r'", line (\d+):', said)}
-    lines = (linecache.getline(code.co_filename, n) for n in numbers - {code.co_firstlineno})
-    return any(re.search(rf"\b{name}\b", line) for line in lines)
+    lines = (linecache.getline(code.co_filename, n) for n in numbers - {first})
+    return any(re.search(rf"\b({'|'.join(names)})\b", line) for line in lines)
