@@ -7,7 +7,7 @@ from numba.experimental import jitclass
 from numba.typed import Dict
 
 import activerules as ar
-from activerules.errors import RuleReturnError, TapeMismatch, UnsupportedIR
+from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch, UnsupportedIR
 from activerules.testing import check_gradient
 from activerules.testing.numeric import gradient_fd
 
@@ -300,6 +300,24 @@ def test_a_record_on_a_tape_is_refused():
     pair = Duplicated(rows_of(X), rows_of(X))
     with pytest.raises(TapeMismatch, match="holds Record"):
         ar.autodiff(ar.Reverse, program, Active, pair, Active(Y))
+
+
+def test_a_record_in_a_nested_tuple_on_a_tape_is_refused_with_advice():
+    @njit
+    def function(v, y):
+        return v.b * y
+
+    @ar.augmented_primal(function)
+    def _(config, ret: Active, v: Const, y: Active):
+        return Result(v.val.b * y.val, None, ((v.val,), y.val))
+
+    @ar.reverse(function)
+    def _(config, dret: Active, tape, v: Const, y: Active):
+        return None, tape[0][0].b * dret.val
+
+    program = njit(lambda rows, y: function(rows[0], y))
+    with pytest.raises(NotCompilable, match="the fields of a record"):
+        ar.grad(program, 1)(rows_of(X), Y)
 
 
 def test_an_array_in_a_record_is_not_returned():
