@@ -302,22 +302,21 @@ def test_a_record_on_a_tape_is_refused():
         ar.autodiff(ar.Reverse, program, Active, pair, Active(Y))
 
 
-def test_a_record_in_a_nested_tuple_on_a_tape_is_refused_with_advice():
+def test_a_record_beside_an_array_on_a_tape_is_refused_with_advice():
     @njit
     def function(v, y):
-        return v.b * y
+        return v[0].b * y
 
     @ar.augmented_primal(function)
     def _(config, ret: Active, v: Const, y: Active):
-        return Result(v.val.b * y.val, None, ((v.val,), y.val))
+        return Result(v.val[0].b * y.val, None, (v.val[0], v.val))
 
     @ar.reverse(function)
     def _(config, dret: Active, tape, v: Const, y: Active):
-        return None, tape[0][0].b * dret.val
+        return None, tape[0].b * dret.val
 
-    program = njit(lambda rows, y: function(rows[0], y))
     with pytest.raises(NotCompilable, match="the fields of a record"):
-        ar.grad(program, 1)(rows_of(X), Y)
+        ar.grad(function, 1)(rows_of(X), Y)
 
 
 def test_an_array_in_a_record_is_not_returned():
