@@ -52,6 +52,24 @@ def test_parameters_that_decide_what_is_drawn(function):
 
 
 @njit
+def of_discrete_draws(p):
+    np.random.seed(3)
+    few = np.random.poisson(p) + np.random.binomial(9, p) + np.random.geometric(p)
+    return few + np.random.negative_binomial(5, p) + np.random.poisson(9.0 * p, 4).sum()
+
+
+@njit
+def weighed_by_draws(p):
+    return of_discrete_draws(p) * p
+
+
+def test_discrete_draws_are_constants():
+    draws = of_discrete_draws(0.4)
+    assert ar.grad(weighed_by_draws)(0.4) == draws > 0
+    assert ar.jvp(weighed_by_draws, (0.4,), (2.0,)) == (draws * 0.4, draws * 2.0)
+
+
+@njit
 def of_generator(rng, df):
     return np.log(rng.chisquare(df))
 
