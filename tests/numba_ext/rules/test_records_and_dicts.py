@@ -302,21 +302,27 @@ def test_a_record_on_a_tape_is_refused():
         ar.autodiff(ar.Reverse, program, Active, pair, Active(Y))
 
 
-def test_a_record_beside_an_array_on_a_tape_is_refused_with_advice():
+def test_a_record_on_a_tape_made_by_another_function_is_refused_with_advice():
+    plain = np.dtype([("a", np.float64), ("b", np.float64)])
+
     @njit
     def function(v, y):
         return v[0].b * y
 
+    @njit
+    def kept(v, y):
+        return (v[0],), y
+
     @ar.augmented_primal(function)
     def _(config, ret: Active, v: Const, y: Active):
-        return Result(v.val[0].b * y.val, None, (v.val[0], v.val))
+        return Result(v.val[0].b * y.val, None, kept(v.val, y.val))
 
     @ar.reverse(function)
     def _(config, dret: Active, tape, v: Const, y: Active):
-        return None, tape[0].b * dret.val
+        return None, tape[0][0].b * dret.val
 
     with pytest.raises(NotCompilable, match="the fields of a record"):
-        ar.grad(function, 1)(rows_of(X), Y)
+        ar.grad(function, 1)(np.array([(1.0, 2.0)], plain), Y)
 
 
 def test_an_array_in_a_record_is_not_returned():
