@@ -279,10 +279,19 @@ def _with_resolved_recursion(
     while missing := _undefined_recursion(module):
         name = missing.pop()
         # Linked while it is external, as in its own library: the linker would drop a `linkonce`
-        # function as unused.
-        module.link_in(session.libraries[name]._final_module, preserve=True)
+        # function as unused. The others may be in `module` already (destructors of classes).
+        module.link_in(_with_one_external(session.libraries[name]._final_module, name))
         module.get_function(name).linkage = "linkonce_odr"
     return module, resolved(str(module), _UNRESOLVED)
+
+
+def _with_one_external(module: llvm.ModuleRef, name: str) -> llvm.ModuleRef:
+    module = module.clone()
+    defined = (f for f in module.functions if not f.is_declaration)
+    for function in defined:
+        if function.linkage == llvm.Linkage.external and function.name != name:
+            function.linkage = "linkonce_odr"
+    return module
 
 
 def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:

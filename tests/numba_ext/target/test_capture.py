@@ -11,6 +11,7 @@ import pytest
 from numba import float64, int64, types
 from numba.core import lowering
 from numba.core.registry import cpu_target
+from numba.experimental import jitclass
 from numba.extending import intrinsic
 from numba.typed import Dict
 
@@ -233,6 +234,29 @@ def test_mutual_recursion_calls_by_name(function):
     assert all(not pointer.is_declaration for pointer in pointers)
     entry = module.get_function(captured.symbol)
     assert entry.linkage is llvm.Linkage.external
+
+
+@jitclass([("value", float64)])
+class Kept:
+    def __init__(self, value):
+        self.value = value
+
+
+@numba.njit
+def product(kept, n):
+    if n == 0:
+        return kept.value
+    return kept.value * product(Kept(kept.value + 1.0), n - 1)
+
+
+@numba.njit
+def product_of_three(x):
+    return product(Kept(x), 2)
+
+
+def test_recursion_among_functions_that_share_a_destructor():
+    captured = capture(product_of_three, (float64,), rules=NOTHING)
+    assert not [name for name in declared(captured) if "product" in name]
 
 
 # --- line tables ---
