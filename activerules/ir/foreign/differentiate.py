@@ -27,9 +27,11 @@ from activerules.ir.foreign.never_returning import declared_if_never_returning
 from activerules.ir.foreign.scalable import refuse_scalable
 from activerules.ir.generate.assemble import assemble, generate, generate_forward, with_missing
 from activerules.ir.generate.widen import widened
+from activerules.ir.llvm.constant_parts import CannotSplit, leaves_of
 from activerules.ir.llvm.model import Argument, Function, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
+from activerules.ir.llvm.types import Type
 from activerules.ir.llvm.verbatim import attribute_groups, of_machine, spelt_out
 from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.reading import read_module
@@ -68,7 +70,7 @@ def differentiate(
                          by its shadow; forward only: a float that is followed by its tangent)
         mode             "reverse" or "forward"
         return_activity  reverse: Active or Const; forward: Duplicated or Const. By default a float
-                         has a derivative
+                         has a derivative; a struct of floats must be Const
         name             stem of the generated names; by default the function's
         width            how many tangents or shadows follow each Duplicated parameter
 
@@ -217,24 +219,30 @@ def read_request(
         )
         for a, cls in zip(function.arguments, activities, strict=True)
     )
-    returns = _returns(function, name, return_activity, mode)
+    returns = _returns(function, module, return_activity, mode)
     return Request(
         module, function, stem, parameters, returns, disjoint=False, display_name=name, width=width
     )
 
 
-def _returns(function: Function, name: str, wanted: type | None, mode: str) -> ReturnKind:
-    if wanted is None:
-        return "active" if function.result.is_float else "const"
-    differentiable = _RETURNED[mode]
-    if wanted.__name__ == "Const":
+def _returns(function: Function, module: Module, wanted: type | None, mode: str) -> ReturnKind:
+    result, differentiable = function.result, _RETURNED[mode]
+    activity = wanted.__name__ if wanted is not None else differentiable
+    if activity == "Const" or (wanted is None and not _has_floats(result, module)):
         return "const"
-    if wanted.__name__ != differentiable or not function.result.is_float:
+    if activity != differentiable or not result.is_float:
         raise ActivityError(
-            what=f"{name} returns {function.result}, which cannot be {wanted.__name__}",
+            what=f"{function.name} returns {result}, which cannot be {activity}",
             why=f"in {mode} mode the return is {differentiable} (a float) or Const",
+            instead=["store the numbers in memory that is Duplicated", "return_activity=Const"],
         )
     return "active"
+
+
+def _has_floats(t: Type, module: Module) -> bool:
+    with suppress(CannotSplit):
+        return any(leaf.type.is_float for leaf in leaves_of(t, module.types))
+    return True
 
 
 def _activity(argument: Argument, cls: type, mode: str) -> ActivityName:

@@ -204,6 +204,15 @@ def test_active_return_that_is_no_float() -> None:
         differentiate(text, "f", [Active], return_activity=Active)
 
 
+@pytest.mark.parametrize("t", ["{ i64, double }", "[2 x { double }]", "%pair"])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_a_result_that_holds_floats_must_be_const(t: str, mode: str) -> None:
+    text = f"%pair = type {{ double, i64 }}\ndefine {t} @f(ptr %p) {{\n  ret {t} undef\n}}\n"
+    with pytest.raises(ActivityError, match="returns"):
+        differentiate(text, "f", [Duplicated], mode=mode)
+    differentiate(text, "f", [Duplicated], return_activity=Const, mode=mode)
+
+
 def test_unknown_mode() -> None:
     with pytest.raises(ActivityError, match="mode"):
         differentiate(SQUARE, "square", [Active], mode="sideways")
