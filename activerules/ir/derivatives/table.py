@@ -31,7 +31,7 @@ from activerules.ir.derivatives.complex_power import POWER_SYMBOLS, power_terms
 from activerules.ir.derivatives.rows import Partial, Row, RowOperands, Times
 from activerules.ir.derivatives.special import digamma
 from activerules.ir.llvm.builder import Builder
-from activerules.ir.llvm.model import BINARY_INT, CASTS, Instruction, Value
+from activerules.ir.llvm.model import BINARY_INT, CASTS, MAY_TRAP, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import DOUBLE, FLOAT, I1, I64, FloatType
 
@@ -117,7 +117,7 @@ def cost(instruction: Instruction) -> int | None:
     if opcode == "call":
         name = instruction.callee_name
         return _CALL_COSTS.get(function_of(name or "") or "")
-    if opcode in ("fdiv", "sdiv", "udiv", "srem", "urem"):
+    if opcode == "fdiv" or opcode in MAY_TRAP:
         return _DIVISION
     return 0 if opcode in _CHEAP else None
 
@@ -432,7 +432,7 @@ _CHEAP = (
     | CASTS
     | frozenset("fadd fsub fmul fneg icmp fcmp select freeze getelementptr".split())
     | frozenset("extractvalue insertvalue".split())
-) - {"sdiv", "udiv", "srem", "urem"}
+) - MAY_TRAP
 _CALL_COSTS: dict[str, int] = {
     "sqrt": _DIVISION,
     "ipow": _DIVISION,

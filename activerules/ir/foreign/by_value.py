@@ -21,6 +21,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.types import I1, I64, VOID, Type, size_of
 
+_MEMCPY = "llvm.memcpy.p0.p0.i64"
 _BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
 _OF_COPY = re.compile(
     r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?"
@@ -85,10 +86,7 @@ def _copied(b: Builder, argument: Argument, t: Type, module: Module) -> Value:
     aligned = _ALIGNED.search(argument.attributes)
     copy = b.alloca(t, align=int(aligned[1]) if aligned else None, hint="copy")
     size = b.const(I64, size_of(t, module.types))
-    call = b.call("llvm.memcpy.p0.p0.i64", VOID, [copy, argument, size, b.const(I1, 0)])
-    if call.callee_name not in module.functions:
-        parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(call.operands)]
-        module.functions["llvm.memcpy.p0.p0.i64"] = Function(
-            "llvm.memcpy.p0.p0.i64", VOID, parameters
-        )
+    operands: list[Value] = [copy, argument, size, b.const(I1, 0)]
+    b.call(_MEMCPY, VOID, operands)
+    module.declare(_MEMCPY, VOID, operands)
     return copy

@@ -1,7 +1,7 @@
 """Where in the user's source an instruction came from, read from its `!dbg` metadata.
 
-An inlined instruction has a chain of positions. The innermost one that is not in a hidden directory
-is reported: users recognise lines of their own code, not of Numba's.
+An inlined instruction has a chain of positions. The innermost one outside hidden directories is
+reported: users recognise lines of their own code, not of Numba's.
 """
 
 from __future__ import annotations

@@ -292,6 +292,7 @@ class Module:
 
 BINARY_FLOAT = frozenset("fadd fsub fmul fdiv frem".split())
 BINARY_INT = frozenset("add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split())
+MAY_TRAP = frozenset("udiv sdiv urem srem".split())
 CASTS = frozenset(
     "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp "
     "ptrtoint inttoptr bitcast addrspacecast".split()

@@ -2,7 +2,7 @@
 
 Needs       a `Module` (or a part of one), however made
 Gives       its text; LLVM parses it, and our parser gives an equal module
-Invariants  R1  parse(print(m)) == m, where `structure` states what equal means
+Invariants  R1  parse(print(m)) == m; `tests/ir/llvm/structure.py` states what equal means
 
 Each block prints its label, the entry block too, so that a function with numbered values stays
 valid.

@@ -1,7 +1,7 @@
 """Text that the model keeps verbatim: lines of globals, attributes and their groups, metadata.
 
 Needs       such text, as LLVM prints it
-Gives       the facts that analyses and generators need of it, so that none of them parses text
+Gives       the facts in it that analyses and generators need, so that none of them parses text
 Invariants  V1  names are as in the model: without the `@`, with the quotes where LLVM writes them
 """
 

@@ -23,7 +23,6 @@ from typing import ClassVar
 from activerules.ir.llvm.builder import Builder, Namer, at_offset
 from activerules.ir.llvm.constants import float_of_bits, integer_of
 from activerules.ir.llvm.model import (
-    Argument,
     Block,
     Constant,
     Function,
@@ -244,7 +243,7 @@ class _Restorer:
     def _intrinsic(self, i: Instruction, name: str, t: Type, operands: list[Value]) -> Value:
         call = self._at(i).intrinsic(name, t, operands)
         assert isinstance(call.callee, GlobalRef)
-        self.module.functions.setdefault(call.callee.name, _declared(call))
+        self.module.declare(call.callee.name, t, operands)
         return call
 
     # --- the function ---
@@ -313,12 +312,6 @@ def _amount(shift: Instruction) -> int:
 def _aligned(access: Instruction, bits: int) -> int:
     whole = access.attributes.get("align", 1)
     return min(whole, bits // 8 & -(bits // 8)) if bits else whole
-
-
-def _declared(call: Instruction) -> Function:
-    assert isinstance(call.callee, GlobalRef)
-    parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(call.operands)]
-    return Function(call.callee.name, call.type, parameters)
 
 
 def _bits_that_may_be_set(value: Value) -> int:

@@ -28,10 +28,17 @@ from dataclasses import dataclass
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow_if_reducible
 from activerules.ir.llvm.constants import constant, integer_of
-from activerules.ir.llvm.model import BINARY_INT, Block, Function, Instruction, Module, Value
+from activerules.ir.llvm.model import (
+    BINARY_INT,
+    MAY_TRAP,
+    Block,
+    Function,
+    Instruction,
+    Module,
+    Value,
+)
 
-_MAY_TRAP = frozenset("udiv sdiv urem srem".split())
-_COPIED = (BINARY_INT - _MAY_TRAP) | {"icmp", "select"}
+_COPIED = (BINARY_INT - MAY_TRAP) | {"icmp", "select"}
 _MOST_AXES = 16
 
 

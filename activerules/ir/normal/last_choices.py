@@ -256,7 +256,7 @@ def _counts(phi: Instruction) -> bool:
     """Whether an integer of 64 bits counts up from a number that is not negative: it is never -1,
     since no loop runs for so long.
     """
-    if phi.opcode != "phi" or phi.type is not I64:
+    if phi.opcode != "phi" or phi.type is not I64 or len(phi.operands) != 2:
         return False
     starts = [n for o in phi.operands if (n := integer_of(o)) is not None]
     steps = [

@@ -6,8 +6,8 @@ N3  one return block (ir/analysis/returns.py)
 N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a
     loop through phis (LCSSA)
 N5  no switch, invoke, indirect branch
-N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into
-    (ir/analysis/activity.py); none returns twice
+N6  calls are arithmetic, marked calls, listed runtime calls, or of functions that no active data
+    flows into (ir/analysis/soundness.py); none returns twice
 N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has
     a fixed size
 """

@@ -24,6 +24,7 @@ from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.cfg import control_flow_if_reducible
 from activerules.ir.llvm.model import (
     BINARY_INT,
+    MAY_TRAP,
     Block,
     Constant,
     Function,
@@ -32,8 +33,7 @@ from activerules.ir.llvm.model import (
     Value,
 )
 
-_MAY_TRAP = frozenset("udiv sdiv urem srem".split())
-_MOVED = (BINARY_INT - _MAY_TRAP) | {"icmp"}
+_MOVED = (BINARY_INT - MAY_TRAP) | {"icmp"}
 
 
 def leave_once(module: Module) -> bool:

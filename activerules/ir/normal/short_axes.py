@@ -2,9 +2,9 @@
 
 Needs       a parsed module, loops in simplified form
 Gives       `plain_subscripts`: `n > 1 ? i : 0`, or the same of a multiple of `i`, becomes `i` where
-            `i` counts from 0 in a loop that ends at `n`; where it stays, and its condition is that
-            of the whole loop, it is marked (`SHORT_AXIS`) for the passes over what is generated. In
-            innermost loops that end at `m`, `min(i, n - 1)` becomes
+            `i` counts from 0 in a loop that ends at `n`; a choice that stays, and whose condition
+            does not change in the loop, is marked (`SHORT_AXIS`) for the passes over what is
+            generated. In innermost loops that end at `m`, `min(i, n - 1)` becomes
             `n >= m ? i : min(i, n - 1)`
 Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
                 the end of the one before, the only exit, has shown that `i` is less than `n`, and

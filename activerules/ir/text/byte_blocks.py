@@ -5,7 +5,7 @@ Gives       `as_copies`: loads of `[n x i8]` that the next instruction stores ar
 Invariants  B1  the same bytes are copied; no instruction runs between load and store
 
 Numba assigns a record as one value, an array of bytes. LLVM would split it into loads and stores of
-single bytes, in which floats cannot be recognised; in a copy they can.
+single bytes, among which floats are no longer recognised; in a copy they are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Calls of functions that are values: by name, where the module shows which functions they may be.
 
 Needs       the text of an unoptimised module in which such a call is one of a declared function
-            with a name that begins with `CALL`: its arguments, then the function's address. The
-            module asks `KNOWN()` before, and calls `FOREIGN()` if it has values of functions that
-            it does not define
+            whose name begins with `CALL`, with the arguments and then the function's address. The
+            module tests `KNOWN()` before it, and calls `FOREIGN()` wherever a value may be a
+            function that it does not define
 Gives       `with_called_values`: the module with definitions of these functions
 Invariants  K1  an address is compared with each function of the same type whose address the module
                 takes; if it is none of them, the status is that of an error

@@ -2,8 +2,8 @@
 
 Where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, but its derivative is
 lost. So while LLVM optimises, equalities are calls of unknown functions; afterwards they are
-comparisons again. LLVM also makes an equality of `x <= 2.0` and `x >= 2.0`: if it did, it runs
-again, with all comparisons hidden.
+comparisons again. LLVM also makes an equality of `x <= 2.0` and `x >= 2.0`: where it did, the
+passes run again, with all comparisons hidden.
 
 Needs       the text of a module
 Gives       `hide_comparisons(text)`, `has_new_equality(text)`; `ir/normal/comparisons` restores

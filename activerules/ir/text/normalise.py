@@ -1,7 +1,7 @@
 """Bring LLVM IR to the normal form the engine reads: optimised, scalar, inlined where possible.
 
-Needs       the text of a module, as LLVM prints it but for what was added to it; the name of the
-            function to differentiate
+Needs       the text of a module as LLVM prints it, perhaps with additions; the name of the function
+            to differentiate
 Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states
             N1..N7
 Invariants  T1  the function keeps its name, signature and calling convention
@@ -188,10 +188,10 @@ def scalar_tuning() -> Any:
 
 
 def _asking_to_inline(text: str, function: str) -> str:
-    """`text` with the callees `alwaysinline` unless they are marked otherwise (both together do not
-    verify).
+    """`text` with the callees `alwaysinline`, unless they are `noinline` or `optnone`, which LLVM
+    does not accept together with it.
 
-    llvmlite before 0.48 marks the result of a function that it shall mark.
+    In the text, because llvmlite before 0.48 adds an attribute to the result of a function.
     """
     untouched = {function} | _calling_themselves(text)
     otherwise = set(_NOT_INLINED.findall(text))
@@ -213,7 +213,7 @@ def _allow_passes(text: str) -> str:
     if "optnone" not in text:
         return text
     allowed = _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
-    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', allowed)  # LLVM reads no empty group
+    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', allowed)  # LLVM rejects an empty group
 
 
 def _promised(text: str) -> str:
@@ -238,7 +238,7 @@ def inline_all(text: str) -> str:
 def _calling_themselves(text: str) -> set[str]:
     """Names of the functions of a module with a call of themselves.
 
-    It searches the text: going through LLVM's instructions took as long as LLVM's passes.
+    It searches the text: walking over the instructions with llvmlite took as long as the passes.
     """
     names: set[str] = set()
     for definition in DEFINITION.finditer(text):

@@ -98,7 +98,7 @@ def with_results(text: str, result: str, *, prefix: str) -> str:
 
 def with_statuses(text: str, result: str, *, parameter: str, unless: str) -> str:
     """`text` with attributes for the i32 result of definitions whose first parameter is the pointer
-    `parameter`, unless the pattern `unless` is found among the values returned.
+    `parameter`; unchanged if a value that matches the pattern `unless` is returned.
     """
     if re.search(rf"ret i32 {unless}\b", text):
         return text

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activerules.ir.analysis.loops.affine import Atom, Monomial, Poly, infeasible, products_of
-from activerules.ir.analysis.loops.trip_counts import Induction, inductions_of
+from activerules.ir.analysis.loops.trip_counts import NEGATED, Induction, inductions_of
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Argument, Block, Constant, Instruction, Value
@@ -28,8 +28,6 @@ from activerules.ir.llvm.types import I64, ArrayType, NamedTypes, size_of
 
 _LARGEST = (1 << 63) - 1
 _MOST_FACTS = 40
-_NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
-            "ult": "uge", "uge": "ult", "ugt": "ule", "ule": "ugt"}  # fmt: skip
 _CHOICES = {
     f"llvm.{kind}{which}.i64": (sign, kind == "u")
     for kind in "su"
@@ -260,7 +258,7 @@ class Integers:
         `known` are polynomials that are not negative where the comparison holds.
         """
         predicate = comparison.attributes["predicate"]
-        predicate = predicate if holds else _NEGATED[predicate]
+        predicate = predicate if holds else NEGATED[predicate]
         if comparison.operands[0].type != I64:
             return [], []
         x, y = map(self.exact, comparison.operands)
@@ -349,7 +347,7 @@ class Integers:
         self, comparison: Instruction, holds: bool, loop: Loop, before: list[Poly]
     ) -> list[Poly]:
         predicate = comparison.attributes["predicate"]
-        predicate = predicate if holds else _NEGATED[predicate]
+        predicate = predicate if holds else NEGATED[predicate]
         if predicate != "ne" or comparison.operands[0].type != I64:
             return self._implied(comparison, holds, before)[0]
         # a counter with steps of one cannot jump over the bound

@@ -19,7 +19,7 @@ from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Argument, Block, Constant, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import IntType
 
-_NEGATED = {
+NEGATED = {
     "eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
     "ult": "uge", "uge": "ult", "ugt": "ule", "ule": "ugt",
 }  # fmt: skip
@@ -131,7 +131,7 @@ def _trip_count(
         return None
     predicate = condition.attributes["predicate"]
     if branch.blocks[0] not in loop.blocks:
-        predicate = _NEGATED[predicate]
+        predicate = NEGATED[predicate]
     x, y = condition.operands
     if is_invariant(x, loop):
         x, y, predicate = y, x, _SWAPPED[predicate]

@@ -6,7 +6,7 @@ Gives       `kind_of(copy)`: the float type, if all bytes are floats of one type
             `scalars_of(copy)`: where the floats and pointers are, if the copy mixes types
             `periodic_copy(copy)`: where the floats are, if the length is known only at run time
             `may_end_inside(copy)`: the floats inside which it, or a `memset`, may end
-            `cuts_floats(memset)`: whether it is known to begin or end inside a float
+            `cuts_floats(memset)`: whether a `memset` is known to begin or end inside a float
             `may_begin_inside(copy)`: the type of the floats inside which it may begin
 Invariants  C1  what is known of memory also holds for memory that its bytes are copied to or from
             C2  a byte that may belong to a float with a derivative is in a `CopiedScalar` of float
