@@ -213,7 +213,7 @@ def _allow_passes(text: str) -> str:
     if "optnone" not in text:
         return text
     allowed = _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
-    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', allowed)  # LLVM rejects an empty group
+    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', allowed)  # LLVM wants no empty one
 
 
 def _promised(text: str) -> str:
