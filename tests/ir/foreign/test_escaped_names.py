@@ -55,6 +55,28 @@ def test_errors_and_plans_say_the_names_of_the_module():
     assert explain(TEXT, 'f"g', [Active]).startswith(r'"f\22g"')
 
 
+OWN = """
+define {linkage} double @sin(double %x) noinline {{
+  %s = fmul double %x, %x
+  ret double %s
+}}
+define double @f(double %x) {{
+  %s = call double @sin(double %x)
+  ret double %s
+}}
+"""
+
+
+@pytest.mark.parametrize(("linkage", "is_library"), [("internal", False), ("", True)])
+def test_e2_a_local_function_is_not_the_librarys(linkage, is_library):
+    text = differentiate(OWN.format(linkage=linkage), "f", [Active])
+    assert ("@llvm.cos.f64(" in text) is is_library
+    assert "sin" in parse_module(text).functions
+    assert (
+        differentiate(OWN.format(linkage="private"), "sin", [Active]).count("@sin.gradient(") == 1
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [("a.b-c_1", "a.b-c_1"), ("1a", '"1a"'), ("a$b", '"a$b"'), ("ö\\\x01", r'"\C3\B6\\\01"')],
