@@ -427,7 +427,7 @@ def _unknown(call: Instruction) -> tuple[str, str]:
     if call.callee_name is not None:
         if "..." in str(call.attributes.get("function_type", "")):
             return call.callee_name, "it takes a variable number of arguments"
-        return call.callee_name, "its code is not visible (external, or not to be inlined)"
+        return call.callee_name, "its code is not visible (external, weak, or not to be inlined)"
     if isinstance(call.callee, Constant) and "asm" in call.callee.text:
         return "inline assembly", "the engine knows LLVM IR alone"
     return "a function pointer", "which function that is is not known when the derivative is made"

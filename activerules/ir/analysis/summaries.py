@@ -35,6 +35,7 @@ from activerules.ir.llvm.model import (
     backward_slice,
 )
 from activerules.ir.llvm.types import Type, size_of
+from activerules.ir.llvm.verbatim import may_be_replaced
 from activerules.ir.normal import normal_form
 from activerules.ir.normal.effects import effect_of, frees
 
@@ -83,6 +84,8 @@ class ModuleSummaries:
         name = call.callee_name if call.opcode == "call" else None
         function = self._module.functions.get(name) if name is not None else None
         if function is None or function.is_declaration or function.vararg:
+            return None
+        if may_be_replaced(function.prefix):
             return None
         if [a.type for a in function.arguments] != [o.type for o in call.operands]:
             return None

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 
+from activerules.ir.llvm.verbatim import may_be_replaced
+
 _ALIAS = re.compile(
     r"^@(?P<name>\"[^\"]*\"|[-\w.$]+) = (?P<linkage>[^=\n]*?)\balias [^@\n]*, "
     r"ptr @(?P<target>\"[^\"]*\"|[-\w.$]+)(?:, partition .*)?$",
     re.MULTILINE,
 )
-_MAY_CHANGE = re.compile(r"\b(?:weak|linkonce)\b")
 _USED = re.compile(r"c\"[^\"]*\"|(?<!^)@(\"[^\"]*\"|[-\w.$]+)", re.MULTILINE)
 """A name that is not what its line defines; texts in constants are passed over."""
 
@@ -27,7 +28,7 @@ def own_names(text: str) -> dict[str, str]:
     direct = {
         alias["name"]: alias["target"]
         for alias in _ALIAS.finditer(text)
-        if not _MAY_CHANGE.search(alias["linkage"])
+        if not may_be_replaced(alias["linkage"])
     }
     names: dict[str, str] = {}
     for name, target in direct.items():

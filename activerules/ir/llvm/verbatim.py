@@ -18,6 +18,7 @@ _NUMBERS = re.compile(r" constant (?P<type>\[\d+ x (?:i8|float|double)\]|float|d
 _GROUP = re.compile(r"#\d+\b")
 _LOCATION = re.compile(r" ?!dbg !\d+")
 _NO_MEMORY = re.compile(r"memory\(none\)|\breadnone\b")
+_REPLACED = re.compile(r"\b(?:weak|linkonce)\b")
 _CALLEES = re.compile(r"!callees (!\d+)")
 _MACHINE = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -54,6 +55,11 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
 
 
 # --- attributes ---
+
+
+def may_be_replaced(linkage: str) -> bool:
+    """Whether a linker may take another definition than that of the module."""
+    return _REPLACED.search(linkage) is not None
 
 
 def attribute_groups(module: Module) -> dict[str, str]:

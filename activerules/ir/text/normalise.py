@@ -24,6 +24,7 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.verbatim import may_be_replaced
 from activerules.ir.llvm.verify import parsed
 from activerules.ir.normal.effects import language
 from activerules.ir.text.atomics import as_calls
@@ -189,7 +190,7 @@ def scalar_tuning() -> Any:
 
 def _asking_to_inline(text: str, function: str) -> str:
     """`text` with the callees `alwaysinline`, unless they are `noinline` or `optnone`, which LLVM
-    does not accept together with it.
+    does not accept together with it, or may be replaced by the linker.
 
     In the text, because llvmlite before 0.48 adds an attribute to the result of a function.
     """
@@ -200,6 +201,7 @@ def _asking_to_inline(text: str, function: str) -> str:
         attributes = text[header.end() : text.index("{", header.end())]
         exempt = header["name"].strip('"') in untouched or header["group"] in otherwise
         exempt = exempt or "noinline" in attributes or "optnone" in attributes
+        exempt = exempt or may_be_replaced(header["start"])
         return header[0] if exempt else f"{header['start']} alwaysinline{header['group'] or ''}"
 
     return _HEADER.sub(mark, text)
