@@ -234,12 +234,14 @@ def add_rule(
     replace: bool,
     names: tuple[str, ...] = (),
     paths: Mapping[str, Any] = {},
+    constants: tuple[Narrowed, ...] = (),
 ) -> None:
     """Register a converted pair, or a forward rule, with the engine.
 
-    rule    the function its author wrote
-    halves  the functions that the engine calls
-    paths   `sends` and `receives`
+    rule       the function its author wrote
+    halves     the functions that the engine calls
+    paths      `sends` and `receives`
+    constants  what each argument may be beside its type
     """
     library_first()
     kinds, of_result, options = _KINDS, _RESULT_KINDS, {"keeps_shadow": False, **paths}
@@ -247,7 +249,7 @@ def add_rule(
         kinds, of_result, options = _FORWARD_KINDS, _FORWARD_KINDS, paths
     registered = Rule(
         name=display_name(function),
-        arguments=tuple(_pattern(kinds, ty) for ty in types),
+        arguments=tuple((*_pattern(kinds, ty), *constants) for ty in types),
         result=_pattern(of_result, None),
     )
     for which, written in halves.items():

@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numba.extending import is_jitted
 
+from activerules.annotations.activity import Const, Narrowed
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
@@ -31,7 +32,7 @@ from activerules.rules.closures import delivery
 from activerules.rules.closures.source import location
 from activerules.rules.define import require_function
 from activerules.rules.protocol import AugmentedReturn, active
-from activerules.rules.rule import display_name, identity
+from activerules.rules.rule import Half, display_name, identity
 
 Partials = Callable[..., Any]
 
@@ -183,9 +184,13 @@ def _add_compiled(
     exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
     numbers = [numba.types.Number] * rule.arity
     of = rule.function, rule.partials, numbers
-    pair = scope["augmented"], scope["reverse"]
-    add_rule(*of, {"augmented_primal": pair[0], "reverse": pair[1]}, replace)
-    add_rule(*of, {"forward": scope["forward"]}, replace)
+    halves: tuple[dict[Half, Any], ...] = (
+        {"augmented_primal": scope["augmented"], "reverse": scope["reverse"]},
+        {"forward": scope["forward"]},
+    )
+    truth = (Narrowed(Const, numba.types.Boolean),)  # no number to Numba
+    for functions in halves:
+        add_rule(*of, functions, replace, constants=truth)
 
 
 def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:

@@ -72,3 +72,13 @@ def test_a_direct_call_has_the_same_convention(number):
         assert frule((NoTangent(), point), root_of_numpy, point)[1] == 0.0
         if not np.iscomplexobj(point):
             assert pull(number(1.0)) == (NoTangent(), math.inf)
+
+
+def test_a_truth_value_is_a_constant_argument():
+    @njit
+    def product(x, y):
+        return x * y
+
+    scalar_rule(product, lambda Ω, x, y: (7.0 * y, x))
+    assert ar.grad(njit(lambda x: product(x, True)))(2.0) == 7.0
+    assert ar.jvp(njit(lambda x: product(x, True)), (2.0,), (1.0,)) == (2.0, 7.0)

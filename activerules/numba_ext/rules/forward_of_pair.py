@@ -317,7 +317,7 @@ class _RuleWriter:
             for k in numbers
             for x in self._moved(k)
         ]
-        clear = [f"{shadow}.fill(0)" for shadow in shadows]
+        clear = [f"{shadow}[...] = 0" for shadow in shadows]
         return [*clear, *seeds, *saved, *back, f"part = {' + '.join(terms) or '0.0'}"]
 
     def _gradient(self, k: int, leaf: LeafText) -> str:

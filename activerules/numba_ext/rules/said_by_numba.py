@@ -22,6 +22,8 @@ _ADVICE = {
     "are annotations: `x.val` is the value, `x.dval` the shadow",
     r"Untyped global name .*Cannot determine Numba type of <class 'function'>": "@njit for the "
     "functions that the rule calls",
+    r">{3} \w+\(.*\b(Zero|No)Tangent\(": "a tangent or cotangent may be a symbolic zero, which "
+    "operators, t.conjugate(), t.real, np.sum, np.dot, np.vdot and np.outer take",
     r"use load_from_data_pointer\(\) instead": "the fields of a record, where a tuple or list (a "
     "tape, say) has the record itself",
     r"failed to unpack ": "a pair where a pair is expected: an frule returns (value, tangent)",

@@ -161,6 +161,8 @@ def _delivered(ty: Any, x_bar: Any) -> Any:
 
 
 def _require_array(ty: Any, x_bar: Any) -> None:
+    if getattr(ty, "ndim", None) == 0 and isinstance(x_bar, types.Number):
+        return  # as arithmetic of such arrays gives
     if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(ty, "ndim", None):
         raise RuleReturnError(
             f"a rule gives {x_bar} as the cotangent of {ty}",

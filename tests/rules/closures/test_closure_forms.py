@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+import activerules as ar
 from activerules.chainrules import (
     InplaceableThunk,
     NoTangent,
@@ -253,3 +254,19 @@ def test_convert_v2_rrule_b3_arguments_are_on_the_tape_only_if_they_may_be_overw
     assert convert(several_captures, f).tape == ("scale", "cube", "square")
     assert convert(late_binding, f).tape == ("scale", "x", "power")
     assert convert(nested_closures, f).tape == ("scale", "x")
+
+
+def test_a_cotangent_of_an_array_without_dimensions_is_a_number_too():
+    @njit
+    def product(x, y):
+        return x * y
+
+    @rrule.register(product)
+    def _(f, x, y):
+        return x * y, lambda dz: (NoTangent(), y * dz, x * dz)
+
+    def cubed(x):
+        return product(x, product(x, x))
+
+    assert ar.grad(cubed)(np.array(2.0)) == 12.0
+    assert ar.hessian(cubed)(np.array(2.0)) == 12.0
