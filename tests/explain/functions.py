@@ -37,6 +37,16 @@ def linear(A, x):
 
 
 @njit
+def weighted(p, x):
+    e = np.exp(p)  # a new array
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(len(p)):
+            s += e[j] * x[i]
+    return s
+
+
+@njit
 def products(x, k):
     return k * x * x, k * k  # each a result
 

@@ -94,6 +94,13 @@ def test_every_kept_value_has_a_location():
     assert all(k.location.line for k in report.cached)
 
 
+def test_addresses_of_arrays_have_no_names_of_numba():
+    kept = ar.explain(functions.weighted, ar.Duplicated[VECTOR], ar.Duplicated[VECTOR]).cached
+    (address,) = (k for k in kept if k.what.startswith("the address of the array made at line"))
+    assert address.reason == "the memory is allocated once"
+    assert not any("NRT" in k.what + k.reason for k in kept)
+
+
 def test_lines_of_callees_come_last(decay):
     (line,) = [line for line in decay.lines if line.called]
     assert line.location.line == line_of("in the callee")

@@ -176,6 +176,8 @@ def _describe_value(value: Value, plan: Plan, name_of: NameOf) -> str:
             return f"{name} {how}"
         case "load":
             return f"a value of {_memory_at(value.operands[0], plan, name_of)}"
+        case "call" if _gives_memory(value):
+            return f"the address of {_memory_at(value, plan, name_of)}"
         case "call":
             return f"the result of {_call_name(value, plan)}"
         case opcode:
@@ -206,11 +208,19 @@ def _why_load(load: Instruction, plan: Plan) -> Reason:
 def _why_call(call: Instruction, plan: Plan) -> Reason:
     name = call.callee_name or ""
     effect = effect_of(name)
+    if _gives_memory(call):
+        return Reason("the memory is allocated once")
     if not is_pure_call(name) and not (effect is not None and effect.pure):
         return Reason("the call is not repeated: it may have effects")
     if cost(call) is None:
         return Reason(f"{_call_name(call, plan)} is expensive to compute again")
     return Reason("keeping it costs less than computing it again")
+
+
+def _gives_memory(call: Instruction) -> bool:
+    """Whether a call allocates memory, or finds the data of an array."""
+    effect = effect_of(call.callee_name)
+    return effect is not None and (effect.allocates or effect.gives_data)
 
 
 def _is_carried(phi: Instruction, plan: Plan) -> bool:
