@@ -21,6 +21,17 @@ def test_interpolation():
     check_gradient(total, (POINTS, np.sin(NODES)))
 
 
+def test_linear_splines():
+    splines = pytest.importorskip("interpolation.splines")
+    grid, eval_linear = splines.UCGrid((0.0, 3.0, 9)), splines.eval_linear
+
+    @njit
+    def total(x, values):
+        return np.sum(eval_linear(grid, values, x.reshape((-1, 1))) ** 2)
+
+    check_gradient(total, (POINTS, np.sin(NODES)))
+
+
 def test_cubic_splines():
     splines = pytest.importorskip("interpolation.splines")
     grid, eval_cubic = splines.UCGrid((0.0, 3.0, 9)), splines.eval_cubic
