@@ -44,7 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one per argument: a type (random values are made), a value (np.ones(3)), "
         "or Const[...] of either, which is held constant",
     )
-    parser.add_argument("--size", type=_count, default=5, help="of arrays, and of integers (5)")
+    parser.add_argument(
+        "--size",
+        type=_count,
+        default=5,
+        help="of each axis of an array; the value of an integer (5)",
+    )
     parser.add_argument("--points", type=_count, default=3, help="how many random points (3)")
     parser.add_argument("--seed", type=_count, default=0, help="of points and directions (0)")
 
