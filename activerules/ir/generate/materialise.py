@@ -13,7 +13,7 @@ from collections.abc import Callable
 from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
-from activerules.ir.generate.sweep import Parameters, Slots, leaving_iteration, null
+from activerules.ir.generate.sweep import UNCHANGED, Parameters, Slots, leaving_iteration, null
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Block, Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
@@ -157,6 +157,7 @@ class AtHand:
             if k in {"predicate", "source", "indices", "align", SHORT_AXIS}
         }
         if i.opcode == "load":
+            keep[UNCHANGED] = True
             keep["metadata"] = self.slots.scopes.primal_access(
                 self.plan.memory.objects(i.operands[0])
             )

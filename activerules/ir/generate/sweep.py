@@ -27,6 +27,9 @@ from activerules.ir.plan.request import Request
 KEPT_CONDITION = "kept condition"
 """Marks an instruction that truncates a byte of the tape, which is 0 or 1, to a condition."""
 
+UNCHANGED = "unchanged"
+"""Marks a load of the reverse sweep from memory of the primal, which the sweep does not change."""
+
 Lanes = tuple[Value, ...]
 """A value per lane: with width N, the sweeps carry N cotangents at once."""
 

@@ -1,13 +1,14 @@
-"""Innermost loops over axes that may have length one: a version of each for axes that are longer.
+"""Innermost loops over axes that may have length one: versions of each for the usual shapes.
 
 Needs       generated functions, before they are printed; marks of `ir/normal/short_axes`
 Gives       `version_plain_loops`: an innermost loop with marked subscripts (`condition ? i : 0`)
-            becomes two: one where all of them are `i`, entered if that holds, and the loop as it
-            was
+            gets a version in which all of them are `i`; if they have at most two conditions, also
+            one for each condition, in which its subscripts are 0. The loop itself runs for any
+            other shapes
 Invariants  L1  each version computes what the loop did; which one runs is decided where it is
                 entered, by conditions that do not change in it
-            L2  loops stay as they are if their values are used elsewhere but by the phis of their
-                exits, if they are large, or if their text names values that the model does not know
+            L2  a loop gets no versions if its values are used elsewhere but by the phis of its
+                exits, if it is large, or if its text names values that the model does not know
 
 LLVM makes such versions itself, by loop unswitching: one for each combination of conditions, in the
 first few loops of a function. The others it vectorises with gathers, and leaves reverse sweeps as
@@ -16,10 +17,14 @@ they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import takewhile
+from typing import TypeGuard
 
-from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.generate.sweep import UNCHANGED
+from activerules.ir.llvm.builder import Builder, Namer, add_incoming
 from activerules.ir.llvm.cfg import Loop, control_flow_if_reducible
 from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
 from activerules.ir.llvm.types import I1
@@ -27,6 +32,11 @@ from activerules.ir.normal.short_axes import ENTRY, SHORT_AXIS
 
 # instructions of the largest loop that is copied; LLVM's own limit is similar
 _LARGEST = 80
+# a loop with more conditions has a plain version only
+_MOST_CONDITIONS = 3
+_PURE = frozenset(("icmp", "getelementptr", "trunc", "zext", "sext"))
+
+Key = Hashable
 
 
 def version_plain_loops(functions: Iterable[Function]) -> None:
@@ -42,50 +52,92 @@ def version_plain_loops(functions: Iterable[Function]) -> None:
         for loop in flow.loops:
             inside = [i for i in marked if i.parent in loop.blocks]
             if inside and not loop.children:
-                _Version(function, loop, inside, namer).make()
+                _Versions(function, loop, inside, namer).make()
 
 
-class _Version:
+class _Versions:
     def __init__(
         self, function: Function, loop: Loop, marked: Sequence[Instruction], namer: Namer
     ) -> None:
         self.function, self.loop, self.marked, self.namer = function, loop, marked, namer
         self.blocks = [b for b in function.blocks if b in loop.blocks]
-
-    def make(self) -> None:
-        """Put the version beside the loop, unless L2 forbids it."""
-        header = self.loop.header
-        entering = [b for b in self.function.blocks if header in b.successors and b not in self]
-        dispatch = Block(self.namer("plain"), parent=self.function)
-        b = Builder(dispatch, self.namer)
-        conditions = [c for i in self.marked if (c := self._condition(i, b)) is not None]
-        if len(conditions) < len(self.marked) or not self._can_be_copied():
-            return
-        blocks, copies = self._copied()
-        self._enter(entering, dispatch, copies)
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = b.binary("and", holds, condition) if condition is not holds else holds
-        b.cond_br(holds, header, blocks[header])
-        at = self.function.blocks.index(header)
-        self.function.blocks[at:at] = [dispatch, *blocks.values()]
-        self.function.replace({i: _plain(i) for i in self.marked})
+        # loads that run whenever the loop is entered, always with the same result
+        beginning = takewhile(lambda i: i.opcode != "call", loop.header.instructions)
+        self.steady = {i for i in beginning if UNCHANGED in i.attributes}
 
     def __contains__(self, block: Block | None) -> bool:
         return block in self.loop.blocks
 
-    def _condition(self, i: Instruction, b: Builder) -> Value | None:
-        """That the subscript is plain, in front of the loop; None where it is not known there."""
-        condition, first, _ = i.operands
-        if isinstance(condition, Instruction) and condition.parent in self:
-            if condition.opcode != "icmp" or any(
-                isinstance(o, Instruction) and o.parent in self for o in condition.operands
-            ):
+    def make(self) -> None:
+        """Put the versions beside the loop, unless L2 forbids it."""
+        header, first = self.loop.header, self._new_block()
+        b = Builder(first, self.namer)
+        conditions = self._conditions(b)
+        if conditions is None or not self._can_be_copied():
+            return
+        different = [*dict.fromkeys(conditions.values())]
+        shorts = [None, *(different if len(different) <= _MOST_CONDITIONS else ())]
+        tests = [_all_but(b, different, short) for short in shorts]
+        deciding = [first, *(self._new_block() for _ in tests[1:])]
+        entered_with, added = self._enter(first), list[Block]()
+        for k, (short, here) in enumerate(zip(shorts, deciding, strict=True)):
+            blocks, copies = self._copied(
+                {i: _subscript(i, is_plain=conditions[i] is not short) for i in self.marked}
+            )
+            b.at(here).cond_br(tests[k], blocks[header], [*deciding, header][k + 1])
+            for phi, value in entered_with.items():
+                add_incoming(copies[phi], value, here)
+            added += [here, *blocks.values()]
+        for phi, value in entered_with.items():
+            add_incoming(phi, value, deciding[-1])
+        at = self.function.blocks.index(header)
+        self.function.blocks[at:at] = added
+
+    def _new_block(self) -> Block:
+        return Block(self.namer("plain"), parent=self.function)
+
+    def _conditions(self, b: Builder) -> dict[Instruction, Value] | None:
+        """For each marked subscript what holds if it is plain, computed in front of the loop; None
+        where that is not known there.
+        """
+        known: dict[Key, Value] = {}
+        conditions: dict[Instruction, Value] = {}
+        for i in self.marked:
+            condition, first, _ = i.operands
+            key = self._key(condition)
+            if key is None:
                 return None
-            condition = b.icmp(condition.attributes["predicate"], *condition.operands)
-        if isinstance(first, Constant):
-            return b.binary("xor", condition, b.const(I1, 1))
-        return condition
+            is_plain = isinstance(first, Constant)
+            if (is_plain, key) not in known:
+                # a branch must not depend on poison; a subscript may, if it is not used
+                here = b.emit("freeze", I1, [self._computed(condition, b)])
+                known[is_plain, key] = _inverse(b, here) if is_plain else here
+            conditions[i] = known[is_plain, key]
+        return conditions
+
+    def _key(self, value: Value) -> Key | None:
+        """Equal for values that are computed alike; None for one that may change in the loop."""
+        if isinstance(value, Constant):
+            return value.ref
+        if not self._is_inside(value):
+            return value
+        may_move = value.opcode in _PURE or value in self.steady
+        operands = [self._key(o) for o in value.operands] if may_move else [None]
+        if None in operands:
+            return None
+        how = value.attributes.get("predicate"), value.attributes.get("source")
+        return value.opcode, value.type, *how, *operands
+
+    def _computed(self, value: Value, b: Builder) -> Value:
+        """A value that does not change in the loop, in front of it."""
+        if not self._is_inside(value):
+            return value
+        operands, own = [self._computed(o, b) for o in value.operands], dict(value.attributes)
+        copy = replace(value, name=self.namer(), operands=operands, flags=(), attributes=own)
+        return b.append(copy)
+
+    def _is_inside(self, value: Value) -> TypeGuard[Instruction]:
+        return isinstance(value, Instruction) and value.parent in self
 
     def _can_be_copied(self) -> bool:
         inside = {i for block in self.blocks for i in block.instructions}
@@ -100,56 +152,78 @@ class _Version:
             )
         )
 
-    def _copied(self) -> tuple[dict[Block, Block], dict[Value, Instruction]]:
-        """The copies of the blocks of the loop, and of its instructions."""
-        blocks = {block: Block(self.namer(), parent=self.function) for block in self.blocks}
+    def _enter(self, deciding: Block) -> dict[Instruction, Value]:
+        """Lead the edges into the loop to a block in front of it; return the values that the phis
+        of the header have there.
+        """
+        header = self.loop.header
+        for block in self.function.blocks:
+            if header in block.successors and block not in self:
+                end = block.terminator
+                end.blocks = [deciding if o is header else o for o in end.blocks]
+        values: dict[Instruction, Value] = {}
+        for phi in header.phis:
+            edges = [*zip(phi.operands, phi.blocks, strict=True)]
+            outer = [(value, block) for value, block in edges if block not in self]
+            inner = [(value, block) for value, block in edges if block in self]
+            phi.operands, phi.blocks = [v for v, _ in inner], [block for _, block in inner]
+            values[phi] = outer[0][0]
+            if len(outer) > 1:
+                merged = Instruction("phi", phi.type, [v for v, _ in outer], self.namer())
+                merged.blocks, merged.parent = [block for _, block in outer], deciding
+                deciding.instructions.insert(0, merged)
+                values[phi] = merged
+        return values
+
+    def _leaving(self) -> list[tuple[Instruction, Block, Value]]:
+        """The phis of the exits, with each block of the loop that they come from, and the value."""
+        exits = {o for block in self.blocks for o in block.successors if o not in self}
+        return [
+            (phi, block, value)
+            for phi in (phi for o in exits for phi in o.phis)
+            for value, block in zip(phi.operands, phi.blocks, strict=True)
+            if block in self
+        ]
+
+    def _copied(
+        self, subscripts: Mapping[Value, Value]
+    ) -> tuple[dict[Block, Block], dict[Value, Instruction]]:
+        """The copies of the blocks of the loop, and of its instructions, with other subscripts."""
+        blocks = {block: self._new_block() for block in self.blocks}
         copies: dict[Value, Instruction] = {}
+
+        def copied(value: Value) -> Value:
+            while value in subscripts:
+                value = subscripts[value]
+            return copies.get(value, value)
+
         for block, copy in blocks.items():
             for i in block.instructions:
-                name = None if i.name is None else self.namer()
-                targets = [blocks.get(o, o) for o in i.blocks]
-                own = dict(i.attributes)
-                copies[i] = copy.append(replace(i, name=name, blocks=targets, attributes=own))
+                if i not in subscripts:
+                    name = None if i.name is None else self.namer()
+                    targets, own = [blocks.get(o, o) for o in i.blocks], dict(i.attributes)
+                    copies[i] = copy.append(replace(i, name=name, blocks=targets, attributes=own))
         for copy in copies.values():
-            copy.operands = [copies.get(o, o) for o in copy.operands]
-        for after in {o for block in self.blocks for o in block.successors} - {*self.blocks}:
-            for phi in after.phis:
-                for value, source in [*zip(phi.operands, phi.blocks, strict=True)]:
-                    if source in blocks:
-                        phi.operands.append(copies.get(value, value))
-                        phi.blocks.append(blocks[source])
+            copy.operands = [copied(o) for o in copy.operands]
+        for phi, block, value in self._leaving():
+            add_incoming(phi, copied(value), blocks[block])
         return blocks, copies
 
-    def _enter(
-        self, entering: Sequence[Block], dispatch: Block, copies: dict[Value, Instruction]
-    ) -> None:
-        """Lead the edges into the loop to the block that decides."""
-        header = self.loop.header
-        for block in entering:
-            terminator = block.terminator
-            terminator.blocks = [dispatch if o is header else o for o in terminator.blocks]
-        for phi in [*header.phis]:
-            outer = [(v, o) for v, o in zip(phi.operands, phi.blocks, strict=True) if o not in self]
-            values, sources = [v for v, _ in outer], [o for _, o in outer]
-            value = values[0]
-            if len(outer) > 1:
-                value = Instruction("phi", phi.type, values, self.namer(), blocks=sources)
-                value.parent = dispatch
-                dispatch.instructions.insert(0, value)
-            for each in (phi, copies[phi]):
-                inner = [
-                    (v, o)
-                    for v, o in zip(each.operands, each.blocks, strict=True)
-                    if o not in entering
-                ]
-                each.operands = [value, *(v for v, _ in inner)]
-                each.blocks = [dispatch, *(o for _, o in inner)]
+
+def _inverse(b: Builder, condition: Value) -> Value:
+    return b.binary("xor", condition, b.const(I1, 1))
 
 
-def _plain(i: Instruction) -> Value:
-    """The subscript that a marked select chooses along a longer axis."""
+def _all_but(b: Builder, conditions: Sequence[Value], other: Value | None) -> Value:
+    """That all conditions hold, but for one that does not, if it is given."""
+    first, *others = [c if c is not other else _inverse(b, c) for c in conditions]
+    return reduce(lambda x, y: b.binary("and", x, y), others, first)
+
+
+def _subscript(i: Instruction, *, is_plain: bool) -> Value:
+    """What a marked select chooses: the counter along a longer axis, 0 along one of length one."""
     _, first, second = i.operands
-    return second if isinstance(first, Constant) else first
+    return second if isinstance(first, Constant) == is_plain else first
 
 
 def _names_values(i: Instruction) -> bool:

@@ -1,10 +1,11 @@
-"""Innermost loops with subscripts along axes that may have length one have a plain version."""
+"""Innermost loops with subscripts along axes that may have length one have versions without."""
 
 import itertools
 
 import numpy as np
 import pytest
 
+from activerules.ir.generate.sweep import UNCHANGED
 from activerules.ir.generated.plain_loops import version_plain_loops
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
@@ -60,21 +61,84 @@ def versions(text):
     for i in module.functions["f"].instructions():
         if i.opcode == "select":
             i.attributes[SHORT_AXIS] = ENTRY
+        if i.name == "length":
+            i.attributes[UNCHANGED] = True
     before = print_module(module)
     version_plain_loops([module.functions["f"]])
     after = verified(print_module(module))
     return before, print_module(module), after, len(control_flow(module.functions["f"]).loops)
 
 
-def test_l1_both_versions_compute_what_the_loop_did():
+def test_l1_all_versions_compute_what_the_loop_did():
     before, after, text, loops = versions(LOOP.format(many="", exit=BY_PHI))
-    assert loops == 2
+    assert loops == 4  # both axes longer, the first, the second, and the loop as it was
     assert after.count(" select ") == before.count(" select ") == 2
     old, new = (compile_text(str(one)).function("f") for one in (before, text))
     a, b = np.random.default_rng(0).normal(size=(2, 6))
     for n, longer, others in itertools.product((1, 2, 5, 6), (0, 1), (0, 1)):
         args = a.ctypes.data, b.ctypes.data, n, n if longer else 1, n if others else 1
         assert new(*args) == old(*args)
+
+
+# the length of an axis is read in the loop, and there may be more operands
+SUM = """
+declare void @g()
+
+define double @f(ptr %a, ptr %n, i64 %end, i64 %lb, i64 %lc, i64 %ld) {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %head ]
+  %total = phi double [ 0.0, %entry ], [ %sum, %head ]
+{first}  %length = load i64, ptr %n
+  %longer = icmp ugt i64 %length, 1
+  %k = select i1 %longer, i64 %i, i64 0
+  %p = getelementptr double, ptr %a, i64 %k
+  %x = load double, ptr %p
+{more}  %product = fmul double %total, 0.5
+  %sum = fadd double %product, {term}
+  %next = add nuw nsw i64 %i, 1
+  %done = icmp eq i64 %next, %end
+  br i1 %done, label %last, label %head
+last:
+  %r = phi double [ %sum, %head ]
+  ret double %r
+}}
+"""
+OPERAND = """
+  %is.{0} = icmp ugt i64 %l{0}, 1
+  %k.{0} = select i1 %is.{0}, i64 %i, i64 0
+  %p.{0} = getelementptr double, ptr %a, i64 %k.{0}
+  %x.{0} = load double, ptr %p.{0}
+  %t.{0} = fmul double %x.{0}, {1}
+"""
+
+
+def of_several(count):
+    """A sum of products of `count` operands."""
+    names = "bcd"[: count - 1]
+    terms = ["%x", *(f"%t.{name}" for name in names)]
+    more = "".join(map(OPERAND.format, names, terms))
+    return SUM.format(first="", more=more, term=terms[-1])
+
+
+@pytest.mark.parametrize(("count", "loops"), [(1, 3), (2, 4), (3, 5), (4, 2)])
+def test_l1_of_conditions_that_are_read_in_the_loop(count, loops):
+    before, _, text, found = versions(of_several(count))
+    assert found == loops
+    old, new = (compile_text(str(one)).function("f") for one in (before, text))
+    a = np.random.default_rng(0).normal(size=7)
+    for lengths in itertools.product((1, 7), repeat=count):
+        length = np.array(lengths[0])
+        args = a.ctypes.data, length.ctypes.data, 7, *lengths[1:], *(1,) * (4 - count)
+        assert new(*args) == old(*args)
+
+
+def test_l1_a_length_that_may_change_is_read_in_each_iteration():
+    """A call in front of the load may write to it."""
+    text = SUM.format(first="  call void @g()\n", more="", term="%x")
+    before, after, _, loops = versions(text)
+    assert (after, loops) == (before, 1)
 
 
 @pytest.mark.parametrize(
