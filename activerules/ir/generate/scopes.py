@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.plan.facts import Facts
 
+# the numbers of the lines, above those of the source; each plan of a module has its own range
 _BASE = 7_000_000
-_EACH = 10_000
+_EACH = 1_000_000
 _MOST = 40
 _TOGETHER = MemoryObject("argument", "memory that may overlap other memory of its kind")
 
@@ -31,10 +32,8 @@ class Scopes:
         # memory reached through a pointer in an argument may be part of another argument
         reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
         self._separate = facts.request.separate and not reached
-        # each plan of a module has its own range of numbers
-        self._next = _BASE + _EACH * facts.request.callee
-        if not (facts.request.disjoint or facts.request.callee):
-            self._next += _BASE
+        is_second = not (facts.request.disjoint or facts.request.callee)
+        self._next = _BASE + _EACH * (-1 if is_second else facts.request.callee)
         self.definitions: dict[str, str] = {}
         self._domain = self._define("distinct !{SELF}")
         self._tape = self._scope()

@@ -31,8 +31,8 @@ _MINIMUM = "llvm.umin.i64"
 SHORT_AXIS = "short axis"
 """The attribute of a select that tells what its loop counts."""
 ROW, ENTRY = "row", "entry"
-"""Rows of entries: the select becomes a product (`ir/generated/strides`). Entries: the loop gets a
-version without the select (`ir/generated/plain_loops`).
+"""Rows of entries: the select becomes a product (`ir/generated/strides`). Entries: the loop gets
+versions without the select (`ir/generated/plain_loops`).
 """
 
 _LONGER = {("ugt", "1"), ("sgt", "1"), ("ne", "1"), ("uge", "2"), ("sge", "2")}
