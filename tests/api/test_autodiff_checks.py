@@ -302,6 +302,7 @@ class TestAnnotations:
             ((), "names no argument"),
             ("z", "has 'z', and reads_only has 2 arguments"),
             (("x", 0), "names `x` twice"),
+            (True, "has True, which is neither a number nor a name"),
             (None, "has None, which is neither a number nor a name"),
             ((0, 1.0), "has 1.0, which is neither a number nor a name"),
         ],
