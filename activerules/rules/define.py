@@ -235,7 +235,7 @@ def require_function(function: Any, what: str) -> None:
             if function.__objclass__ is np.ndarray and hasattr(np, name)
             else ["an @njit function that calls the method"],
         )
-    if isinstance(function, partial) or function is partial or inspect.ismethod(function):
+    if isinstance(function, partial) or function is partial:
         raise RuleDefinitionError(
             f"{what} takes a function that @njit functions can call, not {function!r}",
             instead=["the function itself", "an @njit function that calls it"],

@@ -147,10 +147,9 @@ def test_an_opt_out_of_a_library_function():
     ],
 )
 def test_rules_of_functions_that_compiled_code_never_calls_are_refused(declare):
-    from collections import Counter
     from functools import partial
 
-    for wrong in ("x", np, partial(np.sum, axis=0), partial, None, Counter().update):
+    for wrong in ("x", np, partial(np.sum, axis=0), partial, None):
         with pytest.raises(RuleDefinitionError, match="takes a function"):
             declare(wrong)
     with pytest.raises(RuleDefinitionError, match=r"np\.sum, which is `x\.sum\(\)`"):
