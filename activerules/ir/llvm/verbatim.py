@@ -38,7 +38,8 @@ def value_of_global(line: str) -> str:
 
 def is_constant(line: str) -> bool:
     """Whether the line of a global defines one that never changes."""
-    return _CONSTANT.match(value_of_global(line)) is not None
+    value = value_of_global(line)
+    return _CONSTANT.match(value) is not None and not may_be_replaced(value.split(" constant ")[0])
 
 
 def type_of_numbers(line: str) -> str | None:

@@ -45,7 +45,7 @@ from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.llvm.types import NamedTypes, size_of
-from activerules.ir.normal.effects import CallEffect, language
+from activerules.ir.normal.effects import CallEffect, language, memory_intrinsic
 from activerules.ir.normal.promises import touches_memory
 
 
@@ -226,9 +226,33 @@ class MemoryFacts:
         if isinstance(address.base, Instruction):
             target = self.starts_of.get(address.base)
             return target is not None and target.is_start(address, memory)
-        return isinstance(address.base, Argument) and (
-            not address.through or memory in self.targets
+        return (
+            isinstance(address.base, Argument)
+            and (not address.through or memory in self.targets)
+            and memory not in self._entered_by_several
         )
+
+    @cached_property
+    def _entered_by_several(self) -> frozenset[MemoryObject]:
+        """Argument memory that is accessed by several parameters. In a function that is called,
+        such parameters may point anywhere in it, as a slice of an array and the array do.
+        """
+        bases: dict[MemoryObject, set[Value]] = {}
+        for i in (i for block in self.flow.order for i in block.instructions):
+            for pointer in self._accessed_by(i):
+                base = self.address(pointer).base
+                for o in self.objects(base) if isinstance(base, Argument) else ():
+                    bases.setdefault(o, set()).add(base)
+        return frozenset(o for o, entries in bases.items() if len(entries) > 1)
+
+    def _accessed_by(self, i: Instruction) -> Iterable[Value]:
+        """The pointers from which offsets are counted where an instruction accesses memory."""
+        if i.opcode in {"load", "store"}:
+            return i.operands[-1:]
+        if memory_intrinsic(i) is not None:
+            return (o for o in i.operands[:2] if o.type.is_pointer)
+        accesses = self.called[i].summary.accesses if i in self.called else ()
+        return (i.operands[a.parameter] for a in accesses if a.parameter is not None)
 
     def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
         """Whether a pointer that was loaded or merged points to the start of the data of `o`."""
