@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 import activerules as ar
-from programs.recursion import halves, powers_in_a_loop
+from programs.recursion import bodies_in_a_tree, halves, powers_in_a_loop
 
 
 def test_forward_agrees_with_reverse():
@@ -13,6 +13,18 @@ def test_forward_agrees_with_reverse():
     value, slope = ar.jvp(powers_in_a_loop, (x,), (v,))
     assert np.isclose(value, powers_in_a_loop(x))
     assert np.isclose(slope, ar.grad(powers_in_a_loop)(x) @ v)
+
+
+def test_compiled_callers_have_the_version_for_arguments_that_overlap():
+    """Its callees have metadata of their own, whose numbers LLVM reads."""
+    m = np.random.default_rng(2).normal(size=4)
+
+    @njit
+    def gradient(m, roots):
+        return ar.grad(bodies_in_a_tree)(m, roots)
+
+    expected = ar.grad(bodies_in_a_tree)(m, np.full(8, -1))
+    np.testing.assert_array_equal(gradient(m, np.full(8, -1)), expected)
 
 
 def test_a_tape_of_recursion_is_swept_twice():

@@ -113,7 +113,8 @@ class Family:
 
     def _make(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         function = copy_function(self.top.module.functions[key.variant.name])
-        number = len(self.requests) + (1 if self.top.disjoint else 10_000)
+        # `Scopes` makes a million numbers of 32 bits of each
+        number = len(self.requests) + (1 if self.top.disjoint else 2_000)
         parameters = tuple(
             Parameter(
                 argument,
