@@ -289,7 +289,7 @@ def _inner_product_of_optional(cotangent: Any) -> Any:
 
 def _inner_product_of_vectors(cotangent, y):
     if cotangent.shape != y.shape:
-        raise ShadowMismatch("the cotangent has another shape than the result")
+        raise ShadowMismatch("the cotangent does not have the shape of the result")
     total = 0.0
     for i in range(y.size):
         total += inner_product(cotangent[i], y[i])
@@ -298,7 +298,7 @@ def _inner_product_of_vectors(cotangent, y):
 
 def _inner_product_of_arrays(cotangent, y):
     if cotangent.shape != y.shape:
-        raise ShadowMismatch("the cotangent has another shape than the result")
+        raise ShadowMismatch("the cotangent does not have the shape of the result")
     total = 0.0
     for index in np.ndindex(y.shape):
         total += inner_product(cotangent[index], y[index])

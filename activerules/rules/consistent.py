@@ -55,7 +55,7 @@ def refuse_other_parameters(rule: Rule, which: Half, half: RuleHalf) -> None:
         if old_which == which or name is None:
             continue
         raise RuleDefinitionError(
-            f"`{name}` is another argument of {rule.name} in {which} than in {old_which}",
+            f"`{name}` is one argument of {rule.name} in {old_which} and another one in {which}",
             where=[
                 (f"the new {which}", f"({', '.join(half.argument_names)})", half.location),
                 (
@@ -79,7 +79,7 @@ def refuse_other_order(name: str, parameters: Sequence[str], half: RuleHalf, whi
     wrong = misplaced(half.argument_names, parameters)
     if wrong is not None:
         raise RuleDefinitionError(
-            f"`{wrong}` of {name} is another argument in its rule",
+            f"`{wrong}` is one argument of {name} and another one of its rule",
             where=[(f"the {which}", f"({', '.join(half.argument_names)})", half.location)],
             why=f"it is passed the arguments in the order of {name}({', '.join(parameters)})",
             instead=[f"def _(…, {', '.join(parameters)})"],

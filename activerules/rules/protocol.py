@@ -75,7 +75,7 @@ def _add(shadow: Any, g: Any) -> None:
         return
     if is_tuple(shadow):
         if len(g) != len(shadow):
-            raise RuleReturnError("accumulate: the cotangent has another length than the tuple")
+            raise RuleReturnError("accumulate: the cotangent does not have the length of the tuple")
         for part, g_part in zip(shadow, g, strict=True):
             _add(part, g_part)
         return
@@ -84,7 +84,7 @@ def _add(shadow: Any, g: Any) -> None:
             "accumulate takes a Duplicated array; an Active derivative is returned"
         )
     if np.shape(g) != shadow.shape:
-        raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+        raise RuleReturnError("accumulate: the cotangent does not have the shape of the shadow")
     if np.asarray(g).dtype == np.bool_:
         raise RuleReturnError("accumulate: truth values are not cotangents")
     added = g if np.iscomplexobj(shadow) else np.real(g)

@@ -108,13 +108,13 @@ def _look_for_differences(
 ) -> None:
     for visit in walk(em, nodes, pair, depth=Depth.ITEMS, where=may_change):
         if visit.has_other_keys is not None:
-            refuse(visit.has_other_keys, "a dictionary has other keys")
+            refuse(visit.has_other_keys, "a dictionary has different keys")
             continue
         name = f"`x{show(visit.path)}`"
-        arrays, what = list(visit.values), f"the array {name} has another shape"
+        arrays, what = list(visit.values), f"the array {name} has a different shape"
         array_types = [slot.node.numba_type for slot in visit.slots]
         if visit.entries is not None:
-            arrays, what = list(visit.entries.arrays), f"the list {name} has another length"
+            arrays, what = list(visit.entries.arrays), f"the list {name} has a different length"
             array_types = [visit.entries.array_type] * len(arrays)
         elif not isinstance(visit.node, Array):
             continue

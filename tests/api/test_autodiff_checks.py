@@ -145,9 +145,9 @@ class TestShadows:
     @pytest.mark.parametrize(
         ("shadow", "message"),
         [
-            (np.zeros(4), "has another shape"),
-            (np.zeros(6)[::2], "has other strides"),
-            (np.zeros(3)[::-1], "has other strides"),
+            (np.zeros(4), "has a different shape"),
+            (np.zeros(6)[::2], "has different strides"),
+            (np.zeros(3)[::-1], "has different strides"),
             (np.zeros(3, np.float32), r"is float32\[::1\], and `x` is float64"),
             (np.zeros((3, 1)), "is float64"),
             (read_only(np.zeros(3)), "is read-only"),
@@ -179,8 +179,8 @@ class TestShadows:
         memory = np.zeros(8)
         x = memory[:3]
         for shadow, other, fault in (
-            (memory[1:8:2], y, "has another shape"),
-            (memory[1:6:2], y, "has other strides"),
+            (memory[1:8:2], y, "has a different shape"),
+            (memory[1:6:2], y, "has different strides"),
             (memory[1:4], memory[2:5], "overlaps its primal"),
             (memory[3:6], memory[2:5], "overlaps `y`"),
         ):

@@ -177,7 +177,7 @@ class TestRefused:
 
     def test_shadows_that_do_not_fit(self):
         a = np.ones(3)
-        with pytest.raises(ar.ShadowMismatch, match="another shape"):
+        with pytest.raises(ar.ShadowMismatch, match="a different shape"):
             autodiff(Forward, guarded, Duplicated(a, np.ones(4)), 2.0)
         np.testing.assert_array_equal(autodiff(Forward, guarded, Duplicated(a, a), 2.0), 2 * a)
         a, p = np.ones(4), Point(0.3, 3, -0.7)

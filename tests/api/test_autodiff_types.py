@@ -156,7 +156,7 @@ class TestAccumulate:
 
     @pytest.mark.parametrize("call", [accumulated, accumulated.py_func])
     def test_another_shape_is_refused(self, call):
-        with pytest.raises(errors.RuleReturnError, match="another shape"):
+        with pytest.raises(errors.RuleReturnError, match="does not have the shape of"):
             call(Duplicated(np.ones((2, 2)), np.ones((2, 2))), np.ones((1, 2)))
 
     @pytest.mark.parametrize("call", [accumulated, accumulated.py_func])

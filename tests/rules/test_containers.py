@@ -268,9 +268,9 @@ def squares(a):
 
 def test_a_shadow_of_another_shape_is_refused_before_it_is_used():
     a = np.arange(1.0, 4.0)
-    with pytest.raises(RuleReturnError, match="has not the shape and strides of the primal"):
+    with pytest.raises(RuleReturnError, match="does not have the shape and strides of the primal"):
         ar.grad(squares)(a)
-    with pytest.raises(RuleReturnError, match="has not the shape and strides of the primal"):
+    with pytest.raises(RuleReturnError, match="does not have the shape and strides of the primal"):
         ar.autodiff(ar.Forward, squares, Duplicated(a, np.ones(3)))
 
 

@@ -326,7 +326,7 @@ ARRAYS = [
     (two, returns_what_it_should_add, RuleReturnError, r"(?s)\(None,\) or None.*accumulate\(a, "),
     (two, accumulates_a_number, NotCompilable, r"float64 is not a cotangent of float64\[::1\]"),
     (two, accumulates_a_comparison, NotCompilable, r"bool\[::1\] is not a cotangent of float64"),
-    (two, accumulates_a_slice, RuleReturnError, "has another shape than the shadow"),
+    (two, accumulates_a_slice, RuleReturnError, "does not have the shape of the shadow"),
     (raises_forwards, back, ArithmeticError, "forwards"),
     (two, raises_backwards, ArithmeticError, "backwards"),
 ]

@@ -292,8 +292,8 @@ def test_values_that_are_arrays_and_dictionaries(unfreed):
     for run in (
         lambda: reverse(nested(after, -1)),
         lambda: refused(ValueError, "above", 2.0, 1, one),
-        lambda: refused(ar.ShadowMismatch, r"`params\[…\]` has other keys", 0.6, 2, one),
-        lambda: refused(ar.ShadowMismatch, "has another shape", 0.6, 0, two),
+        lambda: refused(ar.ShadowMismatch, r"`params\[…\]` has different keys", 0.6, 2, one),
+        lambda: refused(ar.ShadowMismatch, "has a different shape", 0.6, 0, two),
     ):
         assert unfreed(run) == 0
 

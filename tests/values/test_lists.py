@@ -140,7 +140,7 @@ def test_items_that_are_arrays_tuples_and_lists(unfreed):
         wrong = list(containers(after * 0.0))
         wrong[number].append(wrong[number][0])
         shadows = wrong
-        with pytest.raises(ar.ShadowMismatch, match="another shape"):
+        with pytest.raises(ar.ShadowMismatch, match="a different shape"):
             reverse()
 
 
@@ -174,8 +174,8 @@ def test_extent_tables_s2_s3_shadows_of_lists_of_arrays(unfreed):
             (matrices, "the shadow of `matrices` overlaps its primal"),
             ([*zeros[:-1], matrices[0]], "the shadow of `matrices` overlaps its primal"),
             ([*zeros[:-1], zeros[0]], "shadows of items of `matrices` overlap"),
-            ([np.zeros((2, 3)), *zeros[1:]], r"`matrices\[…\]` has another shape"),
-            (zeros[:-1], "`matrices` has another shape"),
+            ([np.zeros((2, 3)), *zeros[1:]], r"`matrices\[…\]` has a different shape"),
+            (zeros[:-1], "`matrices` has a different shape"),
         ):
             with pytest.raises(ar.ShadowMismatch, match=fault):
                 run(matrices, shadow)

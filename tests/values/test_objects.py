@@ -430,7 +430,7 @@ def test_lists_in_an_object(unfreed):
     assert list(shadow.rows[0]) == pytest.approx([y * 45.0, y * 30.0, y * 18.0])
     assert shadow.x.tolist() == pytest.approx([0.0, y * 30.0, 0.0])
     shadow.rows[0].append(0.0)
-    with pytest.raises(ar.ShadowMismatch, match=r"`one\.rows\[…\]` has another shape"):
+    with pytest.raises(ar.ShadowMismatch, match=r"`one\.rows\[…\]` has a different shape"):
         gradient(of_lists, ar.Duplicated(one, shadow), ar.Active(y))
     run = lambda: gradient(of_lists, ar.Duplicated(one, ar.make_zero(one)), ar.Active(y))  # noqa: E731
     assert unfreed(run) == 0

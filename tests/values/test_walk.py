@@ -287,10 +287,10 @@ def other_keys(outer, rows, by_key, *rest):
 
 
 DIFFERENCES = [
-    (other_shape, r"`x.pair\[1\]\[1\]` has another shape"),
-    (other_item, r"`x.items\[…\]\[1\]` has another shape"),
-    (other_length, r"`x.items` has another length"),
-    (other_keys, "a dictionary has other keys"),
+    (other_shape, r"`x.pair\[1\]\[1\]` has a different shape"),
+    (other_item, r"`x.items\[…\]\[1\]` has a different shape"),
+    (other_length, r"`x.items` has a different length"),
+    (other_keys, "a dictionary has different keys"),
 ]
 
 

@@ -224,7 +224,7 @@ class _Checker:
         """The items or entries of a list or dictionary and its shadow, as arrays."""
         name = argument.name
         if isinstance(argument.numba_type, types.DictType):
-            what = f"the shadow of `{name}` has other keys"
+            what = f"the shadow of `{name}` has different keys"
             unlike = self.builder.not_(entries.alike)
             self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
         return replace(argument, numba_type=entries.array_type), entries.arrays
@@ -365,7 +365,10 @@ class _Checker:
             used = builder.and_(has_items, builder.icmp_signed(">", length, length.type(1)))
             differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other_stride))
             other_strides = builder.or_(other_strides, differs)
-        for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):
+        for condition, what in (
+            (other_shape, "a different shape"),
+            (other_strides, "different strides"),
+        ):
             what = f"the shadow of `{name}` has {what}"
             refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
             self._refuse_if(condition, refusal)

@@ -113,7 +113,7 @@ def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
     source = f"""def impl({parameters}):
     shadow = x.dval
     if shadow.shape != {shape}:
-        raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+        raise RuleReturnError("accumulate: the cotangent does not have the shape of the shadow")
 {loops}
 """
     scope = {"project": _real_part if is_real else _same, "RuleReturnError": RuleReturnError}

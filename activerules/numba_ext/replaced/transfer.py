@@ -30,7 +30,7 @@ from activerules.rules.rule import Half
 from activerules.rules.written import by_name, function_from, over_elements
 from activerules.values.overwriting import overwrite
 
-_FIELD = "an array in a Duplicated object is replaced by one of another shape"
+_FIELD = "an array in a Duplicated object is replaced by one of a different shape"
 _COTANGENT = "its shadow is not zero, and has the cotangent of the final array in the field"
 _TANGENT = "the shadow has no room for the tangent of the final array in the field"
 _ZERO = "set its shadow to zero before"

@@ -231,8 +231,8 @@ def alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
     if result in (Const, Active):
         return None
     return alike(
-        f"the shadow that the rule of {marked.name} returns has not the shape and strides of the "
-        "primal; ar.make_zero(y) has them"
+        f"the shadow that the rule of {marked.name} returns does not have the shape and strides of "
+        "the primal; ar.make_zero(y) has them"
     )
 
 

@@ -327,7 +327,7 @@ class _Run:
         builder = self.builder
         pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
         fits = cotangents.fits(self.context, builder, pair_types, pair)
-        message = "the cotangent has another shape than the result, or that is None where it is not"
+        message = "the cotangent does not have the shape of the result, or only one of them is None"
         self._refuse_if(builder.not_(fits), ShadowMismatch, message)
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"

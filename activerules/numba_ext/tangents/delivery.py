@@ -307,7 +307,9 @@ def _pushed(y, dy):
 
     def in_shape(y, dy):
         if y.shape != dy.shape:
-            raise RuleReturnError("the tangent a rule returns has another shape than its result")
+            raise RuleReturnError(
+                "the tangent that a rule returns does not have the shape of its result"
+            )
         return dy
 
     return in_shape

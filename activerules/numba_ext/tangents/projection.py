@@ -153,7 +153,7 @@ def _projected_array(primal: Any, dx: Any) -> Any:
         raise TypingError(f"{dx} is not a tangent of {primal}")
     dtype = as_dtype(primal.dtype)
     is_real = isinstance(dx.dtype, types.Complex) and not isinstance(primal.dtype, types.Complex)
-    message = "ProjectTo: the tangent has another shape than its primal"
+    message = "ProjectTo: the tangent does not have the shape of its primal"
 
     @register_jitable
     def shaped(shapes, dx):
@@ -222,7 +222,7 @@ def _add_inplace(x, y):
 
     def added(x, y):
         if x.shape != y.shape:
-            raise TangentMismatch("add_inplace: the tangent has another shape")
+            raise TangentMismatch("add_inplace: the tangent has a different shape")
         for index in np.ndindex(x.shape):
             x[index] += y[index]
         return x
@@ -233,7 +233,7 @@ def _add_inplace(x, y):
 def _are_tuples(x: Any, y: Any) -> bool:
     both = isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple)
     if both and len(x) != len(y):
-        raise TangentMismatch("add_inplace: the tangent is a tuple of another length")
+        raise TangentMismatch("add_inplace: the tangent is a tuple of a different length")
     return both
 
 

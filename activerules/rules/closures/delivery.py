@@ -76,7 +76,7 @@ def _delivered(value: Any, shadow: Any, bar: Any) -> Any:
     if is_tuple(value):
         bars = (ZeroTangent(),) * len(value) if is_zero(bar) else tuple(bar)
         if len(bars) != len(value):
-            raise RuleReturnError("a cotangent has another length than its tuple")
+            raise RuleReturnError("a cotangent does not have the length of its tuple")
         return tuple(map(_delivered, value, shadow, bars))
     if is_array(value):
         return deliver(Duplicated(value, shadow), bar)
