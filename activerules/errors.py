@@ -203,7 +203,7 @@ class ShadowMismatch(ActiverulesError, ValueError):
 
 
 class SparsityMismatch(ActiverulesError, ValueError):
-    """The sparsity pattern of a Jacobian or Hessian does not fit: it has another shape, or there
+    """The sparsity pattern of a Jacobian or Hessian does not fit: it has the wrong shape, or there
     are entries outside it that are not zero.
 
     The pattern is nonzero wherever the derivative may be, at any point: for an `if`, it has the

@@ -1,8 +1,9 @@
 """`ProjectTo(x)`: brings a cotangent into the tangent space of `x`.
 
 A rule may return a cotangent that its argument cannot hold: a complex one for a real number, a
-double for a number of single precision, a number for an array of one entry. `ProjectTo(x)(dx)` is
-the projection of such a `dx` onto the tangent space of `x`, with the type of `x`.
+double for a number of single precision, a number for an array without dimensions.
+`ProjectTo(x)(dx)` is the projection of such a `dx` onto the tangent space of `x`, with the type of
+`x`.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ class ProjectTo:
     what has no derivative (integers, strings) the projection is `NoTangent()`. A symbolic zero
     stays one; a thunk is projected when it is computed.
 
-    Raises `TangentMismatch` for an array of another shape, a tuple of another length, or a field
-    that the primal does not have.
+    Raises `TangentMismatch` for an array of a different shape, a tuple of a different length, or a
+    field that the primal does not have.
     """
 
     def __init__(self, x: Any) -> None:
-        self.kind: type = type(x)
+        self.kind: Any = type(x)
         self.parts: dict[Key, ProjectTo] = {k: ProjectTo(v) for k, v in _entries(x).items()}
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
@@ -79,15 +80,18 @@ class ProjectTo:
         """Project entry by entry; the entries that `dx` does not give are zero."""
         given = self._given(dx)
         items = {k: part(given.get(k, ZeroTangent())) for k, part in self.parts.items()}
-        if issubclass(self.kind, tuple):
+        if self._is(tuple):
             return like_tuple(self.kind, items.values())
-        if issubclass(self.kind, list):
+        if self._is(list):
             return [*items.values()]
-        return items if issubclass(self.kind, dict) else tangent_of(self.kind, items)
+        return items if self._is(dict) else tangent_of(self.kind, items)
+
+    def _is(self, *kinds: type) -> bool:
+        return issubclass(self.kind, kinds)
 
     def _given(self, dx: Any) -> dict[Key, Any]:
         """The entries of `dx` by the keys of `parts`."""
-        if issubclass(self.kind, tuple | list):
+        if self._is(tuple, list):
             has_entries = is_tuple(dx) or is_list(dx) or isinstance(dx, Tangent)
             if not has_entries or len(dx) != len(self.parts):
                 raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")

@@ -93,7 +93,7 @@ def jacobian(
         check   False leaves out the check of a sparse Jacobian, which is one more derivative, along
               a random vector. Without it entries outside the pattern are silently added to others.
         The others, what is returned and what is raised are those of `jacrev`; and, with `sparsity`,
-        SparsityMismatch if the pattern has another shape, or the check finds nonzero entries
+        SparsityMismatch if the pattern has the wrong shape, or the check finds nonzero entries
         outside it; MissingExtra if SciPy is not installed.
 
     Cost      sparse: one derivative along a vector per group of columns without a common row,

@@ -104,7 +104,7 @@ def _in_form(x: Any, dx: Any) -> Any:
     if is_object or not space.has_tangent:
         return dx
     projected = space(dx)
-    if is_dataclass(x):
+    if is_dataclass(x) and not isinstance(x, type):
         fields = {k: _in_form(getattr(x, k), d) for k, d in projected.backing.items()}
         return replace(x, **fields)
     if isinstance(x, dict):

@@ -40,7 +40,7 @@ _CONSTANT = re.compile(r"bool|u?int(8|16|32|64)")
 
 
 def kind_of(name: str, dtype: str, ndim: int) -> Kind:
-    """The kind of an argument; `ForeignArrayError` if it is in another precision than double.
+    """The kind of an argument; `ForeignArrayError` if its precision is not double.
 
     dtype   its name, which is none of NumPy's for some
     """

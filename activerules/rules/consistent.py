@@ -135,7 +135,7 @@ def refuse_other_count(
     what: str = "its rule",
     leading: str = "",
 ) -> None:
-    """Refuse a rule, or a declaration, for another number of arguments than the function takes.
+    """Refuse a rule, or a declaration, for a number of arguments that the function does not take.
     `leading` are the parameters of a rule in front of them.
     """
     plain = getattr(function, "py_func", None)

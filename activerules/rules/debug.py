@@ -21,7 +21,7 @@ class debug_mode:
 
     A rule that breaks its protocol raises `RuleViolation` there: its result, or what it writes,
     differs from the function's; the derivative differs from finite differences; a shadow
-    has another shape than the primal, or is not zero; an argument is written that the function
+    does not have the shape of the primal, or is not zero; an argument is written that the function
     does not write; the reverse reads what was overwritten since; a derivative is NaN or infinite
     although its inputs are finite; the reverse writes into its tape, or into the result.
     Differentiated functions and rules check their indices, too, as under `boundscheck=True`: a

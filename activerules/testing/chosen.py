@@ -36,7 +36,7 @@ def directions_of(
 ) -> tuple[Any, ...]:
     """The direction of each argument: the given one, by position or name, or the random one.
 
-    `ValueError` for a direction of another shape than its argument, or without an argument.
+    `ValueError` for a direction without the shape of its argument, or without an argument.
     """
     if isinstance(chosen, Mapping):
         names = list(inspect.signature(getattr(f, "py_func", f)).parameters)[: len(random)]

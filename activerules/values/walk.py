@@ -132,8 +132,8 @@ class Visit:
 
     @property
     def has_other_keys(self) -> Any:
-        """For a dictionary, the condition that another value has other keys than the first; None
-        for any other part.
+        """For a dictionary, the condition that another value does not have the keys of the first;
+        None for any other part.
         """
         if not isinstance(self.node, Items) or self.node.key is None or self.entries is None:
             return None

@@ -71,12 +71,12 @@ def low_level(function: Callable[..., Any], purpose: str = "quad") -> Any:
 
     Returns
         A `LowLevelCallable`. If the function raises, an integral is nan, and `scipy.ndimage` raises
-        RuntimeError. `quad` with another number of `args` than the function takes gives nan.
+        RuntimeError. `quad` with too few or too many `args` gives nan.
 
     Raises
-        ArityError for a function with another number of parameters, or any number; NotAFloatReturn
-        if the result is not a float where one is needed; NotCompilable; ValueError for an unknown
-        purpose.
+        ArityError for a function with a different number of parameters, or any number;
+        NotAFloatReturn if the result is not a float where one is needed; NotCompilable; ValueError
+        for an unknown purpose.
 
     >>> from scipy.integrate import quad
     >>> round(quad(low_level(lambda x, a: a * x * x), 0.0, 1.0, args=(6.0,))[0], 9)

@@ -6,7 +6,7 @@ Gives       `forward_of_pair`: a forward rule that calls both halves. They are o
 Invariants  P1  the tangent of an output number is <x̄, ẋ>, with x̄ the derivatives that the reverse
                 returns for the cotangent one (and for a one in the imaginary part), and ẋ the
                 tangents before the call; outputs are the result, and arrays that are written
-            P2  pairs that need other types than numbers, arrays and tuples of them are refused
+            P2  pairs that need types other than numbers, arrays and tuples of them are refused
             P3  each run of the reverse finds shadows of zeros, and the tape as it was recorded
 
 Cost        one run of the reverse per number in the outputs: J v computed with Jᵀ

@@ -283,7 +283,7 @@ class _Forward(RuleCaller):
             self._keep(self._run(), (lane,), first=lane == 0)
 
     def _copy_of_object(self, index: int, ty: types.Type) -> Any:
-        """A copy of an object, for the run of another lane than the first."""
+        """A copy of an object, for the run of a lane other than the first."""
         return self.made_for(ty, self.helper(copy_of, ty), [self.primals[index]])
 
     def _run(self) -> Any:

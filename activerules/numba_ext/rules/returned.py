@@ -141,7 +141,7 @@ def _arrays_of(caller: RuleCaller, result: tuple[Any, types.Type]) -> list[tuple
 def check_alike(
     caller: RuleCaller, check: Any, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
 ) -> None:
-    """Return an error if a shadow has another shape or other strides than its array."""
+    """Return an error if a shadow does not have the shape and strides of its array."""
     if check is None:
         return
     for (ty, primal), (_, dual) in zip(

@@ -45,7 +45,7 @@ def on_its_line(kernel: Any, builder: Builder) -> Any:
 class LineTable(debuginfo.DIBuilder):
     """The source line of each instruction, and nothing else: no variables, no types.
 
-    statement   the position of the statement that is being lowered; it is in another file than the
+    statement   the position of the statement that is being lowered; it is not in the file of the
                 function if Numba inlined it (`inline="always"`)
     """
 

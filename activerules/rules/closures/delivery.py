@@ -54,8 +54,8 @@ def deliver(x: Annotation, x_bar: Any) -> Any:
 
     For an Active argument that is the projected cotangent; for a Duplicated one the cotangent is
     added to the shadow, and None returned. Symbolic zeros are zero. Raises `TangentMismatch` and
-    `RuleReturnError` for a cotangent of another shape than its argument, `TangentNotImplemented`
-    for one the rule does not have.
+    `RuleReturnError` for a cotangent whose shape is not that of its argument,
+    `TangentNotImplemented` for one the rule does not have.
     """
     if isinstance(x, Const):
         return None
