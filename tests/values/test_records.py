@@ -41,6 +41,16 @@ def by_indices(given, order):
     return s
 
 
+@njit
+def with_sums_of_fields(given):
+    """The sums advance pointers by the size of a record."""
+    p = given.copy()
+    s = 0.0
+    for i in range(len(p)):
+        s += p[i].x ** 2 * p[i].mass * p[i].kind
+    return s + p["x"].sum() * p["mass"].sum()
+
+
 def particles(dtype):
     found = np.zeros(4, dtype)
     found["x"], found["mass"], found["kind"] = (
@@ -53,7 +63,8 @@ def particles(dtype):
 
 @pytest.mark.parametrize("dtype", [PARTICLE, PACKED])
 @pytest.mark.parametrize(
-    ("program", "rest"), [(in_order, ()), (by_indices, (np.array([3, 0, 2]),))]
+    ("program", "rest"),
+    [(in_order, ()), (by_indices, (np.array([3, 0, 2]),)), (with_sums_of_fields, ())],
 )
 def test_copies_of_records_carry_the_derivative_of_each_field(program, rest, dtype):
     given = particles(dtype)

@@ -2,6 +2,7 @@
 
 Needs       pointers of a function in normal form
 Gives       `address_of(pointer)`: a base, and the set of possible offsets from it
+            `before_loops(address)`: the same from the start of a pointer that loops advance
 Invariants  O1  every offset the pointer may have from its base is in `offset + stride * integers`
             O2  with `through`, the base is a reference-counted object and offsets count from the
                 start of its data, wherever that is at the moment
@@ -13,7 +14,7 @@ Invariants  O1  every offset the pointer may have from its base is in `offset + 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 
 from activerules.ir.llvm.constants import integer_of
@@ -34,6 +35,8 @@ from activerules.ir.normal.effects import HEADER_BYTES, effect_of
 Multiples = Mapping[Value, int]
 """For integers that the caller passes, a number that is known to divide each."""
 _NO_MULTIPLES: Multiples = {}
+_DEEPEST_LOOP = 4
+"""Loops in one another through which pointers that are advanced are followed."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,30 @@ def address_of(
         offset += constant
         stride = gcd(stride, variable)
     return Address(start.base, offset, stride, low, start.through)
+
+
+def before_loops(address: Address, address_at: Callable[[Value], Address]) -> Address:
+    """The same address as counted from where a pointer started that loops advance by steps."""
+    for _ in range(_DEEPEST_LOOP):
+        phi = address.base
+        if address.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
+            break
+        incoming = [address_at(o) for o in phi.operands]
+        steps = [a for a in incoming if a.base is phi and not a.through]
+        starts = [a for a in incoming if a.base is not phi]
+        if len(starts) != 1:
+            break
+        (start,) = starts
+        varying = [n for step in steps for n in (step.offset, step.stride)]
+        address = replace(
+            address,
+            base=start.base,
+            offset=address.offset + start.offset,
+            stride=gcd(address.stride, start.stride, *varying),
+            low=None,
+            through=start.through,
+        )
+    return address
 
 
 def is_renamed(i: Instruction) -> bool:

@@ -19,7 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from activerules.ir.analysis.memory.addresses import Address, Multiples, address_of
+from activerules.ir.analysis.memory.addresses import (
+    Address,
+    Multiples,
+    address_of,
+    before_loops,
+)
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import Summaries
 from activerules.ir.analysis.memory.declared import Target, Targets
@@ -212,6 +217,9 @@ class MemoryFacts:
         """
         if self.starts(address, o):
             return address
+        advanced = before_loops(address, self.address)
+        if advanced is not address and self.starts(advanced, o):
+            return advanced
         target = self.starts_of.get(address.base) if isinstance(address.base, Instruction) else None
         return target and target.from_start(address, o)
 

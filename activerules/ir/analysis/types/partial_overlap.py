@@ -15,18 +15,16 @@ For constant offsets, `ValueTypes.cuts_floats` gives the same answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
 
-from activerules.ir.analysis.memory.addresses import Address
+from activerules.ir.analysis.memory.addresses import Address, before_loops
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import Type, size_of
-
-_DEPTH = 4
 
 
 @dataclass(frozen=True)
@@ -98,32 +96,6 @@ def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _FloatAc
     i, size = access.instruction, size_of(access.type, memory.named_types)
     if i.opcode not in {"load", "store"}:
         return _FloatAccess(i, access.type, None, access.address, size, access.aligned)
-    address = _through_phis(memory.address(i.operands[-1]), memory)
+    address = before_loops(memory.address(i.operands[-1]), memory.address)
     base = None if memory.starts(address, o) else address.base
     return _FloatAccess(i, access.type, base, address, size, access.aligned)
-
-
-def _through_phis(address: Address, memory: MemoryFacts) -> Address:
-    """The same address from the start of a pointer that is advanced in a loop."""
-    for _ in range(_DEPTH):
-        phi = address.base
-        if address.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
-            break
-        incoming = [memory.address(o) for o in phi.operands]
-        steps = [a for a in incoming if a.base is phi and not a.through]
-        starts = [a for a in incoming if a.base is not phi]
-        if len(starts) != 1 or starts[0].through:
-            break
-        stride = gcd(
-            address.stride,
-            starts[0].stride,
-            *(n for step in steps for n in (step.offset, step.stride)),
-        )
-        address = replace(
-            address,
-            base=starts[0].base,
-            offset=address.offset + starts[0].offset,
-            stride=stride,
-            low=None,
-        )
-    return address

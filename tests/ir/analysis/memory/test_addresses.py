@@ -1,6 +1,6 @@
 """Places: where pointers point, and which of them cannot share a byte."""
 
-from activerules.ir.analysis.memory.addresses import address_of, divisor
+from activerules.ir.analysis.memory.addresses import address_of, before_loops, divisor
 from activerules.ir.llvm.parser import parse_module
 from activerules.numba_ext.target import symbols  # noqa: F401  (declares the runtime)
 
@@ -102,3 +102,35 @@ def test_addresses_relative_to_known_addresses():
             assert found == address_of(i, module.types)
             known[i] = found
     assert len(known) > 10
+
+
+ADVANCED = """
+define void @f(ptr %a, ptr %b, i64 %i, i1 %c) {
+entry:
+  %first = getelementptr i8, ptr %a, i64 8
+  br label %outer
+outer:
+  %row = phi ptr [ %first, %entry ], [ %row.next, %inner ]
+  br label %inner
+inner:
+  %item = phi ptr [ %row, %outer ], [ %item.next, %inner ]
+  %either = phi ptr [ %a, %outer ], [ %b, %inner ]
+  %field = getelementptr i8, ptr %item, i64 4
+  %item.next = getelementptr { i64, i64 }, ptr %item, i64 %i
+  %row.next = getelementptr i8, ptr %row, i64 48
+  br i1 %c, label %inner, label %outer
+}
+"""
+
+
+def test_o1_pointers_that_loops_advance():
+    function = parse_module(ADVANCED).functions["f"]
+    named = {i.name: i for i in function.instructions() if i.name}
+
+    def start(name):
+        return before_loops(address_of(named[name], {}), lambda pointer: address_of(pointer, {}))
+
+    field = start("field")
+    assert (field.base.name, field.offset, field.stride) == ("a", 12, 16)
+    assert start("row").stride == 48
+    assert start("either").base is named["either"]
