@@ -24,7 +24,6 @@ from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import CalleeMemory
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.types.stored_bits import all_float_bits
 from activerules.ir.analysis.types.value_types import ValueTypes, accesses_of_callee
@@ -306,8 +305,8 @@ class _Spread:
     ) -> bool:
         """Whether a store of an integer may store the bits of a varied float.
 
-        An integer loaded from the caller's memory may also be a float if it is stored where floats
-        are.
+        An integer loaded from the caller's memory, or a copy of it, may also be a float if it is
+        stored where floats are.
         """
         value = store.operands[0]
         if value in self.all_float_bits:
@@ -317,9 +316,10 @@ class _Spread:
             and self.types.touches_floats(store)
             and any(
                 not o.is_local and o in objects
-                for load in source_loads(value)
+                for load in self.memory.origins(value)
                 if load.type == value.type
-                for o in self.memory.objects(load.operands[0])
+                for source in self.memory.objects(load.operands[0])
+                for o in self.memory.copied_with(source)
             )
         )
 

@@ -14,7 +14,7 @@ from activerules.ir.analysis.activity import Activity, Calls, Seeds, are_varied_
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject
 from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.types.value_types import ValueTypes
-from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.model import Instruction, Value, backward_slice
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import I64
 
@@ -36,10 +36,21 @@ class HiddenBits:
         )
 
     def is_unknown(self, value: Value) -> bool:
-        """Whether an integer comes from varied memory whose type is not known."""
-        facts = self.activity
-        unknown = facts.varied_memory - self.seeds.known
-        return value.type.is_int and are_varied_bits(value, frozenset(), unknown, facts.memory)
+        """Whether an integer comes from varied memory whose type is not known, perhaps through
+        memory that it was copied to.
+        """
+        memory = self.activity.memory
+        unknown = self.activity.varied_memory - self.seeds.known
+        sources = backward_slice(value, lambda i: i.opcode != "load")
+        return value.type.is_int and (
+            are_varied_bits(value, frozenset(), unknown, memory)
+            or any(
+                not unknown.isdisjoint(memory.objects(origin.operands[0]))
+                for load in sources
+                if load.opcode == "load"
+                for origin in memory.origins(load)
+            )
+        )
 
     def are_passed(self, call: Instruction) -> bool:
         """Whether an operand of a call may hold bits of a varied float."""
@@ -55,7 +66,7 @@ class HiddenBits:
         unknown = any(
             any(self._is_from_outside(o) for o in objects(load.operands[0]))
             and not self.types.is_free_of_floats(load)
-            for load in source_loads(value)
+            for load in self.activity.memory.origins(value)
             if load.type == value.type
         )
         return unknown and (
@@ -84,9 +95,7 @@ class HiddenBits:
     def _is_from_outside(self, o: MemoryObject) -> bool:
         """Whether it is active memory, or a copy of such, whose contents only the caller knows."""
         unknown = self.activity.active_memory - self.seeds.known
-        return o in unknown and any(
-            p in unknown and not p.is_local for p in self.activity.memory.copied_with(o)
-        )
+        return any(p in unknown and not p.is_local for p in self.activity.memory.copied_with(o))
 
     def refuse(self, i: Instruction) -> None:
         """Refuse an instruction that moves such bits; the reason given fits where they are from."""

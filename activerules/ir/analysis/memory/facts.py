@@ -44,6 +44,7 @@ from activerules.ir.analysis.memory.points_to import (
     objects_of_constant,
     pointees_in,
     reached_by,
+    source_loads,
 )
 from activerules.ir.analysis.memory.writes import Write, writes_of
 from activerules.ir.llvm.cfg import ControlFlow
@@ -169,6 +170,24 @@ class MemoryFacts:
     def written_by(self, write: Write) -> frozenset[MemoryObject]:
         """The objects a write may change; not those of a write with `everything`."""
         return write.objects.union(*map(self.objects, write.pointers))
+
+    def origins(self, value: Value) -> set[Instruction]:
+        """The loads that an integer comes from, those of memory to which it was copied included."""
+        return closure(source_loads(value), self._stored_from)
+
+    def _stored_from(self, load: Instruction) -> Iterator[Instruction]:
+        """The loads of integers that are stored in memory that a load reads."""
+        read = self.objects(load.operands[0])
+        for store, sources in self._integer_copies:
+            if not read.isdisjoint(self.objects(store.operands[1])):
+                yield from sources
+
+    @cached_property
+    def _integer_copies(self) -> list[tuple[Instruction, list[Instruction]]]:
+        """The stores of integers that were loaded, with the loads."""
+        instructions = (i for block in self.flow.order for i in block.instructions)
+        stores = [i for i in instructions if i.opcode == "store" and i.operands[0].type.is_int]
+        return [(i, loads) for i in stores if (loads := source_loads(i.operands[0]))]
 
     def escaping(self, returned: Value | None) -> frozenset[MemoryObject]:
         """Memory this function allocated that is still reachable after it has returned."""
