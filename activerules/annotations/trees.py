@@ -131,9 +131,10 @@ def index_of_key(kind: type, key: str) -> int | None:
     return origin.index(key) if is_tuple(origin) and key in origin else None
 
 
-def is_of_keys(kind: type) -> bool:
-    """Whether `kind` is the class of a named tuple that stands for a dictionary."""
-    return is_tuple(getattr(kind, _ORIGIN, None))
+def keys_of(kind: type) -> tuple[str, ...]:
+    """The keys of the dictionary that a named tuple of the class `kind` stands for; () if none."""
+    origin: Any = getattr(kind, _ORIGIN, ())
+    return origin if is_tuple(origin) else ()
 
 
 _ORIGIN = "_origin"

@@ -12,7 +12,7 @@ from typing import Any
 from numba.core import types
 from numba.extending import overload
 
-from activerules.annotations.trees import index_of_key, is_of_keys
+from activerules.annotations.trees import index_of_key, keys_of
 from activerules.errors import NotYetSupported
 
 
@@ -34,7 +34,7 @@ def refuse_of_keys(function: Any, args: Any) -> None:
     if name is None:
         return
     for ty in args:
-        if isinstance(ty, types.BaseNamedTuple) and is_of_keys(_class_of(ty)):
+        if isinstance(ty, types.BaseNamedTuple) and keys_of(_class_of(ty)):
             raise NotYetSupported(
                 f"{name} of a parameter that is a dictionary",
                 why="in compiled code it has values only, each read by a key that is a literal",

@@ -15,6 +15,7 @@ from numba.np.numpy_support import as_dtype
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
+from activerules.annotations.trees import index_of_key, keys_of
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.calls import overloads  # noqa: F401  accumulate and make_zero
@@ -118,7 +119,7 @@ def _projected_tuple(ty: Any, tangent: Any) -> Any:
     entries = _tangents_of_items(ty, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
     named = isinstance(ty, types.BaseNamedTuple)
-    scope: dict[str, Any] = {"made": getattr(ty, "instance_class", None)}
+    scope: dict[str, Any] = {"made": getattr(ty, "instance_class", None), "entry": _entry}
     for i, (_, entry) in enumerate(entries):
         scope[f"project{i}"] = _projected(item_types[i], entry)
     source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
@@ -130,15 +131,47 @@ def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
     count = len(items_of(ty))
     if is_zero_type(tangent):
         return [("None", types.none)] * count
+    kind: Any = getattr(ty, "instance_class", tuple)
+    if keys_of(kind) and getattr(tangent, "instance_class", tuple) is not kind:
+        return _tangents_by_key(ty, kind, tangent)
     if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(items_of(tangent))]
-    if isinstance(tangent, StructuralTangentType) and tangent.primal is getattr(
-        ty, "instance_class", tuple
-    ):
+    if isinstance(tangent, StructuralTangentType) and tangent.primal is kind:
         keys = names_of(tangent.primal) or range(count)
         fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
         return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
     raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {ty}")
+
+
+def _tangents_by_key(ty: Any, kind: type, tangent: Any) -> list[tuple[str, Any]]:
+    """Like `_tangents_of_items`, for a dictionary: a tuple would need an order of its keys."""
+    count = len(items_of(ty))
+    if isinstance(tangent, types.DictType) and tangent.key_type == types.unicode_type:
+        texts = [f"entry(tangent, {key!r}, {count})" for key in keys_of(kind)]
+        return [(text, tangent.value_type) for text in texts]
+    if isinstance(tangent, types.LiteralStrKeyDict):
+        given = {key.literal_value: t for key, t in tangent.literal_value.items()}
+    elif isinstance(tangent, StructuralTangentType) and tangent.primal is dict:
+        given = tangent.fields
+    else:
+        given = {"": None}
+    found = {index_of_key(kind, key): key for key in given}
+    if None in found:
+        raise RuleReturnError(
+            f"a rule gives {tangent} as the tangent or cotangent of {ty}",
+            why="that of a dictionary has entries for its keys",
+            instead=["{key: ...}, a dictionary as it is written, or a Tangent[dict](key=...)"],
+        )
+    named = [found.get(i) for i in range(count)]
+    return [("None", types.none) if k is None else (f"tangent[{k!r}]", given[k]) for k in named]
+
+
+@register_jitable
+def _entry(tangent, key, count):
+    """The entry of a dictionary with the keys of another one."""
+    if len(tangent) != count or key not in tangent:
+        raise RuleReturnError("a cotangent does not have the keys of its dictionary")
+    return tangent[key]
 
 
 def _delivered(ty: Any, x_bar: Any) -> Any:
@@ -148,6 +181,7 @@ def _delivered(ty: Any, x_bar: Any) -> Any:
     if isinstance(ty, types.BaseTuple):
         entries = _tangents_of_items(ty, x_bar)
         scope = {f"give{i}": _delivered(items_of(ty)[i], t) for i, (_, t) in enumerate(entries)}
+        scope["entry"] = _entry
         items = "".join(
             f"give{i}(x[{i}], dval[{i}], {text}), " for i, (text, _) in enumerate(entries)
         )

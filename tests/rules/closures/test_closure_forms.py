@@ -8,11 +8,13 @@ import activerules as ar
 from activerules.chainrules import (
     InplaceableThunk,
     NoTangent,
+    Tangent,
     Thunk,
     extern,
     rrule,
     unthunk,
 )
+from activerules.errors import RuleReturnError
 from activerules.rules.closures.convert import convert
 from activerules.testing import check_gradient
 from rules.closures.explicit_rules import conversion_of, explicit, f
@@ -270,3 +272,45 @@ def test_a_cotangent_of_an_array_without_dimensions_is_a_number_too():
 
     assert ar.grad(cubed)(np.array(2.0)) == 12.0
     assert ar.hessian(cubed)(np.array(2.0)) == 12.0
+
+
+def with_pullback(entry):
+    """A function of a dictionary of parameters, with a rule that gives its cotangent by `entry`."""
+
+    @njit
+    def line(p, x):
+        return np.sum(p["weight"] * x) + 10.0 * p["bias"]
+
+    entry = njit(entry)
+
+    @rrule.register(line)
+    def _(f, p, x):
+        return f(p, x), lambda dy: (NoTangent(), entry(x * dy, 10.0 * dy), p["weight"] * dy)
+
+    return line
+
+
+TangentOfDict = Tangent[dict]
+
+
+@pytest.mark.parametrize(
+    "entry", [lambda w, b: {"weight": w, "bias": b}, lambda w, b: TangentOfDict(weight=w, bias=b)]
+)
+@pytest.mark.parametrize("x", [3.0, np.array([3.0, 4.0])], ids=["same types", "mixed"])
+def test_a_cotangent_of_a_dictionary_is_by_key(entry, x):
+    found = ar.grad(with_pullback(entry))({"weight": 2.0 * x, "bias": 1.0}, x)
+    assert found["bias"] == 10.0
+    np.testing.assert_array_equal(found["weight"], x)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        lambda w, b: (w, b),
+        lambda w, b: {"weight": w, "bios": b},
+        lambda w, b: TangentOfDict(weight=w, bios=b),
+    ],
+)
+def test_a_cotangent_of_a_dictionary_has_its_keys(entry):
+    with pytest.raises(RuleReturnError, match=r"cotangent of dict|keys of its dict"):
+        ar.grad(with_pullback(entry))({"weight": 2.0, "bias": 1.0}, 3.0)
