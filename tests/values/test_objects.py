@@ -523,3 +523,32 @@ def test_a_new_derivative_by_a_record_has_no_owner(derive):
     record = new("record", np.random.default_rng(1))
     with pytest.raises(ar.NotYetSupported, match=r"`particle`[\s\S]*an array of one record"):
         ar.grad(one_record)(record, 0.7) if derive is ar.grad else ar.vjp(one_record, record, 0.7)
+
+
+@jitclass([("value", float64), ("kind", int64)])
+class Term:
+    def __init__(self, value, kind):
+        self.value = value
+        self.kind = kind
+
+
+@njit
+def evaluated(terms, k, x):
+    if terms[k].kind == 0:
+        return terms[k].value * x
+    return terms[k].value * evaluated(terms, k + 1, x)
+
+
+@njit
+def of_kinds_in_a_tuple(values, x):
+    """LLVM makes a constant table of the tuple; its integers are stored beside pointers."""
+    kinds = (3, 1, 2, 0)
+    terms = List()
+    for k in range(4):
+        terms.append(Term(values[k], kinds[k]))
+    return evaluated(terms, 0, x)
+
+
+def test_integers_of_a_constant_table_are_not_pointers():
+    values = np.array([0.5, -2.0, 3.0, 1.5])
+    assert ar.grad(of_kinds_in_a_tuple)(values, 0.7) == pytest.approx(-3.15 / values)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from activerules.ir.analysis.activity import results_of
 from activerules.ir.analysis.calls import EngineCalls
@@ -20,6 +20,7 @@ from activerules.ir.analysis.memory.addresses import is_aligned
 from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMemory, Groups, Summary
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
+from activerules.ir.analysis.memory.points_to import Tables
 from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.types.value_types import analyse_value_types
@@ -35,7 +36,7 @@ from activerules.ir.llvm.model import (
     backward_slice,
 )
 from activerules.ir.llvm.types import Type, size_of
-from activerules.ir.llvm.verbatim import may_be_replaced
+from activerules.ir.llvm.verbatim import is_constant, may_be_replaced, value_of_global
 from activerules.ir.normal import normal_form
 from activerules.ir.normal.effects import effect_of, frees
 
@@ -78,6 +79,15 @@ class ModuleSummaries:
         self._dependent: Variant | None = None
         self._dependencies = defaultdict[Variant, dict[Variant, None]](dict)
         self._dependents = defaultdict[Variant, dict[Variant, None]](dict)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The constants of the module that hold numbers, no pointers, as LLVM's switch tables."""
+        return {
+            MemoryObject("global", name): frozenset()
+            for name, line in self._module.globals.items()
+            if is_constant(line) and "ptr" not in value_of_global(line)
+        }
 
     def callee(self, call: Instruction) -> Function | None:
         """The function of the module that is called; None if a rule or an effect row serves it."""
@@ -174,6 +184,7 @@ class ModuleSummaries:
             named_types=self._module.types,
             live=returns.live,
             callees=CallsIn(self, returns),
+            tables=self.tables,
         )
         return _Summariser(function, returns, memory, self._calls, self.shapes).result()
 

@@ -61,6 +61,7 @@ class Analyses:
             clobbered=_clobbered(self.request),
             targets=self.request.targets,
             multiples={p.argument: p.multiple for p in self.request.parameters if p.multiple > 1},
+            tables=self.callees.summaries.tables,
         )
 
     @cached_property
