@@ -131,9 +131,16 @@ def index_of_key(kind: type, key: str) -> int | None:
     return origin.index(key) if is_tuple(origin) and key in origin else None
 
 
+def origin_of(kind: type) -> Any:
+    """What a named tuple of the class `kind` stands for: the keys of a dictionary, or a dataclass;
+    None if it is a named tuple of the user's.
+    """
+    return getattr(kind, _ORIGIN, None)
+
+
 def keys_of(kind: type) -> tuple[str, ...]:
     """The keys of the dictionary that a named tuple of the class `kind` stands for; () if none."""
-    origin: Any = getattr(kind, _ORIGIN, ())
+    origin = origin_of(kind)
     return origin if is_tuple(origin) else ()
 
 

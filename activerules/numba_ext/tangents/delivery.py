@@ -13,9 +13,10 @@ from numba.extending import overload, register_jitable
 from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
-from activerules.annotations.trees import index_of_key, keys_of
+from activerules.annotations.trees import index_of_key, keys_of, origin_of
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.calls import overloads  # noqa: F401  accumulate and make_zero
@@ -136,7 +137,7 @@ def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
         return _tangents_by_key(ty, kind, tangent)
     if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(items_of(tangent))]
-    if isinstance(tangent, StructuralTangentType) and tangent.primal is kind:
+    if isinstance(tangent, StructuralTangentType) and tangent.primal in (kind, origin_of(kind)):
         keys = names_of(tangent.primal) or range(count)
         fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
         return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
@@ -316,7 +317,7 @@ def _tangent(x):
 
 def _zero_of(ty: Any) -> Any:
     if isinstance(ty, types.BaseTuple):
-        return tuple(map(_zero_of, items_of(ty)))
+        return like_tuple(getattr(ty, "instance_class", tuple), map(_zero_of, items_of(ty)))
     is_smooth = isinstance(getattr(ty, "dtype", ty), types.Float | types.Complex)
     return ZeroTangent() if is_smooth else NoTangent()
 

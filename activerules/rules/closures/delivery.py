@@ -134,7 +134,7 @@ def tangent(x: Annotation) -> Any:
 
 def _zero_of(value: Any) -> Any:
     if is_tuple(value):
-        return tuple(map(_zero_of, value))
+        return like_tuple(type(value), map(_zero_of, value))
     return ZeroTangent() if ProjectTo(value).has_tangent else NoTangent()
 
 

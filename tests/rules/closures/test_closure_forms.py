@@ -1,5 +1,7 @@
 """Every form in which a rule may write its closure gives the same explicit pair."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from numba import njit
@@ -11,6 +13,7 @@ from activerules.chainrules import (
     Tangent,
     Thunk,
     extern,
+    frule,
     rrule,
     unthunk,
 )
@@ -314,3 +317,40 @@ def test_a_cotangent_of_a_dictionary_is_by_key(entry, x):
 def test_a_cotangent_of_a_dictionary_has_its_keys(entry):
     with pytest.raises(RuleReturnError, match=r"cotangent of dict|keys of its dict"):
         ar.grad(with_pullback(entry))({"weight": 2.0, "bias": 1.0}, 3.0)
+
+
+@dataclass
+class Line:
+    weight: float
+    bias: float
+
+
+TangentOfLine = Tangent[Line]
+
+
+def test_a_cotangent_of_a_dataclass_is_its_tangent():
+    @njit
+    def line(p, x):
+        return p.weight * x + 10.0 * p.bias
+
+    @rrule.register(line)
+    def _(f, p, x):
+        def pullback(dy):
+            return NoTangent(), TangentOfLine(bias=10.0 * dy, weight=x * dy), p.weight * dy
+
+        return f(p, x), pullback
+
+    assert ar.grad(line)(Line(2.0, 1.0), 3.0) == Line(3.0, 10.0)
+
+
+def test_a_constant_dictionary_has_zeros_by_key_as_its_tangent():
+    line = with_pullback(lambda w, b: {"weight": w, "bias": b})
+
+    @frule.register(line)
+    def _(deltas, f, p, x):
+        _, dp, dx = deltas
+        return f(p, x), dp["weight"] * x + 10.0 * dp["bias"] + p["weight"] * dx
+
+    point = {"weight": 2.0, "bias": 1.0}, 3.0
+    assert ar.jvp(line, point, (None, 1.0)) == (16.0, 2.0)
+    assert ar.jvp(line, point, (dict.fromkeys(point[0], 1.0), None)) == (16.0, 13.0)
