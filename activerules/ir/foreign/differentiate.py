@@ -61,6 +61,7 @@ def differentiate(
     """Add the derivative of a function to its module.
 
     Functions marked `noinline` stay calls; where no derivative can be made so, they are inlined.
+    Those that the linker may replace (`weak`, `linkonce`) count as functions without code.
 
     Arguments
         llvm_ir          text of a module from any front end

@@ -6,7 +6,7 @@ Invariants  O1  what is known of offsets and alignment is used, and nothing is a
                 variables in them: `f[k]` and `p[i]`, a float and a double in one array, are a pair
             O2  pointers that were loaded or merged elsewhere point to memory of one layout: two
                 accesses are compared if their addresses have one base, or count from the start of
-                the object
+                the object; or if their bases are two parameters that lead into it
             O3  memory that the caller declares holds floats where the caller says
 
 For constant offsets, `ValueTypes.cuts_floats` gives the same answer.
@@ -23,7 +23,7 @@ from activerules.ir.analysis.memory.addresses import Address, before_loops
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes
-from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.model import Argument, Instruction, Value
 from activerules.ir.llvm.types import Type, size_of
 
 
@@ -71,6 +71,9 @@ def _meet(a: _FloatAccess, b: _FloatAccess, o: MemoryObject) -> bool:
     if a.address is None or b.address is None:
         return o.kind != "loaded" and a.type.is_float and b.type.is_float and a.size != b.size
     step = gcd(a.address.stride, b.address.stride)
+    if a.base is not b.base and isinstance(a.base, Argument) and isinstance(b.base, Argument):
+        # how far apart two parameters of a function that is called point is not known
+        return not (a.size == b.size and a.aligned and b.aligned)
     if a.base is not b.base or not step:
         return False
     if a.type.is_float and b.type.is_float and a.size != b.size:
