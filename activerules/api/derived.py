@@ -35,8 +35,7 @@ from activerules.numba_ext.target.dispatchers import (
     require_known,
     with_flags,
 )
-from activerules.rules.pickled import with_rules
-from activerules.rules.registry import RULES
+from activerules.rules.registry import RULES, with_rules
 from activerules.rules.rule import location_of
 from activerules.rules.written import replacement_of
 

@@ -35,7 +35,7 @@ from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.split.forms import halves_form
 from activerules.numba_ext.split.split_batch import playing, recording
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.rules.pickled import with_rules
+from activerules.rules.registry import with_rules
 from activerules.rules.written import function_from
 
 _lock = threading.Lock()

@@ -7,14 +7,15 @@ Gives  `mark`      notes on a function, in a form that is pickled with it, which
                    after these modules were imported; without such a function itself
        `lost`      whether a function had declarations by users where it was pickled, and has no
                    original here
-       `with_rules` pickles an object with the names of all modules that declared something: what
-                   is pickled by its name, as functions of NumPy are, has no mark
+       `declared`  all modules that declared something, each with the functions of other modules:
+                   those that are pickled by name, as NumPy's are, have no mark
+       `note_missing`  imports these modules, and notes what they do not declare here
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from types import FunctionType
@@ -24,7 +25,13 @@ from uuid import uuid4
 _MARK = "__activerules__"
 _PROCESS = uuid4().hex  # a fork has the same, and the same functions
 _marked: dict[int, FunctionType] = {}
-_declaring: set[str] = set()
+# by module, the functions of other modules about which it declares something
+_declaring: dict[str, set[str]] = {}
+# by function, the modules whose declarations are missing here
+_missing: dict[str, set[str]] = {}
+
+Declared = tuple[tuple[str, tuple[str, ...]], ...]
+"""Modules, each with names of functions."""
 
 
 def mark(function: Any, module: str) -> None:
@@ -32,7 +39,10 @@ def mark(function: Any, module: str) -> None:
     plain = original(function)
     # modules of `interop` must be imported by name, too; the library always is
     if module and not module.startswith(f"{__package__}.library"):
-        _declaring.add(module)
+        names = _declaring.setdefault(module, set())
+        if getattr(plain, "__module__", None) != module:
+            names.add(_name(plain))
+        _missing.pop(_name(plain), None)
     if isinstance(plain, FunctionType):
         known = _mark_of(plain)[1] if id(plain) in _marked else frozenset[str]()
         _marked[id(plain)] = plain
@@ -40,18 +50,24 @@ def mark(function: Any, module: str) -> None:
         setattr(plain, _MARK, (_PROCESS, modules, id(plain), plain.__code__.co_firstlineno))
 
 
-def with_rules(make: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What `__reduce__` returns for an object that is made from functions: the process that reads
-    it imports the modules that declare something here.
+def declared() -> Declared:
+    """What a process must know that reads what is pickled here."""
+    return tuple((module, tuple(sorted(names))) for module, names in sorted(_declaring.items()))
+
+
+def note_missing(there: Declared) -> bool:
+    """Import the modules that declared something where an object was pickled; note the functions
+    about which they declare nothing here. Whether there are any.
     """
-    return _made_with_rules, (tuple(sorted(_declaring)), make, arguments)
-
-
-def _made_with_rules(
-    modules: tuple[str, ...], make: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Any:
-    _import(modules)
-    return make(*arguments)
+    _import(module for module, _ in there)
+    found = False
+    for module, names in there:
+        # a process of `multiprocessing` runs the script of the first one under another name
+        homes = (module, "__mp_main__") if module == "__main__" else (module,)
+        for name in set(names).difference(*(_declaring.get(home, ()) for home in homes)):
+            _missing.setdefault(name, set()).add(module)
+            found = True
+    return found
 
 
 def _import(modules: Iterable[str]) -> None:
@@ -74,13 +90,20 @@ def original(function: Any) -> Any:
 
 
 def lost(function: Any) -> frozenset[str]:
-    """The modules that declared something about a function where it was pickled, if it has no
-    original here.
+    """The modules that declared something about a function where it, or what calls it, was pickled,
+    if it has no original here, or not these declarations.
     """
     plain = original(function)
+    by_name = frozenset(_missing.get(_name(plain), ()) if _missing else ())
     if not _is_marked(plain) or _marked.get(id(plain)) is plain:
-        return frozenset()
-    return _mark_of(plain)[1]
+        return by_name
+    return by_name | _mark_of(plain)[1]
+
+
+def _name(function: Any) -> str:
+    """The name by which Python pickles a function."""
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
+    return f"{getattr(function, '__module__', None)}.{name}"
 
 
 def _mark_of(plain: FunctionType) -> Any:

@@ -33,7 +33,7 @@ from activerules.rules.declarations import Declarations
 from activerules.rules.fingerprint import digest, engine
 from activerules.rules.nearest import missed_by
 from activerules.rules.pattern import Pattern
-from activerules.rules.pickled import lost, mark
+from activerules.rules.pickled import Declared, declared, lost, mark, note_missing
 from activerules.rules.rule import (
     DataPaths,
     ForwardRule,
@@ -225,7 +225,7 @@ class Registry:
         """Declare a Numba type, or a class of them, to carry no derivative."""
         with self._lock:
             self._inactive_types.append(declared)
-            self._begin_epoch()
+            self.begin_epoch()
 
     def refuse(self, function: Any, why: str) -> None:
         """Keep the calls of a function whose body must not be differentiated: those that no rule
@@ -373,8 +373,7 @@ class Registry:
         key = identity(function)
         self._looked_up.add(key)  # first: see `_changed`
         known = self._entries.get(key)
-        if known is None:
-            _refuse_without_rules(function)
+        _refuse_without_rules(function)
         return known or _NOTHING
 
     @contextmanager
@@ -392,9 +391,10 @@ class Registry:
         if not is_of_library(module):
             self._of_users.add(identity(function))
         if identity(function) in self._looked_up:
-            self._begin_epoch()
+            self.begin_epoch()
 
-    def _begin_epoch(self) -> None:
+    def begin_epoch(self) -> None:
+        """Let no compiled derivative be used again."""
         self._looked_up.clear()  # first: lookups in the new epoch must not be forgotten
         self._epoch += 1
 
@@ -406,17 +406,31 @@ RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
 
 
+def with_rules(make: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What `__reduce__` returns for an object that is made from functions: the process that reads
+    it imports the modules that declare something here, and refuses functions without their rules.
+    """
+    return _made_with_rules, (declared(), make, arguments)
+
+
+def _made_with_rules(there: Declared, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    if note_missing(there):
+        RULES.begin_epoch()
+    return make(*arguments)
+
+
 def _refuse_without_rules(function: Any) -> None:
-    """Refuse a function that was pickled and is here without its rules."""
-    modules = [m for m in sorted(lost(function)) if not is_of_library(m)]
-    if modules:
-        name, home = display_name(function), getattr(function, "py_func", function).__module__
-        raise RuleError(
-            f"{name}, which was pickled, has rules that this process does not know",
-            why=f"a pickle has the code of a compiled function, and no rules: {name} is not found "
-            f"here by its name in {home}, with rules of {', '.join(modules)}",
-            instead=[f"put {name} and its rules at the top of a module that both processes import"],
-        )
+    """Refuse a function that was pickled, itself or by its name, and is here without its rules."""
+    modules = ", ".join(m for m in sorted(lost(function)) if not is_of_library(m))
+    if not modules:
+        return
+    name = display_name(function)
+    raise RuleError(
+        f"{name}, which was pickled, has rules that this process does not know",
+        why=f"a pickle has the code of a compiled function, or the name of another one, and no "
+        f"rules: {name} has no rules of {modules} here",
+        instead=[f"put the rules of {name} at the top of a module that both processes import"],
+    )
 
 
 def _query(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
+import numpy as np
 import pytest
 from numba import njit
 
@@ -113,6 +114,42 @@ def test_rules_that_another_process_cannot_find_are_an_error(tmp_path):
     run(tmp_path, "script.py")
     said = run(tmp_path, "-c", LOADED, "slope")
     assert said.startswith("RuleError square, which was pickled, has rules"), said
+
+
+def test_rules_for_functions_of_others_that_another_process_cannot_find_are_an_error(tmp_path):
+    module = MODULE.replace("square(x) + ", "")
+    (tmp_path / "squares.py").write_text(module)
+    (tmp_path / "unused.py").write_text(module.replace("math.cosh(x)", "math.sinh(x)"))
+    rules = RULES[: RULES.index("@ar.augmented_primal(square)")]
+    script = rules + "import pickle; from pathlib import Path; import squares, unused\n"
+    script += "print(squares.slope(3.0))\n"
+    for name in ("squares", "unused"):
+        script += f"Path('{name}.slope').write_bytes(pickle.dumps({name}.slope))\n"
+    (tmp_path / "script.py").write_text(script)
+    assert run(tmp_path, "script.py") == "1006.0\n"
+    # also where the derivative has been compiled without them
+    compiled = "import squares; squares.slope(3.0)\n" + LOADED
+    for program in (LOADED, compiled):
+        said = run(tmp_path, "-c", program, "squares.slope")
+        assert said.startswith("RuleError math.cosh, which was pickled, has rules"), said
+        assert "__main__" in said
+    assert float(run(tmp_path, "-c", LOADED, "unused.slope")) == pytest.approx(6.0 + np.cosh(3.0))
+
+
+def test_workers_that_run_the_script_again_have_its_rules(tmp_path):
+    (tmp_path / "squares.py").write_text(MODULE.replace("square(x) + ", ""))
+    script = RULES[: RULES.index("@ar.augmented_primal(square)")]
+    script += """
+import multiprocessing
+
+import squares
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(*pool.map(squares.slope, [3.0]))
+"""
+    (tmp_path / "script.py").write_text(script)
+    assert run(tmp_path, "script.py") == "1006.0\n"
 
 
 @njit

@@ -20,7 +20,7 @@ from activerules.api.sparse.products import HessianProducts, JacobianProducts
 from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.rules.pickled import with_rules
+from activerules.rules.registry import with_rules
 from activerules.rules.rule import location_of
 
 _DETECT = "detect"

@@ -89,6 +89,7 @@ class MemoryFacts:
     readers: Mapping[Instruction, frozenset[MemoryObject]]
     _reach: dict[tuple[Block, Block | None], set[Block]] = field(default_factory=lambda: {})
     _addresses: dict[Value, Address] = field(default_factory=lambda: {})
+    _writes_to: dict[frozenset[MemoryObject], tuple[Write, ...]] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -345,10 +346,8 @@ class MemoryFacts:
     def _any_overwritten(self, call: Instruction, objects: Iterable[MemoryObject]) -> bool:
         repeated = self.flow.loop_of(call.owner) is not None
         return any(self.clobbered(root(o)) for o in objects) or any(
-            (write.everything or self._overlaps(objects, self.written_by(write)))
-            and (repeated or write.instruction is not call)
-            and self._follows(call, write.instruction)
-            for write in self.writes
+            (repeated or write.instruction is not call) and self._follows(call, write.instruction)
+            for write in self._changing(frozenset(objects))
         )
 
     def _overlaps(self, some: Iterable[MemoryObject], others: Iterable[MemoryObject]) -> bool:
@@ -363,7 +362,18 @@ class MemoryFacts:
 
     def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
         """The writes that may change memory at `pointer`, at any time."""
-        return (write for write in self.writes if self.hits(write, pointer, size))
+        writes = self._changing(self.objects(pointer))
+        return (write for write in writes if self.hits(write, pointer, size))
+
+    def _changing(self, objects: frozenset[MemoryObject]) -> tuple[Write, ...]:
+        """The writes that may change any of these objects."""
+        if objects not in self._writes_to:
+            self._writes_to[objects] = tuple(
+                write
+                for write in self.writes
+                if write.everything or self._overlaps(objects, self.written_by(write))
+            )
+        return self._writes_to[objects]
 
     def hits(self, write: Write, pointer: Value, size: int | None) -> bool:
         """Whether a write may change memory at `pointer`."""
