@@ -81,6 +81,7 @@ def unfreed() -> Callable[[Callable[[], object]], int]:
 def rules_of_this_test() -> Iterator[None]:
     """What the test declares of functions that everybody uses is forgotten after it."""
     import activerules.rules.library  # noqa: F401  (not to be forgotten)
+    from activerules.rules import pickled
     from activerules.rules.registry import RULES
 
     def copied(entry):
@@ -90,8 +91,11 @@ def rules_of_this_test() -> Iterator[None]:
         return replace(entry, rules=rules, **containers)
 
     before, of_users = {k: copied(entry) for k, entry in RULES._entries.items()}, {*RULES._of_users}
+    names = {module: {*functions} for module, functions in pickled._declaring.items()}
     yield
     RULES._entries.clear()
     RULES._entries.update(before)
     RULES._of_users = of_users
-    RULES._begin_epoch()
+    pickled._declaring.clear()
+    pickled._declaring.update(names)
+    RULES.begin_epoch()

@@ -32,6 +32,7 @@ from activerules.ir.analysis.memory.instances import Instances
 from activerules.ir.analysis.memory.interior import Interior, interior_pointers
 from activerules.ir.analysis.memory.objects import (
     MemoryObject,
+    begin_alike,
     has_header,
     is_counted,
     overlap,
@@ -249,7 +250,7 @@ class MemoryFacts:
         Two objects with the same private name start at the same address, or do not overlap.
         """
         (memory, *others) = self.objects(address.base) or (None,)
-        if memory is None or others or (memory != o and not _begin_alike(memory, o)):
+        if memory is None or others or (memory != o and not begin_alike(memory, o)):
             return False
         if isinstance(address.base, Instruction):
             target = self.starts_of.get(address.base)
@@ -362,8 +363,7 @@ class MemoryFacts:
 
     def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
         """The writes that may change memory at `pointer`, at any time."""
-        writes = self._changing(self.objects(pointer))
-        return (write for write in writes if self.hits(write, pointer, size))
+        return (w for w in self._changing(self.objects(pointer)) if self.hits(w, pointer, size))
 
     def _changing(self, objects: frozenset[MemoryObject]) -> tuple[Write, ...]:
         """The writes that may change any of these objects."""
@@ -458,10 +458,6 @@ class MemoryFacts:
         return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(
             self.contents
         ).union(*(c.reached for c in self.called.values()))
-
-
-def _begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
-    return isinstance(a.private, str) and a.private == b.private
 
 
 def analyse_memory(

@@ -59,6 +59,11 @@ def overlap(a: MemoryObject, b: MemoryObject, disjoint: bool) -> bool:
     return True
 
 
+def begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
+    """Whether two objects start at the same address if they overlap."""
+    return isinstance(a.private, str) and a.private == b.private
+
+
 def made_by(o: MemoryObject) -> CallEffect | None:
     """The effect of the call that allocates an object; None for other objects."""
     if o.kind != "allocation" or not isinstance(o.key, Instruction):
