@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
 
 
@@ -68,6 +69,7 @@ class ControlFlow:
     position: dict[Block, int]
     loops: tuple[Loop, ...]
     innermost: dict[Block, Loop | None]
+    _reached: dict[tuple[Block, Block | None], set[Block]] = field(default_factory=lambda: {})
 
     @cached_property
     def users(self) -> Mapping[Value, list[Instruction]]:
@@ -89,6 +91,16 @@ class ControlFlow:
     def loop_of(self, block: Block) -> Loop | None:
         """The innermost loop that holds `block`."""
         return self.innermost.get(block)
+
+    def reachable(self, start: Block, without: Block | None) -> set[Block]:
+        """The blocks reachable from the end of `start` on paths that avoid `without`."""
+        key = (start, without)
+        if key not in self._reached:
+            seen = closure(
+                start.successors, lambda block: () if block is without else block.successors
+            )
+            self._reached[key] = seen if without is start else seen - {without}
+        return self._reached[key]
 
 
 def control_flow(function: Function) -> ControlFlow:

@@ -88,7 +88,6 @@ class MemoryFacts:
     starts_of: Mapping[Instruction, Target]
     tables: Tables
     readers: Mapping[Instruction, frozenset[MemoryObject]]
-    _reach: dict[tuple[Block, Block | None], set[Block]] = field(default_factory=lambda: {})
     _addresses: dict[Value, Address] = field(default_factory=lambda: {})
     _writes_to: dict[frozenset[MemoryObject], tuple[Write, ...]] = field(default_factory=lambda: {})
 
@@ -359,7 +358,7 @@ class MemoryFacts:
         a, b = start.owner, end.owner
         if a is b and a.instructions.index(start) < a.instructions.index(end):
             return True
-        return b in self._reachable(a, None)
+        return b in self.flow.reachable(a, None)
 
     def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
         """The writes that may change memory at `pointer`, at any time."""
@@ -400,7 +399,7 @@ class MemoryFacts:
         a, b = start.owner, write.instruction.owner
         if a is b and a.instructions.index(start) < a.instructions.index(write.instruction):
             return True
-        return any(b in self._reachable(a, site) for site in self._renewed_in(write, pointer))
+        return any(b in self.flow.reachable(a, site) for site in self._renewed_in(write, pointer))
 
     def _renewed_in(self, write: Write, pointer: Value) -> set[Block | None]:
         """Per object at `pointer` that is written: the block of its site if the write can change
@@ -441,16 +440,6 @@ class MemoryFacts:
         """The instructions that may write, at any time, memory that a load reads."""
         size = size_of(load.type, self.named_types)
         return (write.instruction for write in self.hitting(load.operands[0], size))
-
-    def _reachable(self, start: Block, without: Block | None) -> set[Block]:
-        """The blocks reachable from the end of `start` on paths that avoid `without`."""
-        key = (start, without)
-        if key not in self._reach:
-            seen = closure(
-                start.successors, lambda block: () if block is without else block.successors
-            )
-            self._reach[key] = seen if without is start else seen - {without}
-        return self._reach[key]
 
     @cached_property
     def all_objects(self) -> frozenset[MemoryObject]:
