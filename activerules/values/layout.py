@@ -501,8 +501,18 @@ def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node
 
 
 def has_items_of(node: Node, other: Node) -> bool:
-    """Whether both are tuples of the same length."""
-    return node.is_tuple and other.is_tuple and len(node.children) == len(other.children)
+    """Whether both are tuples of the same length, and of the same fields if both have names."""
+    if not (node.is_tuple and other.is_tuple and len(node.children) == len(other.children)):
+        return False
+    return have_equal_names(node.numba_type, other.numba_type)
+
+
+def have_equal_names(ty: Any, other: Any) -> bool:
+    """Whether two types of tuples do not have different names for their items: a dictionary has one
+    for each key, a dataclass for each field.
+    """
+    names, others = (getattr(each, "fields", None) for each in (ty, other))
+    return names is None or others is None or tuple(names) == tuple(others)
 
 
 def shadow_of_leaf(leaf: Node) -> Any:

@@ -1,6 +1,7 @@
 """`jvp` and `jacfwd`: shapes, kinds of arguments and results, inside `@njit`, and refusals."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -152,3 +153,33 @@ def test_jacobians_of_holomorphic_functions(make):
         make(lambda z: z * z, holomorphic=True)(1.0)
     with pytest.raises(ar.ActivityError, match="returns float64"):
         make(lambda z: z.real, holomorphic=True)(w)
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+class Swapped(NamedTuple):
+    y: float
+    x: float
+
+
+@pytest.mark.parametrize(
+    ("primal", "tangent"),
+    [
+        (Point(2.0, 3.0), Swapped(1.0, 0.0)),
+        ({"x": 2.0, "y": 3.0}, {"x": 1.0, "z": 0.0}),
+        ((1, {"x": 2.0}), (0, {"y": 1.0})),
+    ],
+)
+def test_a_tangent_has_the_names_of_its_primal(primal, tangent):
+    with pytest.raises(ar.ShadowMismatch, match=r"\(.*\), and `p"):
+        ar.jvp(lambda p: 1.0, (primal,), (tangent,))
+
+
+def test_a_cotangent_has_the_names_of_its_result():
+    _, pullback = ar.vjp(lambda x: Point(x, 2.0 * x), 1.0)
+    assert pullback(Point(1.0, 0.0)) == (1.0,)
+    with pytest.raises(ar.ActivityError, match="cotangent of a result of type Point is Swapped"):
+        pullback(Swapped(1.0, 0.0))

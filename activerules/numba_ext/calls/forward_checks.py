@@ -156,9 +156,16 @@ def _require_tangent_of_part(name: str, node: Node, tangent_node: Node) -> None:
         )
     if not fits:
         raise ShadowMismatch(
-            f"the tangent of `{name}` is {type_name(tangent)}, and `{name}` is {type_name(primal)}",
+            f"the tangent of `{name}` is {_with_fields(tangent)}, and `{name}` is "
+            f"{_with_fields(primal)}",
             instead=["a tangent of the same type", f"make_zero({name})"],
         )
+
+
+def _with_fields(ty: Any) -> str:
+    """A type as it is written, with the names of the items of a named tuple."""
+    fields = getattr(ty, "fields", ()) if isinstance(ty, types.BaseTuple) else ()
+    return f"{type_name(ty)}({', '.join(fields)})" if fields else type_name(ty)
 
 
 def has_tangent(ty: Any) -> bool:

@@ -49,6 +49,7 @@ from activerules.rules.closures.delivery import (
 from activerules.rules.protocol import accumulate
 from activerules.rules.written import function_from, item_by_item
 from activerules.values.kinds import items_of
+from activerules.values.layout import have_equal_names
 
 
 @overload(cotangent)
@@ -135,7 +136,8 @@ def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
     kind: Any = getattr(ty, "instance_class", tuple)
     if keys_of(kind) and getattr(tangent, "instance_class", tuple) is not kind:
         return _tangents_by_key(ty, kind, tangent)
-    if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
+    is_tuple = isinstance(tangent, types.BaseTuple) and len(tangent) == count
+    if is_tuple and have_equal_names(ty, tangent):
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(items_of(tangent))]
     if isinstance(tangent, StructuralTangentType) and tangent.primal in (kind, origin_of(kind)):
         keys = names_of(tangent.primal) or range(count)
