@@ -93,7 +93,9 @@ class ProjectTo:
         """The entries of `dx` by the keys of `parts`."""
         if self._is(tuple, list):
             has_entries = is_tuple(dx) or is_list(dx) or isinstance(dx, Tangent)
-            if not has_entries or len(dx) != len(self.parts):
+            names, own = (getattr(each, "_fields", None) for each in (dx, self.kind))
+            other_names = is_tuple(dx) and None not in (names, own) and names != own
+            if not has_entries or len(dx) != len(self.parts) or other_names:
                 raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")
             return dict(enumerate(dx))
         is_field_wise = is_dict(dx) or isinstance(dx, self.kind)

@@ -36,6 +36,11 @@ class Point(NamedTuple):
     y: float
 
 
+class Swapped(NamedTuple):
+    y: float
+    x: float
+
+
 @dataclass
 class Body:
     mass: float
@@ -253,6 +258,7 @@ def test_projection(x, dx, expected):
         ((1.0, 2.0), (1.0,)),
         (1.0, "a"),
         ({"a": 1.0}, {"b": 1.0}),
+        (Point(1.0, 2.0), Swapped(1.0, 2.0)),
         (Body(1.0, 2.0), 1.0),
         ([1.0], [1.0, 2.0]),
     ],

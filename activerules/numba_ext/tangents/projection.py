@@ -33,7 +33,7 @@ from activerules.numba_ext.codegen.types import TangentType, is_zero_type, runti
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_number_array, items_of
-from activerules.values.layout import layout_of
+from activerules.values.layout import have_equal_names, layout_of
 
 _ZERO = TangentType(ZeroTangent())
 
@@ -170,7 +170,7 @@ def _projected_array(primal: Any, dx: Any) -> Any:
 
 def _projected_tuple(primal: Any, dx: Any) -> Any:
     parts = items_of(primal)
-    if isinstance(dx, types.BaseTuple) and len(dx) == len(parts):
+    if isinstance(dx, types.BaseTuple) and len(dx) == len(parts) and have_equal_names(primal, dx):
         entries = items_of(dx)
     elif isinstance(dx, StructuralTangentType) and len(names_of(dx.primal) or dx.fields) == len(
         parts
