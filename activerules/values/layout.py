@@ -20,6 +20,8 @@ from typing import Any, Literal, TypeVar
 
 from numba import types
 
+from activerules.annotations.trees import keys_of
+
 T = TypeVar("T")
 Step = int | str
 EACH = "[…]"
@@ -509,10 +511,13 @@ def has_items_of(node: Node, other: Node) -> bool:
 
 def have_equal_names(ty: Any, other: Any) -> bool:
     """Whether two types of tuples do not have different names for their items: a dictionary has one
-    for each key, a dataclass for each field.
+    for each key, which a tuple without names would give in an order that nobody wrote; a dataclass
+    for each field.
     """
     names, others = (getattr(each, "fields", None) for each in (ty, other))
-    return names is None or others is None or tuple(names) == tuple(others)
+    if names is None or others is None:
+        return not any(keys_of(getattr(each, "instance_class", tuple)) for each in (ty, other))
+    return tuple(names) == tuple(others)
 
 
 def shadow_of_leaf(leaf: Node) -> Any:

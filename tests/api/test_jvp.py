@@ -171,6 +171,7 @@ class Swapped(NamedTuple):
         (Point(2.0, 3.0), Swapped(1.0, 0.0)),
         ({"x": 2.0, "y": 3.0}, {"x": 1.0, "z": 0.0}),
         ((1, {"x": 2.0}), (0, {"y": 1.0})),
+        ({"y": 2.0, "x": 3.0}, (1.0, 0.0)),
     ],
 )
 def test_a_tangent_has_the_names_of_its_primal(primal, tangent):

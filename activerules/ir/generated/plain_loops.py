@@ -27,7 +27,7 @@ from activerules.ir.generate.sweep import UNCHANGED
 from activerules.ir.llvm.builder import Builder, Namer, add_incoming
 from activerules.ir.llvm.cfg import Loop, control_flow_if_reducible
 from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
-from activerules.ir.llvm.types import I1
+from activerules.ir.llvm.types import I1, I32
 from activerules.ir.normal.short_axes import ENTRY, SHORT_AXIS
 
 # instructions of the largest loop that is copied; LLVM's own limit is similar
@@ -70,26 +70,27 @@ class _Versions:
 
     def make(self) -> None:
         """Put the versions beside the loop, unless L2 forbids it."""
-        header, first = self.loop.header, self._new_block()
-        b = Builder(first, self.namer)
+        header, deciding = self.loop.header, self._new_block()
+        b = Builder(deciding, self.namer)
         conditions = self._conditions(b)
         if conditions is None or not self._can_be_copied():
             return
         different = [*dict.fromkeys(conditions.values())]
-        shorts = [None, *(different if len(different) <= _MOST_CONDITIONS else ())]
-        tests = [_all_but(b, different, short) for short in shorts]
-        deciding = [first, *(self._new_block() for _ in tests[1:])]
-        entered_with, added = self._enter(first), list[Block]()
-        for k, (short, here) in enumerate(zip(shorts, deciding, strict=True)):
+        which = _as_number(b, different)
+        entered_with, added, cases = self._enter(deciding), [deciding], list[tuple[int, Block]]()
+        all_hold = (1 << len(different)) - 1
+        for k in (None, *(range(len(different)) if len(different) <= _MOST_CONDITIONS else ())):
+            short = different[k] if k is not None else None
             blocks, copies = self._copied(
                 {i: _subscript(i, is_plain=conditions[i] is not short) for i in self.marked}
             )
-            b.at(here).cond_br(tests[k], blocks[header], [*deciding, header][k + 1])
             for phi, value in entered_with.items():
-                add_incoming(copies[phi], value, here)
-            added += [here, *blocks.values()]
+                add_incoming(copies[phi], value, deciding)
+            cases.append((all_hold ^ (1 << k if k is not None else 0), blocks[header]))
+            added += blocks.values()
         for phi, value in entered_with.items():
-            add_incoming(phi, value, deciding[-1])
+            add_incoming(phi, value, deciding)
+        b.switch(which, header, cases)
         at = self.function.blocks.index(header)
         self.function.blocks[at:at] = added
 
@@ -214,10 +215,13 @@ def _inverse(b: Builder, condition: Value) -> Value:
     return b.binary("xor", condition, b.const(I1, 1))
 
 
-def _all_but(b: Builder, conditions: Sequence[Value], other: Value | None) -> Value:
-    """That all conditions hold, but for one that does not, if it is given."""
-    first, *others = [c if c is not other else _inverse(b, c) for c in conditions]
-    return reduce(lambda x, y: b.binary("and", x, y), others, first)
+def _as_number(b: Builder, conditions: Sequence[Value]) -> Value:
+    """The conditions as the bits of a number, the first one as the lowest."""
+    bits = [
+        b.binary("shl", b.cast("zext", condition, I32), b.const(I32, k))
+        for k, condition in enumerate(conditions)
+    ]
+    return reduce(lambda x, y: b.binary("or", x, y), bits)
 
 
 def _subscript(i: Instruction, *, is_plain: bool) -> Value:

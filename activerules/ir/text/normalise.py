@@ -48,6 +48,9 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
+_DERIVATIVE = re.compile(
+    r"^define [^\n@]*@\"?activerules\.[^\n(]*\.(?:forward|gradient|augmented)\"?\(", re.MULTILINE
+)
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
 # Comparisons of floats (`equalities`), functions of ours, assignments of records (`byte_blocks`);
 # and copies of so few bytes that LLVM makes integers of them.
@@ -89,6 +92,8 @@ def _optimised(text: str, function: str, hidden: str) -> str:
     if not module.triple:
         module.triple = llvm.get_process_triple()
     builder = llvm.create_pass_builder(machine, scalar_tuning())
+    if _DERIVATIVE.search(text):
+        _prune_references(module, builder)
     builder.getModulePassManager().run(module, builder)
     cleanup = llvm.create_new_module_pass_manager()
     cleanup.add_refprune_pass()
@@ -96,6 +101,19 @@ def _optimised(text: str, function: str, hidden: str) -> str:
     _add_plain_control(cleanup)
     cleanup.run(module, builder)
     return str(module)
+
+
+def _prune_references(module: Any, builder: Any) -> None:
+    """Remove references that a function takes to its arguments, before derivatives are inlined:
+    around code with as many paths as these have, Numba's pruning gives up, and the references are
+    lost where it raises.
+    """
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_refprune_pass()
+    passes.run(module, builder)
 
 
 def _add_plain_control(cleanup: Any) -> None:
