@@ -255,3 +255,71 @@ def test_a_float_where_an_integer_is_declared_in_a_list():
     shadow = ar.make_zero(held)
     with pytest.raises(ar.FloatBitsInInteger, match="integer arithmetic"):
         ar.autodiff(ar.Reverse, seen_as_floats_in_lists, ar.Active, ar.Duplicated(held, shadow))
+
+
+SITE = np.dtype(
+    [("place", np.float64, (3,)), ("charge", np.float32), ("kind", np.int16)], align=True
+)
+
+
+def sites():
+    given = np.zeros(4, SITE)
+    given["place"] = np.random.default_rng(5).normal(size=(4, 3))
+    given["charge"], given["kind"] = [0.5, -1.0, 2.0, 1.5], [1, 2, 3, 1]
+    return given
+
+
+@njit
+def of_pairs(given, scale):
+    p = given.copy()
+    for i in range(p.size):
+        p[i].place[:] = p[i].place * scale
+    s = 0.0
+    for i in range(p.size):
+        for j in range(i):
+            d = p[i].place - p[j].place
+            s += (d * d).sum() * p[i].kind * p[j].charge
+    return s + p["place"].sum()
+
+
+def test_vectors_beside_integers_and_other_floats_in_a_copy():
+    given, shadow = sites(), np.zeros(4, SITE)
+    ar.autodiff(ar.Reverse, of_pairs, ar.Active, ar.Duplicated(given, shadow), ar.Const(1.25))
+
+    def of_places(place):
+        p = given.copy()
+        p["place"] = place
+        return of_pairs(p, 1.25)
+
+    expected = gradient_fd(of_places, (given["place"].copy(),))
+    assert shadow["place"] == pytest.approx(expected, rel=1e-6)
+
+
+@njit
+def of_bits(given):
+    p = given.copy()
+    bits, s = p.view(np.int64), 0.0
+    for i in range(p.size):
+        for k in range(3):
+            s += bits[4 * i + k] * p[i].place[2]
+    return s
+
+
+@njit
+def of_stored_bits(given):
+    p = given.copy()
+    bits, s = p.view(np.int64), 0.0
+    for i in range(p.size):
+        for k in range(3):
+            bits[4 * i + k + 1] = bits[4 * i + k]
+        s += p[i].kind * p[i].place[2]
+    return s
+
+
+@pytest.mark.parametrize(
+    ("f", "error"), [(of_bits, ar.FloatBitsInInteger), (of_stored_bits, ar.UnsupportedIR)]
+)
+def test_integers_that_meet_such_a_vector_are_refused(f, error):
+    given, shadow = sites(), np.zeros(4, SITE)
+    with pytest.raises(error):
+        ar.autodiff(ar.Reverse, f, ar.Active, ar.Duplicated(given, shadow))

@@ -9,6 +9,8 @@ Invariants  O1  every offset the pointer may have from its base is in `offset + 
             O3  in memory that begins with a header (`CallEffect.header`), subscripts only move
                 forwards: offsets are not below `low`, the offset before the first subscript. Nor
                 is an item in the header, even where LLVM has merged the header into the subscript
+            O4  with `rows`, every offset also is in one of the rows: what a loop with constant
+                limits steps through, as over an array inside a record
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd, lcm
 
+from activerules.ir.analysis.memory.bounds import bounds_of, most_repeats
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import (
@@ -40,6 +43,17 @@ _DEEPEST_LOOP = 4
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Offsets from `start` to `start + extent`, and the same moved by multiples of `stride`;
+    `start` counts from the `offset` of an address.
+    """
+
+    start: int
+    stride: int
+    extent: int = 0
+
+
+@dataclass(frozen=True)
 class Address:
     """Offsets `offset + stride * integers` from a base; exactly `offset` where `stride` is 0."""
 
@@ -48,6 +62,7 @@ class Address:
     stride: int = 0
     low: int | None = None
     through: bool = False
+    rows: Rows | None = None
 
     @property
     def first_item(self) -> int | None:
@@ -61,13 +76,19 @@ class Address:
 
         Both must have the same base. `header`: the memory begins with a header (O3).
         """
-        step = gcd(self.stride, other.stride)
-        if step == 0:
-            return self.offset < other.offset + other_size and other.offset < self.offset + size
         if header and (self.lies_after(other, other_size) or other.lies_after(self, size)):
             return False
-        ahead = (other.offset - self.offset) % step
-        return ahead < size or step - ahead < other_size
+        all_of = Rows(0, self.stride), Rows(0, other.stride)
+        in_rows = self.rows or all_of[0], other.rows or all_of[1]
+        return all(
+            _may_share(
+                other.offset + b.start - self.offset - a.start,
+                gcd(a.stride, b.stride),
+                size + a.extent,
+                other_size + b.extent,
+            )
+            for a, b in (all_of, in_rows)
+        )
 
     def cuts(self, size: int, other: Address, other_size: int) -> bool:
         """Whether `size` bytes here contain some, but not all, of `other_size` bytes at `other`.
@@ -86,6 +107,15 @@ class Address:
         return other.stride == 0 and first is not None and other.offset + size <= first
 
 
+def _may_share(ahead: int, step: int, size: int, other_size: int) -> bool:
+    """Whether `size` bytes may share a byte with `other_size` bytes that begin `ahead` bytes, and
+    any multiple of `step`, after them.
+    """
+    if step == 0:
+        return -other_size < ahead < size
+    return ahead % step < size or step - ahead % step < other_size
+
+
 _NO_ADDRESSES: Mapping[Value, Address] = {}
 
 
@@ -96,13 +126,13 @@ def address_of(
     known: Mapping[Value, Address] = _NO_ADDRESSES,
 ) -> Address:
     """Follow a pointer back to where its address arithmetic begins, or to an address in `known`."""
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[int, int, Rows]] = []
     start: Address | None = None
     while start is None:
         start = known.get(pointer)
         if start is None and isinstance(pointer, Instruction):
             if pointer.opcode == "getelementptr":
-                steps.append(step_of(pointer, named, multiples))
+                steps.append(_step_in_rows(pointer, named, multiples))
                 pointer = pointer.operands[0]
                 continue
             if is_renamed(pointer):
@@ -112,12 +142,15 @@ def address_of(
                 start = Address(pointer.operands[0], 0, through=True)
         start = start or Address(pointer, 0)
     offset, stride, low = start.offset, start.stride, start.low
-    for constant, variable in reversed(steps):
+    rows = start.rows or Rows(0, stride)
+    for constant, variable, row in reversed(steps):
         if variable and low is None:
             low = offset
         offset += constant
         stride = gcd(stride, variable)
-    return Address(start.base, offset, stride, low, start.through)
+        rows = Rows(rows.start + row.start, gcd(rows.stride, row.stride), rows.extent + row.extent)
+    known_rows = None if rows == Rows(0, stride) else rows
+    return Address(start.base, offset, stride, low, start.through, known_rows)
 
 
 def before_loops(address: Address, address_at: Callable[[Value], Address]) -> Address:
@@ -132,7 +165,10 @@ def before_loops(address: Address, address_at: Callable[[Value], Address]) -> Ad
         if len(starts) != 1:
             break
         (start,) = starts
+        old, new = address.rows or Rows(0, address.stride), start.rows or Rows(0, start.stride)
         varying = [n for step in steps for n in (step.offset, step.stride)]
+        repeats = most_repeats(phi) if len(steps) == 1 and not steps[0].stride else None
+        span = steps[0].offset * repeats if repeats is not None else 0
         address = replace(
             address,
             base=start.base,
@@ -140,6 +176,11 @@ def before_loops(address: Address, address_at: Callable[[Value], Address]) -> Ad
             stride=gcd(address.stride, start.stride, *varying),
             low=None,
             through=start.through,
+            rows=Rows(
+                old.start + new.start + min(span, 0),
+                gcd(old.stride, new.stride, *(varying if repeats is None else ())),
+                old.extent + new.extent + abs(span),
+            ),
         )
     return address
 
@@ -230,7 +271,15 @@ def step_of(
     gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
 ) -> tuple[int, int]:
     """What a getelementptr adds: a constant, and a divisor of the part that varies."""
-    constant, variable = 0, 0
+    constant, variable, _ = _step_in_rows(gep, named, multiples)
+    return constant, variable
+
+
+def _step_in_rows(
+    gep: Instruction, named: NamedTypes, multiples: Multiples
+) -> tuple[int, int, Rows]:
+    """The same, and the part that varies as rows."""
+    constant, variable, start, apart, extent = 0, 0, 0, 0, 0
     t: Type = gep.attributes["source"]
     for k, index in enumerate(gep.operands[1:]):
         number = integer_of(index)
@@ -244,14 +293,21 @@ def step_of(
                 t = t.elements[number]
                 continue
             if not isinstance(t, ArrayType):
-                return constant, 1
+                return constant, 1, Rows(0, 1)
             t = t.element
             size = size_of(t, named)
-        if number is None:
-            variable = gcd(variable, size * divisor(index, multiples))
-        else:
+        if number is not None:
             constant += number * size
-    return constant, variable
+            continue
+        varies = size * divisor(index, multiples)
+        variable = gcd(variable, varies)
+        bounds = bounds_of(index)
+        if bounds is None:
+            apart = gcd(apart, varies)
+        else:
+            start += size * bounds[0]
+            extent += size * (bounds[1] - bounds[0])
+    return constant, variable, Rows(start, apart, extent)
 
 
 def is_aligned(access: Instruction, size: int) -> bool:

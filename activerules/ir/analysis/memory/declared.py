@@ -112,7 +112,7 @@ class Target:
         """
         if self.kind != "each" or not self.period or self.memory != memory or address.through:
             return None
-        return replace(address, stride=gcd(address.stride, self.period), low=None)
+        return replace(address, stride=gcd(address.stride, self.period), low=None, rows=None)
 
 
 @dataclass(frozen=True)

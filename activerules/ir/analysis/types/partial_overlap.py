@@ -76,8 +76,10 @@ def _meet(a: _FloatAccess, b: _FloatAccess, o: MemoryObject) -> bool:
         return not (a.size == b.size and a.aligned and b.aligned)
     if a.base is not b.base or not step:
         return False
+    if not a.address.may_overlap(a.size, b.address, b.size, header=has_header(o)):
+        return False
     if a.type.is_float and b.type.is_float and a.size != b.size:
-        return a.address.may_overlap(a.size, b.address, b.size, header=has_header(o))
+        return True
     if has_header(o) or (a.aligned and b.aligned and a.size == b.size):
         return False
     ahead = (b.address.offset - a.address.offset) % step

@@ -134,3 +134,52 @@ def test_o1_pointers_that_loops_advance():
     assert (field.base.name, field.offset, field.stride) == ("a", 12, 16)
     assert start("row").stride == 48
     assert start("either").base is named["either"]
+
+
+ROWS = """
+define void @f(ptr %a, i64 %i, i64 %n) {
+entry:
+  %record = getelementptr [32 x i8], ptr %a, i64 %i
+  %field = getelementptr i8, ptr %record, i64 24
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
+  %p = phi ptr [ %record, %entry ], [ %p.next, %loop ]
+  %q = phi ptr [ %record, %entry ], [ %q.next, %loop ]
+  %r = phi ptr [ %field, %entry ], [ %r.next, %loop ]
+  %item = getelementptr double, ptr %record, i64 %k
+  %beyond = getelementptr i8, ptr %item, i64 8
+  %any = getelementptr double, ptr %item, i64 %n
+  %p.next = getelementptr i8, ptr %p, i64 8
+  %q.next = getelementptr i8, ptr %q, i64 12
+  %r.next = getelementptr i8, ptr %r, i64 -8
+  %k.next = add i64 %k, 1
+  %out = icmp eq i64 %k.next, 3
+  br i1 %out, label %end, label %loop
+end:
+  ret void
+}
+"""
+
+
+def test_o4_a_loop_over_an_array_inside_a_record_keeps_to_it():
+    function = parse_module(ROWS).functions["f"]
+    named = {i.name: i for i in function.instructions() if i.name}
+
+    def meets(name, size=8, field="field"):
+        address, other = (
+            before_loops(address_of(named[n], {}), lambda p: address_of(p, {}))
+            for n in (name, field)
+        )
+        assert address.may_overlap(size, other, 4) == other.may_overlap(4, address, size)
+        return address.may_overlap(size, other, 4)
+
+    assert not meets("item")
+    assert meets("item", 9)
+    assert meets("beyond")
+    assert meets("any")
+    assert not meets("p")
+    assert meets("p.next")
+    assert meets("q")
+    assert meets("r")
+    assert meets("r", 8, "item")
