@@ -12,6 +12,7 @@ from typing import Any
 
 from activerules.values.kinds import leaves_of
 
+_OF_RECORD = r"use load_from_data_pointer\(\) instead"
 _ADVICE = {
     r"\.dval = ": "add into a shadow: x.dval[:] += …",
     r"'dval' of type Active": "return the derivative of an Active argument; `dret.val` is the "
@@ -24,8 +25,7 @@ _ADVICE = {
     "functions that the rule calls",
     r">{3} \w+\(.*\b(Zero|No)Tangent\(": "a tangent or cotangent may be a symbolic zero, which "
     "operators, t.conjugate(), t.real, np.sum, np.dot, np.vdot and np.outer take",
-    r"use load_from_data_pointer\(\) instead": "the fields of a record, where a tuple or list (a "
-    "tape, say) has the record itself",
+    _OF_RECORD: "the fields of a record, where a tuple or list (a tape, say) has the record itself",
     r"failed to unpack ": "a pair where a pair is expected: an frule returns (value, tangent)",
 }
 """What to write instead, by what Numba says."""
@@ -41,12 +41,12 @@ def explained(said: str) -> tuple[str, list[str]]:
 
 def speaks_of_tape(said: str, reverse: Any, tape: Any) -> bool:
     """Whether Numba's error is about a use of the tape: at a line with its name, or a name that it
-    is unpacked into, on its type or that of an item; and there is no better advice.
+    is unpacked into, on its type or that of an item.
 
-    Errors of `accumulate` give their own reason.
+    Errors of `accumulate` give their own reason, and there is advice for a record on the tape.
     """
     of_type = "wrong tuple length" in said or any(str(t) in said for t in (tape, *leaves_of(tape)))
-    if not of_type or "accumulate" in said or explained(said)[1]:
+    if not of_type or "accumulate" in said or re.search(_OF_RECORD, said):
         return False
     code = getattr(reverse, "py_func", reverse).__code__
     name = code.co_varnames[2]
