@@ -2,7 +2,7 @@
 
 Needs       generated functions, before they are printed; marks of `ir/normal/short_axes`
 Gives       `version_plain_loops`: an innermost loop with marked subscripts (`condition ? i : 0`)
-            gets a version in which all of them are `i`; if they have at most two conditions, also
+            gets a version in which all of them are `i`; if they have at most three conditions, also
             one for each condition, in which its subscripts are 0. The loop itself runs for any
             other shapes
 Invariants  L1  each version computes what the loop did; which one runs is decided where it is
