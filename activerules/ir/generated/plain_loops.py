@@ -79,14 +79,16 @@ class _Versions:
         which = _as_number(b, different)
         entered_with, added, cases = self._enter(deciding), [deciding], list[tuple[int, Block]]()
         all_hold = (1 << len(different)) - 1
-        for k in (None, *(range(len(different)) if len(different) <= _MOST_CONDITIONS else ())):
-            short = different[k] if k is not None else None
+        shorts: dict[int, Value | None] = {all_hold: None}
+        if len(different) <= _MOST_CONDITIONS:
+            shorts |= {all_hold - (1 << k): c for k, c in enumerate(different)}
+        for number, short in shorts.items():
             blocks, copies = self._copied(
                 {i: _subscript(i, is_plain=conditions[i] is not short) for i in self.marked}
             )
             for phi, value in entered_with.items():
                 add_incoming(copies[phi], value, deciding)
-            cases.append((all_hold ^ (1 << k if k is not None else 0), blocks[header]))
+            cases.append((number, blocks[header]))
             added += blocks.values()
         for phi, value in entered_with.items():
             add_incoming(phi, value, deciding)
