@@ -10,7 +10,7 @@ for, from the innermost axis outwards, in the form in which `ir/normal/index_nes
 nest of loops.
 
 Gives       implementations in `LOWERING`, an overload of what `np.convolve` and `np.correlate`
-            call
+            call; `steps_otherwise`: values that must not be passed to code that Numba lowers
 Invariants  W1  sums and convolutions are those of Numba, bit for bit
             W2  indices and items come in the order of Numba's, as many of them; after the last
                 there are no more, however often one asks
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.datamodel.registry import default_manager
 from numba.core.imputils import RefType, iternext_impl
 from numba.extending import overload, register_jitable
 from numba.misc.special import pndindex
@@ -37,6 +38,15 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 _INTP = cgutils.intp_t
 _FLOATING = types.real_domain | types.complex_domain
 _BEFORE, _ZERO, _ONE = (ir.Constant(_INTP, i) for i in (-1, 0, 1))
+_ITERATORS = (types.NumpyNdIndexType, types.NumpyNdEnumerateType, types.NumpyNdIterType)
+
+
+def steps_otherwise(typ: Any) -> bool:
+    """Whether a value contains an iterator that this target and Numba's code step differently."""
+    if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
+        return False
+    inner = default_manager[typ].traverse_types()
+    return any(isinstance(t, (*_ITERATORS, types.DictIteratorType)) for t in inner)
 
 
 def _sum(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:

@@ -38,6 +38,7 @@ from activerules.numba_ext.codegen.unlinked import (
     in_order,
     single_call,
 )
+from activerules.numba_ext.substitutes.array_loops import steps_otherwise
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import for_each_element
 from activerules.numba_ext.target.marked_calls import (
@@ -93,10 +94,10 @@ class RuleFunction(types.Callable, types.Opaque):
         """
         seen_here = {on_cpu(arg): arg for arg in (*args, *kws.values())}
         cpu_kws = {name: on_cpu(arg) for name, arg in kws.items()}
-        if any(map(counts_otherwise, seen_here)):
-            followed = self._follow(context, args, kws, "an argument is a generator")
+        if any(counts_otherwise(ty) or steps_otherwise(ty) for ty in seen_here):
+            followed = self._follow(context, args, kws, "an argument is an iterator")
             if followed is not None and isinstance(self.function, CPUDispatcher):
-                raise self._unserved("with a generator that holds arrays", "rules cannot take that")
+                raise self._unserved("with an iterator", "rules cannot take that")
             return followed
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)

@@ -287,6 +287,31 @@ def test_m2_results_that_are_not_plain_values(program, function):
         capture(program, (float64,), rules=Keeping(function))
 
 
+@numba.njit
+def items_in(iterator):
+    count = 0
+    for _ in iterator:
+        count += 1
+    return count
+
+
+@numba.njit
+def steps_through_indices(x):
+    return x * items_in(np.ndindex(2, 3))
+
+
+@numba.njit
+def steps_through_pairs(x):
+    return x * items_in(enumerate(np.ndindex(2, 3)))
+
+
+@pytest.mark.parametrize("program", [steps_through_indices, steps_through_pairs])
+def test_m2_iterators_that_this_target_steps_otherwise(program):
+    # The CPU's code would go through one index more.
+    with pytest.raises(NotYetSupported, match="with an iterator"):
+        capture(program, (float64,), rules=Keeping(items_in))
+
+
 def test_m2_what_the_cpu_cannot_compile_alone():
     # A type is an argument that only Numba's own implementation knows how to take.
     @numba.njit
