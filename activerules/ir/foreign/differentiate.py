@@ -19,11 +19,11 @@ from activerules.ir.foreign.aliases import own_names, unaliased
 from activerules.ir.foreign.allocators import by_malloc
 from activerules.ir.foreign.by_value import copies_at_entry
 from activerules.ir.foreign.complex_calls import by_parts
-from activerules.ir.foreign.escaped_names import Escaped, printed
 from activerules.ir.foreign.indirect import call_by_name
 from activerules.ir.foreign.library_calls import with_one_result
 from activerules.ir.foreign.masked import lane_by_lane
 from activerules.ir.foreign.never_returning import declared_if_never_returning
+from activerules.ir.foreign.plain_names import PlainNames, printed
 from activerules.ir.foreign.scalable import refuse_scalable
 from activerules.ir.generate.assemble import assemble, generate, generate_forward, with_missing
 from activerules.ir.generate.widen import widened
@@ -131,17 +131,17 @@ def of_module(llvm_ir: str, function: str, make: Callable[[str, Module, str, str
     Raises what `make` raises for the module as it is.
     """
     text_of_module = canonical(llvm_ir)
-    escaped = Escaped.of(text_of_module)
-    source, function = escaped.plain(text_of_module), escaped.plain_name(function)
+    names = PlainNames.of(text_of_module)
+    source, function = names.plain(text_of_module), names.plain_name(function)
     target = own_names(source).get(printed(function))
     named = function if target is None else target.strip('"')
 
     def attempt(text: str) -> str:
         module, symbol = read(text, named)
         stem = symbol if named == function else printed(function)
-        return escaped.restored(make(source, module, symbol, stem))
+        return names.restored(make(source, module, symbol, stem))
 
-    with escaped.in_errors():
+    with names.in_errors():
         try:
             return attempt(source)
         except _MAY_BE_INLINED as error:

@@ -14,6 +14,7 @@ import __future__
 import ast
 import functools
 import inspect
+import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -51,7 +52,10 @@ def definition_of(function: types.FunctionType) -> Definition:
         if isinstance(node, Definition) and _stands_at(node, code) and _holds(node, code)
     ]
     if len(candidates) != 1 or not any(_same_code(code, other) for other in _codes(tree, code)):
-        raise _no_source(function, "its file has changed since it was loaded")
+        # from Python 3.13 on, the text after `python -c` is found for every code in "<string>"
+        changed = os.path.exists(code.co_filename)
+        why = "its file has changed since it was loaded" if changed else "its source cannot be read"
+        raise _no_source(function, why)
     return _copy(candidates[0])
 
 

@@ -2,7 +2,7 @@ r"""Names that the engine would misread: those that LLVM prints with escapes (`@
 ASCII), and those of a library's functions for functions that only the module can call.
 
 Needs       the text of a module as LLVM prints it
-Gives       `Escaped`: the text with plain names instead, and back
+Gives       `PlainNames`: the text with plain names instead, and back
 Invariants  E1  `restored(text)` is the module's text; in names of derivatives, too, the plain name
                 is replaced by the module's
             E2  a function with the name of a library's function is that function, as it is for
@@ -54,13 +54,13 @@ def _in_library(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Escaped:
+class PlainNames:
     """Such names of one module, by number."""
 
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str) -> Escaped:
+    def of(cls, text: str) -> PlainNames:
         """Those in a text."""
         escaped = (m["name"] for m in _NAMED.finditer(text) if m["kind"]) if "\\" in text else ()
         return cls(tuple(dict.fromkeys([*escaped, *filter(_in_library, _LOCAL.findall(text))])))

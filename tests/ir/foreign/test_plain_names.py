@@ -4,8 +4,8 @@ import pytest
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.foreign.differentiate import differentiate
-from activerules.ir.foreign.escaped_names import printed
 from activerules.ir.foreign.explain import explain
+from activerules.ir.foreign.plain_names import printed
 from activerules.ir.llvm.parser import parse_module
 from tests.ir.harness import Active, compile_text
 
