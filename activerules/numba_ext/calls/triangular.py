@@ -203,6 +203,12 @@ def _solve_factored_adjoint(factors, pivots, g):
     return X.reshape(g.shape)
 
 
+@register_jitable
+def _require_square(A):
+    if A.shape[-2] != A.shape[-1]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square.")
+
+
 @overload(triangular.solve_and_factor)
 def _solve_and_factor(A, b):
     """Like Numba's own `np.linalg.solve`, which overwrites a copy of A with its factors.
@@ -221,8 +227,7 @@ def _solve_and_factor(A, b):
         linalg._check_finite_matrix(A)
         linalg._check_finite_matrix(b)
         linalg._system_check_dimensionally_valid(A, b)
-        if A.shape[0] != n:
-            raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square.")
+        _require_square(A)
         factors = _as_matrix(A.T).T
         x = b.copy() if is_vector else _as_matrix(b.T).T
         pivots = np.empty(n, linalg.F_INT_nptype)
@@ -235,11 +240,65 @@ def _solve_and_factor(A, b):
     return compiled
 
 
+@overload(triangular.slogdet_and_factor)
+def _slogdet_and_factor(A):
+    """Like Numba's own `np.linalg.slogdet`, which overwrites a copy of A with its factors."""
+    linalg.ensure_lapack()
+    kind = ord(linalg.get_blas_kind(A.dtype, "slogdet"))
+    getrf = linalg._LAPACK().numba_xxgetrf(A.dtype)
+    of_diagonal = linalg._get_slogdet_diag_walker(A)
+    one = A.dtype(1)
+    zero = getattr(A.dtype, "underlying_float", A.dtype)(0)
+
+    def compiled(A):
+        n = A.shape[-1]
+        _require_square(A)
+        linalg._check_finite_matrix(A)
+        factors = _as_matrix(A.T).T
+        pivots = np.empty(n, linalg.F_INT_nptype)
+        if n == 0:
+            return (one, zero), factors, pivots
+        status = getrf(kind, n, n, factors.ctypes, n, pivots.ctypes)
+        if status > 0:
+            return (0.0, -np.inf), factors, pivots
+        linalg._inv_err_handler(status)
+        interchanges = 0
+        for k in range(n):
+            interchanges += pivots[k] != k + 1
+        return of_diagonal(n, factors, -1 if interchanges % 2 else 1), factors, pivots
+
+    return compiled
+
+
+def _det_and_factor(A):
+    (sign, logarithm), factors, pivots = triangular.slogdet_and_factor(A)
+    return sign * np.exp(logarithm), factors, pivots
+
+
+@overload(triangular.inverse_of_factored)
+def _inverse_of_factored(factors, pivots):
+    linalg.ensure_lapack()
+    kind = ord(linalg.get_blas_kind(factors.dtype, "inv"))
+    getri = linalg._LAPACK().numba_ez_xxgetri(factors.dtype)
+
+    def compiled(factors, pivots):
+        n = factors.shape[0]
+        inverse = _as_matrix(factors.T).T
+        if n > 0:
+            status = getri(kind, n, inverse.ctypes, n, pivots.ctypes)
+            linalg._inv_err_handler(status)
+            linalg._dummy_liveness_func([inverse.size, pivots.size])
+        return inverse
+
+    return compiled
+
+
 for _function, _by_blocks in {
     triangular.solve_lower: _solve_lower,
     triangular.solve_adjoint: _solve_adjoint,
     triangular.times_half_lower: _times_half_lower,
     triangular.cholesky_cotangent: _cholesky_cotangent,
     triangular.solve_factored_adjoint: _solve_factored_adjoint,
+    triangular.det_and_factor: _det_and_factor,
 }.items():
     overload(_function)(always(_by_blocks))

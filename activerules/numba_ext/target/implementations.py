@@ -245,5 +245,8 @@ for _function in (
     triangular.cholesky_cotangent,
     triangular.solve_and_factor,
     triangular.solve_factored_adjoint,
+    triangular.det_and_factor,
+    triangular.slogdet_and_factor,
+    triangular.inverse_of_factored,
 ):
     overload(_function, target=AD_TARGET)(always(_function))

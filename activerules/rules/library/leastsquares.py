@@ -28,6 +28,7 @@ from activerules.rules.library.matrices import (
     times,
     times_adjoint,
 )
+from activerules.rules.library.triangular import inverse_of_factored, slogdet_and_factor
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
 from activerules.values.overwriting import overwrite
 
@@ -256,18 +257,18 @@ def _matrix_norm_forward(config, ret: Duplicated, x: Matrix, ord: Number):
 
 @augmented_primal(np.linalg.slogdet, keeps_shadow=False)
 def _slogdet(config, ret: Active, a: Matrix):
-    A_tape = a.val.copy() if config.overwritten[0] else a.val
-    sign, logarithm = np.linalg.slogdet(a.val)
-    return AugmentedReturn(primal=(sign, logarithm), shadow=None, tape=(A_tape, sign))
+    (sign, logarithm), factors, pivots = slogdet_and_factor(a.val)
+    return AugmentedReturn(primal=(sign, logarithm), shadow=None, tape=(factors, pivots, sign))
 
 
 @reverse(np.linalg.slogdet)
 def _slogdet_reverse(config, dret: Active, tape, a: Matrix):
     """Ā = (l̄ + i Im(conj(s) s̄)) A⁻ᴴ by the logarithm l and the sign s, a constant if it is real."""
     sign_bar, logarithm_bar = dret.val
-    A, sign = tape
+    factors, pivots, sign = tape
     turn = conj(sign) * sign_bar
-    accumulate(a, (logarithm_bar + (turn - turn.real)) * np.linalg.inv(adjoint(A)))
+    slope = adjoint(inverse_of_factored(factors, pivots))
+    accumulate(a, (logarithm_bar + (turn - turn.real)) * slope)
 
 
 @forward(np.linalg.slogdet)

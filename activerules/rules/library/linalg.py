@@ -20,6 +20,8 @@ from activerules.rules.define import augmented_primal, inactive, reverse
 from activerules.rules.library.matrices import adjoint, conj
 from activerules.rules.library.triangular import (
     cholesky_cotangent,
+    det_and_factor,
+    inverse_of_factored,
     solve_and_factor,
     solve_factored_adjoint,
 )
@@ -210,17 +212,18 @@ def cofactors(A):
 
 @augmented_primal(np.linalg.det, keeps_shadow=False, saves="A")
 def _det(config, ret: Active, A: Matrix):
-    c = np.linalg.det(A.val)
-    return AugmentedReturn(primal=c, shadow=None, tape=c)
+    c, factors, pivots = det_and_factor(A.val)
+    return AugmentedReturn(primal=c, shadow=None, tape=(c, factors, pivots))
 
 
 @reverse(np.linalg.det, saves="A")
 def _det_reverse(config, dret: Active, tape, A: Matrix):
-    """Ā = c̄ conj(c) A⁻ᴴ, where the tape is c."""
-    if tape == 0.0:
+    """Ā = c̄ conj(c) A⁻ᴴ."""
+    c, factors, pivots = tape
+    if c == 0.0:
         accumulate(A, dret.val * conj(cofactors(np.ascontiguousarray(A.val))))
     else:
-        accumulate(A, (dret.val * conj(tape)) * np.linalg.inv(adjoint(A.val)))
+        accumulate(A, (dret.val * conj(c)) * adjoint(inverse_of_factored(factors, pivots)))
 
 
 @augmented_primal(np.linalg.cholesky, keeps_shadow=False)

@@ -83,3 +83,18 @@ def solve_and_factor(A, b):
 def solve_factored_adjoint(factors, pivots, g):
     """Return y of Aᴴ y = g for a matrix that `solve_and_factor` has factored."""
     return np.linalg.solve(adjoint(factors), g)
+
+
+def det_and_factor(A):
+    """Return `np.linalg.det(A)`, and what `inverse_of_factored` takes: factors, and pivots."""
+    return np.linalg.det(A), A.copy(), np.empty(0, np.int32)
+
+
+def slogdet_and_factor(A):
+    """Return `np.linalg.slogdet(A)`, and what `inverse_of_factored` takes: factors, and pivots."""
+    return np.linalg.slogdet(A), A.copy(), np.empty(0, np.int32)
+
+
+def inverse_of_factored(factors, pivots):
+    """Return A⁻¹ of a matrix that one of these has factored; `LinAlgError` if it is singular."""
+    return np.linalg.inv(factors)

@@ -42,6 +42,21 @@ def solve_factored_adjoint(factors, pivots, g):
     return triangular.solve_factored_adjoint(factors, pivots, g)
 
 
+@njit
+def det_and_factor(A):
+    return triangular.det_and_factor(A)
+
+
+@njit
+def slogdet_and_factor(A):
+    return triangular.slogdet_and_factor(A)
+
+
+@njit
+def inverse_of_factored(factors, pivots):
+    return triangular.inverse_of_factored(factors, pivots)
+
+
 def normal(random, shape, dtype):
     x = random.normal(size=shape) + 1j * random.normal(size=shape)
     return (x if np.issubdtype(dtype, np.complexfloating) else x.real).astype(dtype)
@@ -149,3 +164,35 @@ def test_matrices_that_are_not_square_are_refused(A, b):
     # Numba's words for a tall one are of its copy of b, and with a wide one it reads past b
     with pytest.raises(np.linalg.LinAlgError, match="must be square"):
         solve_and_factor(A, b)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, np.float32, np.complex128])
+def test_determinants_are_those_of_numba_and_their_factors_give_the_inverse(dtype):
+    random = np.random.default_rng(8)
+    numba_det = njit(lambda A: np.linalg.det(A))
+    numba_slogdet = njit(lambda A: np.linalg.slogdet(A))
+    for n in SIZES:
+        for A in (normal(random, (n, n), dtype), np.asfortranarray(normal(random, (n, n), dtype))):
+            kept = A.copy()
+            determinant, factors, pivots = det_and_factor(A)
+            assert determinant == numba_det(A)
+            assert slogdet_and_factor(A)[0] == numba_slogdet(A)
+            np.testing.assert_array_equal(A, kept)
+            scale = tolerance(dtype) * (1 + n) * (np.linalg.cond(A) if n else 1)
+            for _ in range(2):  # the factors stay
+                inverse = inverse_of_factored(factors, pivots)
+                np.testing.assert_allclose(A @ inverse, np.eye(n), rtol=0, atol=scale)
+
+
+def test_a_singular_matrix_has_a_determinant_and_no_inverse():
+    A = np.array([[1.0, 2.0], [2.0, 4.0]])
+    assert det_and_factor(A)[0] == 0.0
+    parts, *factored = slogdet_and_factor(A)
+    assert parts == (0.0, -np.inf)
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        inverse_of_factored(*factored)
+    for function in (det_and_factor, slogdet_and_factor):
+        with pytest.raises(np.linalg.LinAlgError, match="must be square"):
+            function(np.ones((2, 3)))
+        with pytest.raises(np.linalg.LinAlgError, match="infs or NaNs"):
+            function(np.full((2, 2), np.nan))
