@@ -188,7 +188,9 @@ def test_memory_k6_items_that_share_memory_are_refused():
     gradient = ar.grad(njit(lambda a: (a[:, 1] * a[:, 1]).sum()))
     x = np.arange(12.0)
     windows, rows = np.lib.stride_tricks.sliding_window_view(x, 3), x.reshape(4, 3)
-    for shared in (np.broadcast_to(rows[:1], (2, 3)), windows[:2], windows[::-2], windows.T):
+    # [3, 0] is [0, 2]
+    steps = np.lib.stride_tricks.sliding_window_view(np.arange(14.0), 7)[::2, ::3]
+    for shared in (np.broadcast_to(rows[:1], (2, 3)), windows[:2], windows[::-2], windows.T, steps):
         with pytest.raises(ar.ShadowMismatch, match="items of `a` share memory"):
             gradient(shared)
     for apart in (windows[::3], windows[:1], rows[::-2, ::-1], rows.T[:, ::2]):

@@ -385,27 +385,30 @@ class _Checker:
 
     def _items_apart(self, argument: ArgumentSpec, array: Any) -> None:
         """Check that no two items share memory, as items of `np.broadcast_to` and sliding windows
-        do: each would receive the derivatives of all of them.
+        do: each would receive the derivatives of all of them. A step along each axis has to pass
+        over all that steps along shorter strides lead to.
         """
         builder, count = self.builder, argument.numba_type.ndim
         axes = (cgutils.unpack_tuple(builder, axes, count) for axes in (array.shape, array.strides))
-        used = [(n, s, builder.icmp_signed(">", n, n.type(1))) for n, s in zip(*axes, strict=True)]
+        used: list[tuple[Any, Any, Any]] = []
+        for length, stride in zip(*axes, strict=True):
+            several = builder.icmp_signed(">", length, length.type(1))
+            back = builder.icmp_signed("<", stride, stride.type(0))
+            step = builder.select(back, builder.neg(stride), stride)
+            reach = builder.mul(step, builder.sub(length, length.type(1)))
+            used.append((several, step, builder.select(several, reach, reach.type(0))))
         shared = cgutils.false_bit
-        for length, stride, several in used:
-            step = builder.select(cgutils.is_null(builder, stride), stride.type(1), stride)
-            shared = builder.or_(shared, builder.and_(several, cgutils.is_null(builder, stride)))
-            for _, other_stride, other_several in used:
-                if other_stride is stride:
-                    continue
-                # `times` steps along this axis equal one step along the other
-                times = builder.sdiv(other_stride, step)
-                is_whole = cgutils.is_null(builder, builder.srem(other_stride, step))
-                back = builder.icmp_signed("<", times, times.type(0))
-                times = builder.select(back, builder.neg(times), times)
-                same = builder.and_(several, builder.and_(other_several, is_whole))
-                same = builder.and_(same, builder.icmp_signed("<", times, length))
-                shared = builder.or_(shared, same)
-        what = f"items of `{argument.name}` share memory"
+        for axis in used:
+            several, step, _ = axis
+            inside = array.itemsize
+            for other in used:
+                if other is not axis:
+                    _, other_step, reach = other
+                    shorter = builder.icmp_unsigned("<=", other_step, step)
+                    inside = builder.add(inside, builder.select(shorter, reach, reach.type(0)))
+            within = builder.icmp_unsigned("<", step, inside)
+            shared = builder.or_(shared, builder.and_(several, within))
+        what = f"items of `{argument.name}` share memory, or lie between one another"
         self._refuse_if(shared, Refusal(what, _ADDED_UP, (f"{argument.name}.copy()",)))
 
     def _axes(self, argument: ArgumentSpec, primal: Value, shadow: Value) -> list[tuple[Any, Any]]:
