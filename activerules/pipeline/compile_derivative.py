@@ -9,8 +9,8 @@ from typing import Any
 
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.unlinked import without_performance_warnings
-from activerules.numba_ext.target.capture import as_dispatcher
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
+from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.forward import derive_forward
 from activerules.pipeline.reverse import derive
 from activerules.pipeline.unserved_calls import warn_followed, warn_unserved
@@ -26,7 +26,7 @@ def compile_derivative(function: Any, spec: DerivativeSpec) -> CompiledDerivativ
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
-    dispatcher = as_dispatcher(function)
+    dispatcher = dispatcher_of(function)
     # a derivative with both versions also serves callers that need only one
     for known in (replace(spec, deferred=False), spec):
         if derivative := COMPILED.find(dispatcher, known):

@@ -31,8 +31,9 @@ from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.replaced import derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
-from activerules.numba_ext.target.capture import Captured, LoweredArgument, as_dispatcher
+from activerules.numba_ext.target.capture import Captured, LoweredArgument
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec
+from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.stages import STEM
 from activerules.rules.views import RuleView
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
@@ -71,7 +72,7 @@ def derived(derive: Callable[..., T], function: Any, spec: DerivativeSpec, view:
     with recorded() as fallbacks:
         derivation: Any = derive_or_copy(
             lambda dispatcher: derive(dispatcher, spec, view),
-            as_dispatcher(function),
+            dispatcher_of(function),
             spec.argtypes,
             view,
         )

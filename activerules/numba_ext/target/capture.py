@@ -49,6 +49,7 @@ from activerules.numba_ext.target import (
 )
 from activerules.numba_ext.target.call_sites import CallAt
 from activerules.numba_ext.target.declared import converts
+from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.function_values import may_hold_a_function
 from activerules.numba_ext.target.marked_calls import (
     SYMBOL_PREFIX,
@@ -130,7 +131,7 @@ def capture(
     Trailing arguments that have defaults may be left out of `argtypes`.
     Raises `NotCompilable`, with Numba's own error as its cause.
     """
-    dispatcher = as_dispatcher(function)
+    dispatcher = dispatcher_of(function)
     with global_compiler_lock:
         session = _session(rules)
         try:
@@ -150,16 +151,6 @@ def capture(
         raise _not_compilable(dispatcher, argtypes, own) from own
 
 
-def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher:
-    """The dispatcher itself, or one dispatcher per plain Python function."""
-    if isinstance(function, CPUDispatcher):
-        return function
-    if function not in _dispatchers:
-        _dispatchers[function] = numba.njit(function)
-    return _dispatchers[function]
-
-
-_dispatchers: dict[Callable[..., Any], Any] = {}
 _calls = MadeOnce()
 
 
