@@ -25,7 +25,7 @@ from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED, LastMade, MadeOnce
-from activerules.numba_ext.codegen.on_disk import compiled_stub
+from activerules.numba_ext.codegen.on_disk import compiled_stub, found_by_name
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
 from activerules.numba_ext.target.dispatchers import (
@@ -96,6 +96,7 @@ class DerivedFunction(Generic[P, R]):
         target = dispatcher_of(function)
         self._options = options = inherited(target, options)
         self._target = with_flags(target, options)
+        found_by_name(self._target)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         plain = self._target.py_func

@@ -2,7 +2,8 @@
 
 Needs       the dispatcher that is differentiated, and a stub that calls its derivative
 Gives       `compiled_stub`: the stub with the options of a derivative, stored if these say so;
-            `depend_on_rules`: the function being lowered calls a derivative
+            `depend_on_rules`: the function being lowered calls a derivative; `found_by_name`: of
+            which function
 Invariants  O1  stored code is found only for the same function, with all it calls and reads, the
                 same rules, options and types, the same versions, and on the same processor
             O2  Numba's cache keeps O1 for the derivatives in functions that it stores, whatever was
@@ -21,7 +22,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,8 +35,9 @@ from numba.core.registry import cpu_target
 from activerules.numba_ext.codegen.files import VERSIONS, digest_of, read_file, settings, write_file
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.rules.fingerprint import of_values
+from activerules.rules.fingerprint import is_filled, of_values
 from activerules.rules.registry import RULES
+from activerules.rules.rule import is_of_library
 
 SUFFIX = ".derivative"
 
@@ -125,7 +128,25 @@ def depend_on_rules(library: Any, argtypes: Iterable[Any]) -> None:
     for ty in argtypes if RELOADS else ():
         function = ty.stub if isinstance(ty, StubType) else ty
         if isinstance(function, types.Dispatcher):
-            library._reload_init.add(_Unchanged(function.dispatcher))
+            target = function.dispatcher
+            library._reload_init.update(map(_Unchanged, _of_users(target, set()) or {target}))
+
+
+def _of_users(target: Any, seen: set[Any]) -> set[Any]:
+    """The function itself, or, if this package wrote it, those of users that it calls."""
+    plain = target.py_func
+    if not is_of_library(plain.__module__):
+        return {target}
+    seen.add(target)
+    code = plain.__code__
+    used = [plain.__globals__.get(name) for name in code.co_names]
+    used += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
+    called = {getattr(each, "dispatcher", each) for each in used if _is_callee(each)} - seen
+    return set[Any]().union(*(_of_users(each, seen) for each in called))
+
+
+def _is_callee(value: Any) -> bool:
+    return hasattr(getattr(value, "dispatcher", value), "py_func")
 
 
 def pass_on(part: Any) -> None:
@@ -200,28 +221,45 @@ class _Unchanged:
         return id(self._target), self._epoch
 
     def __reduce__(self) -> Any:
-        """Pickle the name of the function, if it can be found by it, and a digest."""
-        plain = getattr(self._target, "py_func", self._target)
-        name = (plain.__module__, plain.__qualname__)
-        target = self._target if getattr(_named(*name), "py_func", None) is plain else None
-        digest = _state_of(target) if self._epoch == RULES.epoch else ""
-        return _unchanged, (name if target is not None else None, digest)
+        """Pickle the name of the function and a digest; the latter is empty if the function cannot
+        be found by its name.
+        """
+        name = _name_of(self._target)
+        plain = self._target.py_func
+        is_found = self._epoch == RULES.epoch and any(f.py_func is plain for f in _named(*name))
+        return _unchanged, (name, _state_of(self._target) if is_found else "")
 
 
-def _unchanged(name: tuple[str, str] | None, digest: str) -> _Unchanged:
-    target = None if name is None else _named(*name)
-    if _state_of(target) != digest:
-        raise _OutOfDate(f"code that contains a derivative of {name} is out of date")
-    return _Unchanged(target)
+def _unchanged(name: tuple[str, str], digest: str) -> _Unchanged:
+    for target in _named(*name):
+        if _state_of(target) == digest:
+            return _Unchanged(target)
+    raise _OutOfDate(f"code that contains a derivative of {name} is out of date")
 
 
 def _state_of(target: Any) -> str:
     return of_values(RULES.fingerprint, target, *VERSIONS)
 
 
-def _named(module: str, name: str) -> Any:
-    """The function of that name, if its module is loaded."""
+_differentiated: dict[tuple[str, str], weakref.WeakSet[Any]] = {}
+
+
+def found_by_name(target: Any) -> None:
+    """Let code on disk that contains derivatives of `target` find it, although its name may not be
+    an attribute of its module: lambdas, local functions, and functions made from others.
+    """
+    _differentiated.setdefault(_name_of(target), weakref.WeakSet()).add(target)
+
+
+def _name_of(target: Any) -> tuple[str, str]:
+    return target.py_func.__module__, target.py_func.__qualname__
+
+
+def _named(module: str, name: str) -> Iterator[Any]:
+    """The dispatchers of functions of that name, if the module is loaded."""
     named: Any = sys.modules.get(module)
     for part in name.split("."):
         named = getattr(named, part, None)
-    return named
+    if hasattr(named, "py_func"):
+        yield named
+    yield from _differentiated.get((module, name), ())

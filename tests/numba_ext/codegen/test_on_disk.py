@@ -79,11 +79,13 @@ def checkpointed(x):
     "callers": """
 from numba import njit
 import activerules as ar
-import functions
+import functions, helpers
 
 gradients = {name: ar.grad(getattr(functions, name)) for name in
              ("calls", "reads", "served", "same", "checkpointed")}
 g_calls, g_served = gradients["calls"], gradients["served"]
+g_lambda = ar.grad(lambda x: helpers.halved(x) * x)
+g_recomputed = ar.grad(functions.recomputed)
 
 @njit(cache=True)
 def calls(x):
@@ -96,6 +98,10 @@ def served(x):
 @njit(cache=True)
 def twice(x):
     return 2.0 * served(x)
+
+@njit(cache=True)
+def of_unnamed(x):
+    return g_lambda(x) + g_recomputed(x)
 """,
     "program": """
 import json, sys
@@ -105,7 +111,8 @@ exec(sys.argv[1])
 import callers
 
 found = {name: gradient(2.0) for name, gradient in callers.gradients.items()}
-callers_found = {name: getattr(callers, name)(2.0) for name in ("calls", "served", "twice")}
+callers_found = {name: getattr(callers, name)(2.0) for name in
+                 ("calls", "served", "twice", "of_unnamed")}
 print(json.dumps([found, callers_found, compiled]))
 """,
 }
@@ -156,6 +163,7 @@ class Machine:
             "calls": expected["calls"],
             "served": expected["served"],
             "twice": 2.0 * expected["served"],
+            "of_unnamed": 2.0 * expected["calls"],
         }
         return [name for name in compiled if name in _INTERESTING]
 
@@ -166,7 +174,7 @@ class Machine:
 
 _GRADIENTS = [f"grad_{name}" for name in VALUES]
 _RENEWED = ("served", "twice") if RELOADS else ()  # of the callers
-_INTERESTING = {*_GRADIENTS, "calls", "served", "twice"}
+_INTERESTING = {*_GRADIENTS, "calls", "served", "twice", "of_unnamed"}
 
 
 @pytest.fixture(scope="module")
