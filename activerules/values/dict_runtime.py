@@ -13,6 +13,8 @@ Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used
                 it handles such a dictionary like any other
             K3  the index of an entry changes only where visible code moves the values
                 (`typed_dicts`), or before the first access, to establish K2
+            K4  threads may read a dictionary while one of them establishes K2: they wait for one
+                another, and the table that it replaced is freed when the next one is replaced
 """
 
 from __future__ import annotations
@@ -47,7 +49,13 @@ _ENTRY = """  %run = mul i64 %ix, %entry_size
 _LOAD_ENTRY = f"""{_LOAD_FIRST}
 {_ENTRY}"""
 
-DEFINITIONS = f"""
+_VARIABLES = """
+@activerules.dict.moving = common global i64 0
+@activerules.dict.moved = common global ptr null
+"""
+"""For the whole process: whether a table is being replaced, and the one replaced last."""
+
+DEFINITIONS = f"""{_VARIABLES}
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
 declare i64 @numba_dict_lookup(ptr, ptr, i64, ptr)
@@ -134,8 +142,27 @@ i64 %entry.bytes) {{
   ret void
 }}
 
-; K2; whether there was memory for it
+; K2, K4; whether there was memory for it
 define i1 @activerules.dict.align(ptr %d) noinline {{
+{_LOAD_KEYS}
+{_LOAD_FIRST}
+  %over = urem i64 %first, %entry_size
+  %aligned = icmp eq i64 %over, 0
+  br i1 %aligned, label %fine, label %wait
+wait:
+  %others = atomicrmw xchg ptr @activerules.dict.moving, i64 1 acquire
+  %mine = icmp eq i64 %others, 0
+  br i1 %mine, label %move, label %wait
+move:
+  %made = call i1 @activerules.dict.move(ptr %d)
+  store atomic i64 0, ptr @activerules.dict.moving release, align 8
+  ret i1 %made
+fine:
+  ret i1 true
+}}
+
+; the same; called by one thread at a time, of which another may have been here before
+define i1 @activerules.dict.move(ptr %d) noinline {{
 {_LOAD_KEYS}
 {_LOAD_FIRST}
   %over = urem i64 %first, %entry_size
@@ -157,8 +184,10 @@ copy:
   %new.entries = getelementptr i8, ptr %new, i64 %new.first
   %run = sub i64 %bytes, %new.first
   call void @llvm.memcpy.p0.p0.i64(ptr %new.entries, ptr %old.entries, i64 %run, i1 false)
-  store ptr %new, ptr %keys.address
-  call void @free(ptr %keys)
+  store atomic ptr %new, ptr %keys.address release, align 8
+  %before = load ptr, ptr @activerules.dict.moved
+  store ptr %keys, ptr @activerules.dict.moved
+  call void @free(ptr %before)
   br label %fine
 fine:
   ret i1 true
@@ -523,7 +552,12 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
 
 def link_into(context: Context) -> Any:
     """Link these functions into the one that is being lowered; return their library."""
-    return link.link_support(context, f"{PREFIX}support", lambda _: DEFINITIONS)
+    return link.link_support(context, f"{PREFIX}support", _definitions)
+
+
+def _definitions(context: Context) -> str:
+    link.define(context, f"{PREFIX}variables", _VARIABLES)
+    return DEFINITIONS
 
 
 def call(context: Context, builder: Builder, name: str, result: Any, *data: Any) -> Any:

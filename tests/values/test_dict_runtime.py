@@ -2,6 +2,8 @@
 
 import ctypes
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 from numba import njit, types
@@ -85,3 +87,27 @@ def test_k3_entries_stay_where_they_are() -> None:
     differentiate(d, shadow)
     assert [[(at, key) for at, key, _ in entries(one)] for one in (d, shadow)] == before
     assert dict(d) == NUMBERS
+
+
+@njit
+def made(n):
+    d = Dict.empty(types.int64, types.float64)
+    for k in range(n):
+        d[k] = 0.5 * k
+    return d
+
+
+@njit(nogil=True)
+def of_first(x, d):
+    return x * d[1] + x * d[3]
+
+
+def test_k4_threads_may_begin_with_one_dictionary_at_once() -> None:
+    # a large one: replacing its table takes long enough for all threads to find the old one
+    gradient = ar.grad(of_first)
+    assert gradient(1.0, made(5)) == 2.0
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            d, together = made(200_000), Barrier(4)
+            run = lambda: (together.wait(), gradient(1.0, d))[1]  # noqa: E731
+            assert [each.result() for each in [pool.submit(run) for _ in range(4)]] == [2.0] * 4

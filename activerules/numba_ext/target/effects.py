@@ -38,6 +38,7 @@ from activerules.numba_ext.target.symbols import (
     WRITES_ITEMS,
     is_own_code,
 )
+from activerules.values.dict_runtime import PREFIX as KEYS
 
 _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivatives", "ar.stats"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
@@ -81,7 +82,7 @@ def is_closed(function: Any) -> bool:
             if name in seen:
                 continue
             seen.add(name)
-            if name.startswith(RUN_TIME):
+            if name.startswith((*RUN_TIME, KEYS)):
                 continue
             try:
                 called = module.get_function(name)
