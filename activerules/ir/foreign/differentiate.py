@@ -86,7 +86,8 @@ def differentiate(
                  of `width` tangents if there are several) and leaves in shadows the tangents of
                  what it leaves in memory
 
-        Both compute the primal, too. A generated function can be differentiated again.
+        Both compute the primal, too. To differentiate twice, begin with forward mode, since it
+        needs no tape: a gradient that has one is refused (FloatBitsInInteger).
 
     Memory
         Parameters may point to memory that overlaps, unless they are declared `noalias` (C:
