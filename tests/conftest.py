@@ -80,6 +80,7 @@ def unfreed() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def rules_of_this_test() -> Iterator[None]:
     """What the test declares of functions that everybody uses is forgotten after it."""
+    import activerules.numba_ext.substitutes.generator_draws
     import activerules.rules.library  # noqa: F401  (not to be forgotten)
     from activerules.rules import pickled
     from activerules.rules.registry import RULES

@@ -235,6 +235,11 @@ def require_function(function: Any, what: str) -> None:
             if function.__objclass__ is np.ndarray and hasattr(np, name)
             else ["an @njit function that calls the method"],
         )
+    if inspect.ismethod(function) and not _is_of_module(function):
+        raise RuleDefinitionError(
+            f"{what} of {function.__qualname__}, which is bound to one object",
+            instead=[f"{function.__qualname__}, as an attribute of the class"],
+        )
     if isinstance(function, partial) or function is partial:
         raise RuleDefinitionError(
             f"{what} takes a function that @njit functions can call, not {function!r}",
@@ -242,6 +247,11 @@ def require_function(function: Any, what: str) -> None:
         )
     if not (callable(function) or hasattr(function, "__wrapper_address__")):
         raise RuleDefinitionError(f"{what} takes a function, not {function!r}")
+
+
+def _is_of_module(method: Any) -> bool:
+    """Whether it is a function to its users, as `random.gauss` is, a method of a hidden object."""
+    return getattr(inspect.getmodule(method), method.__name__, None) == method
 
 
 def _require_arguments(function: Any, names: Iterable[str | int]) -> None:

@@ -132,6 +132,11 @@ def test_an_opt_out_of_a_library_function():
     assert RULES.treatment(np.linalg.norm, ("x",), [Vector]).reason == "opt_out"
 
 
+class Scale:
+    def times(self, x):
+        return 2.0 * x
+
+
 @pytest.mark.parametrize(
     "declare",
     [
@@ -154,6 +159,8 @@ def test_rules_of_functions_that_compiled_code_never_calls_are_refused(declare):
             declare(wrong)
     with pytest.raises(RuleDefinitionError, match=r"np\.sum, which is `x\.sum\(\)`"):
         declare(np.ndarray.sum)
+    with pytest.raises(RuleDefinitionError, match=r"Scale\.times, as an attribute of the class"):
+        declare(Scale().times)
 
 
 @pytest.mark.parametrize("function", [pow, operator.pow])
