@@ -179,7 +179,8 @@ _PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matr
 @overload(np.dot, target=AD_TARGET)
 def _dot(a, b, out):
     arrays = all(isinstance(x, types.Array) and x.dtype in _FLOATING for x in (a, b, out))
-    kind = _PRODUCTS.get((a.ndim, b.ndim)) if arrays else None
+    alike = arrays and a.dtype == b.dtype == out.dtype
+    kind = _PRODUCTS.get((a.ndim, b.ndim)) if alike else None
     # Without its rule, Numba implements the product with a call of this function.
     if kind is None or not Session.current().calls.keeps(np.dot, ("a", "b"), (a, b)):
         return None

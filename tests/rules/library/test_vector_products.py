@@ -180,3 +180,14 @@ def test_implementations_i2_the_outer_product_into_an_array_and_of_two_types():
     value, gradient = ar.value_and_grad(outer_by_numba)(x, single)
     assert value == outer_by_numba(x, single)
     np.testing.assert_allclose(gradient, 4.2 + single.astype(float).sum(), rtol=1e-15)
+
+
+@njit
+def into(a, b, out):
+    np.dot(a, b, out)
+    return out.sum()
+
+
+def test_implementations_i2_a_product_into_an_array_of_another_type_is_numbas_error():
+    with pytest.raises(ar.NotCompilable):
+        ar.grad(into)(np.ones((2, 2)), np.ones((2, 2)), np.zeros((2, 2), np.float32))
