@@ -1,20 +1,10 @@
 """Keys of typed dictionaries in compiled derivatives: functions that are opaque to the engine.
 
-Gives       `DEFINITIONS`, LLVM functions on Numba's own NB_Dict: they find, add and remove keys,
+Gives       `DEFINITIONS`: LLVM functions on Numba's own NB_Dict, which find, add and remove keys,
             with Numba's C functions, and leave values alone
             `link_into`: adds them to what a function that is being lowered links
-Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used, ptr keys}; behind
-                `keys` {i64 size, i64 usable, i64 nentries, i64 key_size, i64 val_size,
-                i64 entry_size, i64 entry_offset, ptr x 5 methods}, the indices, and entries
-                {i64 hash, key, value} from `entry_offset` bytes behind the indices' start on
-            K2  the entries of every dictionary that is looked into begin at a multiple of their
-                size, counted from `keys`: so values lie at one offset in a period, which the
-                engine can tell from the rest. Numba's C code reads the offset from the header, so
-                it handles such a dictionary like any other
-            K3  the index of an entry changes only where visible code moves the values
-                (`typed_dicts`), or before the first access, to establish K2
-            K4  threads may read a dictionary while one of them establishes K2: they wait for one
-                another, and the table that it replaced is freed when the next one is replaced
+Invariants  K3  the index of an entry changes only where visible code moves the values
+                (`typed_dicts`), or before the first access, to establish K2 of `dict_tables`
 """
 
 from __future__ import annotations
@@ -24,184 +14,31 @@ from typing import Any
 from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.values.dict_tables import (
+    ENTRY,
+    FIELDS,
+    LOAD_ENTRY,
+    LOAD_FIRST,
+    LOAD_KEYS,
+    PREFIX,
+    TABLES,
+    VARIABLES,
+    load,
+)
 from activerules.values.memory_layout import DICT_KEYS
 
-PREFIX = "activerules.dict."
-"""What the names of the functions begin with."""
-HEADER = 96
-_FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "entry_offset")
-
-
-def _load(name: str, of: str = "keys") -> str:
-    """The code that loads a field of the header into a value named like the field."""
-    return f"""  %{name}.address = getelementptr i8, ptr %{of}, i64 {8 * _FIELDS.index(name)}
-  %{name} = load i64, ptr %{name}.address"""
-
-
-_LOAD_KEYS = f"""  %keys.address = getelementptr i8, ptr %d, i64 {DICT_KEYS}
-  %keys = load ptr, ptr %keys.address"""
-_LOAD_FIRST = f"""{_load("entry_offset")}
-{_load("entry_size")}
-  %first = add i64 %entry_offset, {HEADER}"""
-_ENTRY = """  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at"""
-_LOAD_ENTRY = f"""{_LOAD_FIRST}
-{_ENTRY}"""
-
-_VARIABLES = """
-@activerules.dict.moving = common global i64 0
-@activerules.dict.moved = common global ptr null
-"""
-"""For the whole process: whether a table is being replaced, and the one replaced last."""
-
-DEFINITIONS = f"""{_VARIABLES}
-declare noalias ptr @malloc(i64)
-declare void @free(ptr)
+DEFINITIONS = f"""{TABLES}
 declare i64 @numba_dict_lookup(ptr, ptr, i64, ptr)
 declare i32 @numba_dict_insert(ptr, ptr, i64, ptr, ptr)
 declare i32 @numba_dict_delitem(ptr, i64, i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i64 @llvm.ctlz.i64(i64, i1)
-
-; the size of a table for `keys` keys that needs no resize
-define i64 @activerules.dict.size(i64 %keys) {{
-  %half = lshr i64 %keys, 1
-  %most = add i64 %keys, %half
-  %zeros = call i64 @llvm.ctlz.i64(i64 %most, i1 false)
-  %bits = sub i64 64, %zeros
-  %power = shl i64 1, %bits
-  %few = icmp ule i64 %keys, 5
-  %size = select i1 %few, i64 8, i64 %power
-  ret i64 %size
-}}
-
-; the size of the table that a full one is replaced by
-define i64 @activerules.dict.larger(ptr %d) {{
-  %used = load i64, ptr %d
-  %wanted = mul i64 %used, 3
-  %most = sub i64 %wanted, 1
-  %zeros = call i64 @llvm.ctlz.i64(i64 %most, i1 false)
-  %bits = sub i64 64, %zeros
-  %power = shl i64 1, %bits
-  %few = icmp ule i64 %wanted, 8
-  %size = select i1 %few, i64 8, i64 %power
-  ret i64 %size
-}}
-
-; the offset of the entries of a table of `size`, from its start; with K2
-define i64 @activerules.dict.first(i64 %size, i64 %entry_size) {{
-  %short = icmp ult i64 %size, 65535
-  %byte = icmp ult i64 %size, 255
-  %long = icmp uge i64 %size, 4294967295
-  %wide = select i1 %long, i64 8, i64 4
-  %narrow = select i1 %short, i64 2, i64 %wide
-  %width = select i1 %byte, i64 1, i64 %narrow
-  %indices = mul i64 %size, %width
-  %end = add i64 %indices, {HEADER}
-  %above = add i64 %end, %entry_size
-  %last = sub i64 %above, 1
-  %over = urem i64 %last, %entry_size
-  %first = sub i64 %last, %over
-  ret i64 %first
-}}
-
-define i64 @activerules.dict.bytes(i64 %size, i64 %entry_size) {{
-  %first = call i64 @activerules.dict.first(i64 %size, i64 %entry_size)
-  %double = shl i64 %size, 1
-  %usable = udiv i64 %double, 3
-  %run = mul i64 %usable, %entry_size
-  %bytes = add i64 %first, %run
-  ret i64 %bytes
-}}
-
-; write the header of an empty table, and the marks of empty entries
-define void @activerules.dict.begin(ptr %keys, i64 %n, i64 %key.bytes, i64 %value.bytes, \
-i64 %entry.bytes) {{
-  call void @llvm.memset.p0.i64(ptr %keys, i8 0, i64 {HEADER}, i1 false)
-  %first = call i64 @activerules.dict.first(i64 %n, i64 %entry.bytes)
-  %offset = sub i64 %first, {HEADER}
-  %double = shl i64 %n, 1
-  %capacity = udiv i64 %double, 3
-{_load("usable")}
-{_load("key_size")}
-{_load("val_size")}
-{_load("entry_size")}
-{_load("entry_offset")}
-  store i64 %n, ptr %keys
-  store i64 %capacity, ptr %usable.address
-  store i64 %key.bytes, ptr %key_size.address
-  store i64 %value.bytes, ptr %val_size.address
-  store i64 %entry.bytes, ptr %entry_size.address
-  store i64 %offset, ptr %entry_offset.address
-  %indices = getelementptr i8, ptr %keys, i64 {HEADER}
-  %run = mul i64 %capacity, %entry.bytes
-  %rest = add i64 %offset, %run
-  call void @llvm.memset.p0.i64(ptr %indices, i8 -1, i64 %rest, i1 false)
-  ret void
-}}
-
-; K2, K4; whether there was memory for it
-define i1 @activerules.dict.align(ptr %d) noinline {{
-{_LOAD_KEYS}
-{_LOAD_FIRST}
-  %over = urem i64 %first, %entry_size
-  %aligned = icmp eq i64 %over, 0
-  br i1 %aligned, label %fine, label %wait
-wait:
-  %others = atomicrmw xchg ptr @activerules.dict.moving, i64 1 acquire
-  %mine = icmp eq i64 %others, 0
-  br i1 %mine, label %move, label %wait
-move:
-  %made = call i1 @activerules.dict.move(ptr %d)
-  store atomic i64 0, ptr @activerules.dict.moving release, align 8
-  ret i1 %made
-fine:
-  ret i1 true
-}}
-
-; the same; called by one thread at a time, of which another may have been here before
-define i1 @activerules.dict.move(ptr %d) noinline {{
-{_LOAD_KEYS}
-{_LOAD_FIRST}
-  %over = urem i64 %first, %entry_size
-  %aligned = icmp eq i64 %over, 0
-  br i1 %aligned, label %fine, label %move
-move:
-{_load("size")}
-  %bytes = call i64 @activerules.dict.bytes(i64 %size, i64 %entry_size)
-  %new = call ptr @malloc(i64 %bytes)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %short, label %copy
-copy:
-  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %keys, i64 %first, i1 false)
-  %new.first = call i64 @activerules.dict.first(i64 %size, i64 %entry_size)
-  %new.offset = sub i64 %new.first, {HEADER}
-  %new.address = getelementptr i8, ptr %new, i64 {8 * _FIELDS.index("entry_offset")}
-  store i64 %new.offset, ptr %new.address
-  %old.entries = getelementptr i8, ptr %keys, i64 %first
-  %new.entries = getelementptr i8, ptr %new, i64 %new.first
-  %run = sub i64 %bytes, %new.first
-  call void @llvm.memcpy.p0.p0.i64(ptr %new.entries, ptr %old.entries, i64 %run, i1 false)
-  store atomic ptr %new, ptr %keys.address release, align 8
-  %before = load ptr, ptr @activerules.dict.moved
-  store ptr %keys, ptr @activerules.dict.moved
-  call void @free(ptr %before)
-  br label %fine
-fine:
-  ret i1 true
-short:
-  ret i1 false
-}}
 
 ; the entry of a key; -1: there is none, less: an error
 define i64 @activerules.dict.find(ptr %d, ptr %key, i64 %hash) noinline {{
   %fine = call i1 @activerules.dict.align(ptr %d)
   br i1 %fine, label %look, label %short
 look:
-{_LOAD_KEYS}
-{_load("val_size")}
+{LOAD_KEYS}
+{load("val_size")}
   %value = alloca i8, i64 %val_size
   %ix = call i64 @numba_dict_lookup(ptr %d, ptr %key, i64 %hash, ptr %value)
   ret i64 %ix
@@ -211,7 +48,7 @@ short:
 
 ; entry number ix is this one, counted from `keys` (K2)
 define i64 @activerules.dict.slot(ptr %keys, i64 %ix) {{
-{_LOAD_FIRST}
+{LOAD_FIRST}
   %before = udiv i64 %first, %entry_size
   %slot = add i64 %before, %ix
   ret i64 %slot
@@ -219,30 +56,30 @@ define i64 @activerules.dict.slot(ptr %keys, i64 %ix) {{
 
 ; the entries that can be added
 define i64 @activerules.dict.usable(ptr %d) {{
-{_LOAD_KEYS}
-{_load("usable")}
+{LOAD_KEYS}
+{load("usable")}
   ret i64 %usable
 }}
 
 ; add a key that is not there; its entry, with a value of zeros
 define i64 @activerules.dict.add(ptr %d, ptr %key, i64 %hash) noinline {{
-{_LOAD_KEYS}
-{_load("val_size")}
+{LOAD_KEYS}
+{load("val_size")}
   %zeros = alloca i8, i64 %val_size
   %old = alloca i8, i64 %val_size
   call void @llvm.memset.p0.i64(ptr %zeros, i8 0, i64 %val_size, i1 false)
   %status = call i32 @numba_dict_insert(ptr %d, ptr %key, i64 %hash, ptr %zeros, ptr %old)
-{_load("nentries")}
+{load("nentries")}
   %ix = sub i64 %nentries, 1
   ret i64 %ix
 }}
 
 ; the keys of a dictionary into a new, larger table; each keeps its references
 define void @activerules.dict.fill(ptr %d, ptr %new, i64 %n) noinline {{
-{_LOAD_KEYS}
-{_load("key_size")}
-{_load("val_size")}
-{_LOAD_FIRST}
+{LOAD_KEYS}
+{load("key_size")}
+{load("val_size")}
+{LOAD_FIRST}
   call void @activerules.dict.begin(ptr %new, i64 %n, i64 %key_size, i64 %val_size, i64 %entry_size)
   %keyless = alloca {{ i64, ptr }}
   store i64 0, ptr %keyless
@@ -258,7 +95,7 @@ next:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %add
 add:
-{_ENTRY}
+{ENTRY}
   %hash = load i64, ptr %entry
   %key = getelementptr i8, ptr %entry, i64 8
   %status = call i32 @numba_dict_insert(ptr %keyless, ptr %key, i64 %hash, ptr %zeros, ptr %old)
@@ -273,16 +110,16 @@ done:
 
 ; the first entry from `ix` on that has a key; -1: there is none
 define i64 @activerules.dict.next(ptr %d, i64 %start) noinline {{
-{_LOAD_KEYS}
-{_load("nentries")}
-{_LOAD_FIRST}
+{LOAD_KEYS}
+{load("nentries")}
+{LOAD_FIRST}
   br label %look
 look:
   %ix = phi i64 [ %start, %0 ], [ %after, %on ]
   %inside = icmp slt i64 %ix, %nentries
   br i1 %inside, label %read, label %end
 read:
-{_ENTRY}
+{ENTRY}
   %hash = load i64, ptr %entry
   %empty = icmp eq i64 %hash, -1
   br i1 %empty, label %on, label %found
@@ -298,7 +135,7 @@ end:
 ; what an iteration that begins remembers: the table and the number of keys
 define i64 @activerules.dict.table(ptr %d) {{
   %fine = call i1 @activerules.dict.align(ptr %d)
-{_LOAD_KEYS}
+{LOAD_KEYS}
   %address = ptrtoint ptr %keys to i64
   %result = select i1 %fine, i64 %address, i64 0
   ret i64 %result
@@ -306,7 +143,7 @@ define i64 @activerules.dict.table(ptr %d) {{
 
 ; as `next`; none if the dictionary was changed since
 define i64 @activerules.dict.follow(ptr %d, i64 %start, i64 %table, i64 %used) {{
-{_LOAD_KEYS}
+{LOAD_KEYS}
   %address = ptrtoint ptr %keys to i64
   %length = load i64, ptr %d
   %same.table = icmp eq i64 %address, %table
@@ -322,9 +159,9 @@ changed:
 
 ; copy the bytes of a key
 define void @activerules.dict.key(ptr %d, i64 %ix, ptr %key) {{
-{_LOAD_KEYS}
-{_LOAD_ENTRY}
-{_load("key_size")}
+{LOAD_KEYS}
+{LOAD_ENTRY}
+{load("key_size")}
   %origin = getelementptr i8, ptr %entry, i64 8
   call void @llvm.memcpy.p0.p0.i64(ptr %key, ptr %origin, i64 %key_size, i1 false)
   ret void
@@ -353,16 +190,16 @@ set:
   %possible = and i1 %fine, %same.length
   br i1 %possible, label %begin, label %unlike
 begin:
-{_LOAD_KEYS}
-{_load("size")}
-{_load("nentries")}
-{_load("val_size")}
-{_LOAD_FIRST}
+{LOAD_KEYS}
+{load("size")}
+{load("nentries")}
+{load("val_size")}
+{LOAD_FIRST}
   %other.address = getelementptr i8, ptr %other, i64 {DICT_KEYS}
   %old = load ptr, ptr %other.address
-  %old.count.address = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("nentries")}
+  %old.count.address = getelementptr i8, ptr %old, i64 {8 * FIELDS.index("nentries")}
   %old.count = load i64, ptr %old.count.address
-  %old.offset.address = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("entry_offset")}
+  %old.offset.address = getelementptr i8, ptr %old, i64 {8 * FIELDS.index("entry_offset")}
   %old.offset = load i64, ptr %old.offset.address
   %same.count = icmp eq i64 %nentries, %old.count
   %same.offset = icmp eq i64 %entry_offset, %old.offset
@@ -379,7 +216,7 @@ next:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %known, label %look
 look:
-{_ENTRY}
+{ENTRY}
   %hash = load i64, ptr %entry
   %key = getelementptr i8, ptr %entry, i64 8
   %found = call i64 @numba_dict_lookup(ptr %other, ptr %key, i64 %hash, ptr %value)
@@ -432,11 +269,11 @@ unlike:
 
 ; call the method at an offset on each key
 define void @activerules.dict.count(ptr %d, i64 %offset) noinline {{
-{_LOAD_KEYS}
+{LOAD_KEYS}
   %address = getelementptr i8, ptr %keys, i64 %offset
   %method = load ptr, ptr %address
   %none = icmp eq ptr %method, null
-{_LOAD_FIRST}
+{LOAD_FIRST}
   br i1 %none, label %done, label %look
 look:
   %from = phi i64 [ 0, %0 ], [ %after, %found ]
@@ -463,8 +300,8 @@ set:
   %fine = call i1 @activerules.dict.align(ptr %d)
   br i1 %fine, label %count, label %unset
 count:
-{_LOAD_KEYS}
-{_load("nentries")}
+{LOAD_KEYS}
+{load("nentries")}
   ret i64 %nentries
 unset:
   ret i64 0
@@ -475,7 +312,7 @@ define i64 @activerules.dict.origin(ptr %d) {{
   %none = icmp eq ptr %d, null
   br i1 %none, label %unset, label %set
 set:
-{_LOAD_KEYS}
+{LOAD_KEYS}
   %slot = call i64 @activerules.dict.slot(ptr %keys, i64 0)
   ret i64 %slot
 unset:
@@ -488,8 +325,8 @@ define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
   br i1 %unset, label %done, label %set
 set:
   %fine = call i1 @activerules.dict.align(ptr %d)
-{_LOAD_KEYS}
-{_LOAD_FIRST}
+{LOAD_KEYS}
+{LOAD_FIRST}
   %address = ptrtoint ptr %keys to i64
   %begin = add i64 %address, %first
   br label %look
@@ -500,7 +337,7 @@ look:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %found
 found:
-{_ENTRY}
+{ENTRY}
   %hash = load i64, ptr %entry
   %mixed = xor i64 %sum, %hash
   %spread = mul i64 %mixed, 1099511628211
@@ -517,9 +354,9 @@ define i64 @activerules.dict.last(ptr %d) noinline {{
   %fine = call i1 @activerules.dict.align(ptr %d)
   br i1 %fine, label %begin, label %short
 begin:
-{_LOAD_KEYS}
-{_load("nentries")}
-{_LOAD_FIRST}
+{LOAD_KEYS}
+{load("nentries")}
+{LOAD_FIRST}
   br label %look
 look:
   %behind = phi i64 [ %nentries, %begin ], [ %ix, %read ]
@@ -527,7 +364,7 @@ look:
   %none = icmp slt i64 %ix, 0
   br i1 %none, label %end, label %read
 read:
-{_ENTRY}
+{ENTRY}
   %hash = load i64, ptr %entry
   %empty = icmp eq i64 %hash, -1
   br i1 %empty, label %look, label %end
@@ -539,11 +376,11 @@ short:
 
 ; remove the last entry, the value of which is zeros already
 define void @activerules.dict.pop(ptr %d, i64 %ix) {{
-{_LOAD_KEYS}
-{_LOAD_ENTRY}
+{LOAD_KEYS}
+{LOAD_ENTRY}
   %hash = load i64, ptr %entry
   %status = call i32 @numba_dict_delitem(ptr %d, i64 %hash, i64 %ix)
-{_load("nentries")}
+{load("nentries")}
   store i64 %ix, ptr %nentries.address
   ret void
 }}
@@ -556,7 +393,7 @@ def link_into(context: Context) -> Any:
 
 
 def _definitions(context: Context) -> str:
-    link.define(context, f"{PREFIX}variables", _VARIABLES)
+    link.define(context, f"{PREFIX}variables", VARIABLES)
     return DEFINITIONS
 
 

@@ -10,7 +10,7 @@ from numba import njit, types
 from numba.typed import Dict
 
 import activerules as ar
-from activerules.values.dict_runtime import _FIELDS, HEADER
+from activerules.values.dict_tables import FIELDS, HEADER
 
 NUMBERS = {7: 0.5, -3: 2.0, 11: 0.25}
 
@@ -34,7 +34,7 @@ def keys_of(d: Dict) -> int:
 
 
 def header(d: Dict) -> dict[str, int]:
-    return {name: integer(keys_of(d) + 8 * k) for k, name in enumerate(_FIELDS)}
+    return {name: integer(keys_of(d) + 8 * k) for k, name in enumerate(FIELDS)}
 
 
 def entries(d: Dict) -> Iterator[tuple[int, int, float]]:
@@ -59,7 +59,7 @@ def differentiate(d: Dict, shadow: Dict) -> None:
     ar.autodiff(ar.Reverse, squares, ar.Active, ar.Duplicated(d, shadow), x)
 
 
-def test_k1_the_layout_is_that_of_numba() -> None:
+def test_dict_tables_k1_the_layout_is_that_of_numba() -> None:
     d = dictionary()
     fields = header(d)
     assert fields["nentries"] == 3
@@ -67,7 +67,7 @@ def test_k1_the_layout_is_that_of_numba() -> None:
     assert [(key, value) for _, key, value in entries(d)] == [*NUMBERS.items()]
 
 
-def test_k2_entries_begin_at_a_multiple_of_their_size() -> None:
+def test_dict_tables_k2_entries_begin_at_a_multiple_of_their_size() -> None:
     d, shadow = dictionary(), ar.make_zero(dictionary())
     differentiate(d, shadow)
     for one in (d, shadow):
@@ -102,7 +102,7 @@ def of_first(x, d):
     return x * d[1] + x * d[3]
 
 
-def test_k4_threads_may_begin_with_one_dictionary_at_once() -> None:
+def test_dict_tables_k4_threads_may_begin_with_one_dictionary_at_once() -> None:
     # a large one: replacing its table takes long enough for all threads to find the old one
     gradient = ar.grad(of_first)
     assert gradient(1.0, made(5)) == 2.0

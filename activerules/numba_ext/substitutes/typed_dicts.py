@@ -26,7 +26,7 @@ from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
-from activerules.values.dict_runtime import PREFIX
+from activerules.values.dict_tables import PREFIX
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import DICT_KEYS, entry_sizes, value_offset
 

@@ -38,7 +38,7 @@ from activerules.numba_ext.target.symbols import (
     WRITES_ITEMS,
     is_own_code,
 )
-from activerules.values.dict_runtime import PREFIX as KEYS
+from activerules.values.dict_tables import PREFIX as KEYS
 
 _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivatives", "ar.stats"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})

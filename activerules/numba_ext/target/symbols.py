@@ -17,7 +17,7 @@ from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
 from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
-from activerules.values.dict_runtime import PREFIX as KEYS
+from activerules.values.dict_tables import PREFIX as KEYS
 
 _NOTHING = CallEffect()
 _MIRRORED = CallEffect(mirrored=(0,))
