@@ -45,9 +45,9 @@ def _subtract_row(target, factor, source):
 
 @register_jitable
 def _divide_row(target, divisor):
-    """Divide a row by a number."""
+    """Divide a row by a number, by the ufunc: `/` raises where a complex divisor is zero."""
     for j in range(target.shape[0]):
-        target[j] /= divisor
+        target[j] = np.divide(target[j], divisor)
 
 
 @chosen_by_types

@@ -189,7 +189,8 @@ def _condition_slope(a, r):
     slope = np.empty(a.shape, a.dtype)
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
-            slope[i, j] = (u[i, 0] * vh[0, j] - r * u[i, last] * vh[last, j]) / s[last]
+            change = u[i, 0] * vh[0, j] - r * u[i, last] * vh[last, j]
+            slope[i, j] = np.divide(change, s[last])  # `/` of complex numbers raises for zero
     return slope
 
 

@@ -24,7 +24,7 @@ def solve_lower(L, B):
             residual = B[i, j]
             for k in range(i):
                 residual -= L[i, k] * X[k, j]
-            X[i, j] = residual / L[i, i]
+            X[i, j] = np.divide(residual, L[i, i])
     return X
 
 
@@ -37,7 +37,7 @@ def solve_adjoint(L, B):
             residual = B[i, j]
             for k in range(i + 1, n):
                 residual -= conj(L[k, i]) * X[k, j]
-            X[i, j] = residual / conj(L[i, i])
+            X[i, j] = np.divide(residual, conj(L[i, i]))
     return X
 
 

@@ -431,3 +431,16 @@ def test_values_that_nearly_repeat():
     factor = ar.grad(of_singular_vectors)(near, 3)
     np.testing.assert_allclose(factor, [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]], atol=1e-9)
     assert np.trace(ar.grad(logarithm)(near)) == pytest.approx(2.5, rel=1e-5)
+
+
+@njit
+def of_a_zero_matrix(a):
+    return np.linalg.qr(a)[1][0, 1].real + np.linalg.cond(a)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.complex64])
+def test_a_zero_matrix_has_no_derivative_and_raises_no_error(dtype):
+    """Numba's `/` of complex numbers raises ZeroDivisionError whatever the error model."""
+    a = np.zeros((2, 2), dtype)
+    assert not np.isfinite(ar.jvp(of_a_zero_matrix, (a,), (np.ones_like(a),))[1])
+    assert not np.isfinite(ar.grad(of_a_zero_matrix)(a)).any()
