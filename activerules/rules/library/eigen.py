@@ -50,10 +50,10 @@ def eig_parts(a):
 
 @register_jitable
 def _largest(V, k):
-    """Return the row of the largest entry of a column, which is real."""
+    """Return the row of the largest entry of a column, which is real: others may be as large."""
     row = 0
     for i in range(V.shape[0]):
-        if abs(V[i, k]) > abs(V[row, k]):
+        if V[i, k].imag == 0 and (V[row, k].imag != 0 or abs(V[i, k]) > abs(V[row, k])):
             row = i
     return row
 

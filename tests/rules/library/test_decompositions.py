@@ -321,6 +321,21 @@ def test_eigenvalues_that_are_not_real():
     check_forward(of_complex_eig, (rotation,))
 
 
+@njit
+def of_squares(a):
+    values, vectors = np.linalg.eig(a)
+    squares = vectors.real**2 + vectors.imag**2
+    return (W[0, : a.shape[0]] @ (squares * (values.real + 2.0 * values.imag))).sum()
+
+
+@pytest.mark.parametrize("row", [[3, 2, 0, 3], [1, 0, 1, -1], [1, 2, 3, 1], [2, 0, 3]])
+def test_entries_of_a_vector_that_are_equally_large(row):
+    """LAPACK makes one of them real; the modulus of another, as computed, may be larger."""
+    circulant = np.array([np.roll(row, k) for k in range(len(row))], np.complex128)
+    check_gradient(of_squares, (circulant,), trials=1)
+    check_forward(of_squares, (circulant,))
+
+
 def test_implementations_i1_errors_of_the_primal():
     with pytest.raises(np.linalg.LinAlgError, match="square"):
         ar.grad(of_eigh)(TALL)
