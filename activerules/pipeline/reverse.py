@@ -147,7 +147,9 @@ def _generated(
     stage: Stages, plan: Plan, conservative: Plan | None
 ) -> tuple[list[Function], dict[str, str], Layout, int]:
     """The functions of both plans, their declarations, the layout of the first plan's tape, and the
-    size in bytes of a tape in split mode. The conservative version rarely runs and is kept small.
+    size in bytes of a tape in split mode. The conservative version rarely runs and is kept small:
+    LLVM must not vectorise it, since with `minsize` its cost models may disagree about loops whose
+    rest would be masked (two arrays read backwards), and an assertion ends the process.
     """
     functions, declarations, layout = stage("derive", generate, plan)
     memory = memory_size(layout, uses_tape(functions))
@@ -155,7 +157,7 @@ def _generated(
         of_overlap, added, its_layout = stage("derive", generate, conservative)
         for function in of_overlap:
             if "alwaysinline" not in function.suffix:
-                function.suffix += " cold minsize optsize"
+                function.suffix += " cold minsize optsize noimplicitfloat"
         memory = max(memory, memory_size(its_layout, uses_tape(of_overlap)))
         functions, declarations = functions + of_overlap, declarations | added
     return functions, declarations, layout, memory

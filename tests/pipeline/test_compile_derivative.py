@@ -1,4 +1,6 @@
 import gc
+import subprocess
+import sys
 
 import pytest
 from numba import njit, types
@@ -28,3 +30,30 @@ def test_garbage_is_collected_rarely_only_while_a_derivative_is_made(usual, mean
     finally:
         gc.set_threshold(*before)
     assert seen == [(meanwhile, 9, 8)]
+
+
+BACKWARDS = """
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit
+def f(a, b):
+    w = np.tanh(a * a)
+    b[0] = a[0, 0]
+    for _ in range(2):
+        for i in range(len(b)):
+            w[i][:] = np.tanh(w[i][::-1] + w[i])
+    return w.sum() + b.sum()
+
+a, b = np.random.default_rng(0).normal(size=(2, 3)), np.zeros(2)
+v = np.ones_like(a)
+along, h = ar.hvp(f)(a.copy(), v, b.copy()), 1e-5
+below, above = (ar.grad(f)(a + step * v, b.copy()) for step in (-h, h))
+np.testing.assert_allclose(along, (above - below) / (2 * h), rtol=1e-6, atol=1e-8)
+"""
+
+
+def test_llvm_does_not_vectorise_what_it_makes_small():
+    """Two arrays read backwards in a loop of a conservative version: its cost models disagree."""
+    subprocess.run([sys.executable, "-c", BACKWARDS], check=True)
