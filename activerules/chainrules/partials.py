@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.tangents import AbstractTangent
-from activerules.rules.fingerprint import is_filled
+from activerules.rules.fingerprint import captured
 
 NUMBER = "a number"
 
@@ -38,10 +38,7 @@ def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...
     """For each `return`, a tuple with NUMBER, a tuple or None for each entry; or None if it is not
     known to return a tuple.
     """
-    outer = dict(function.__globals__)
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    outer.update({name: cell.cell_contents for name, cell in cells if is_filled(cell)})
-    stack = _EvaluationStack(outer, numbers)
+    stack = _EvaluationStack(function.__globals__ | captured(function), numbers)
     for instruction in dis.get_instructions(function):
         if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
             is_constant = instruction.opname == "RETURN_CONST"

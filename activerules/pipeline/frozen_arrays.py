@@ -7,14 +7,12 @@ writes into such an array gets the derivative for the values at compile time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dis import get_instructions
-from types import CodeType
 from typing import Any
 
 from activerules.annotations.containers import is_array
 from activerules.errors import FrozenArrayWarning
 from activerules.pipeline.unserved_calls import warn_once
-from activerules.rules.fingerprint import is_filled
+from activerules.rules.fingerprint import values_read
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 
@@ -24,7 +22,7 @@ def warn_frozen(dispatcher: Any) -> None:
     function, or of a function that it calls, outside installed packages.
     """
     for plain in _functions(dispatcher.py_func, []):
-        for name, value in _used(plain):
+        for name, value in values_read(plain).items():
             if is_array(value) and value.flags.writeable:
                 warn_once(
                     FrozenArrayWarning,
@@ -42,31 +40,10 @@ def _functions(plain: Any, known: list[Any]) -> Iterator[Any]:
         return
     known.append(plain)
     yield plain
-    for _, value in _used(plain):
+    for value in values_read(plain).values():
         # what `grad` returns, or a compiled function
         callee = getattr(getattr(value, "dispatcher", value), "py_func", None)
         if callee is None or RULES.carries_rule(value):
             continue  # the body of a function with a rule is not differentiated
         if "site-packages" not in callee.__code__.co_filename:
             yield from _functions(callee, known)
-
-
-def _used(plain: Any) -> Iterator[tuple[str, Any]]:
-    """The variables of the module and of enclosing functions that a function uses."""
-    code = plain.__code__
-    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
-        if is_filled(cell):
-            yield name, cell.cell_contents
-    for name in sorted(set(_names(code))):
-        if name in plain.__globals__:
-            yield name, plain.__globals__[name]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The module variables that the code reads; `co_names` has names of attributes, too."""
-    for instruction in get_instructions(code):
-        if instruction.opname == "LOAD_GLOBAL":
-            yield instruction.argval
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

@@ -12,7 +12,6 @@ The two halves are paired by equal annotations.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
@@ -37,6 +36,7 @@ from activerules.annotations.activity import (
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.consistent import refuse_keyword_only, refuse_other_count, refuse_other_order
+from activerules.rules.fingerprint import captured
 from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES
@@ -501,22 +501,13 @@ def _refuse_hopeless(
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 
 
-def _closure(plain: Any) -> dict[str, Any]:
-    """The captured variables that have a value by now."""
-    values: dict[str, Any] = {}
-    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):
-            values[name] = cell.cell_contents
-    return values
-
-
 def evaluated(
     plain: Any, parameters: Sequence[inspect.Parameter], names: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The annotations of the parameters of a function, evaluated if they are strings, or strings
     in quotes; None where there is none. `names` are local variables where it is defined.
     """
-    scope = {**plain.__globals__, **names, **_closure(plain)}
+    scope = {**plain.__globals__, **names, **captured(plain)}
     values: dict[str, Any] = {}
     for parameter in parameters:
         annotation = parameter.annotation

@@ -147,11 +147,8 @@ class _ValueWriter:
         if _is_known(plain.__module__ or "") or code.co_filename.startswith(_PACKAGE):
             return f"{plain.__module__}.{plain.__qualname__}"
         read = _read_in(code)
-        cells = zip(code.co_freevars, plain.__closure__ or (), strict=True)
-        scope = plain.__globals__ | {k: cell.cell_contents for k, cell in cells if is_filled(cell)}
-        names = sorted(name for name in read if name in scope)
-        globals_read = [f"{name} = {self.value(scope[name], read[name])}" for name in names]
-        return "\n".join((_written_code(code), self.value(plain.__defaults__), *globals_read))
+        values = (f"{k} = {self.value(value, read[k])}" for k, value in values_read(plain).items())
+        return "\n".join((_written_code(code), self.value(plain.__defaults__), *values))
 
 
 def _name_of(value: Any) -> str:
@@ -224,8 +221,19 @@ _PACKAGE = str(Path(__file__).parents[1])  # `engine` is the digest of what is i
 _PROCESS = uuid4().hex
 
 
-def is_filled(cell: CellType) -> bool:
-    """Whether a variable of an enclosing function is assigned yet."""
+def values_read(plain: Any) -> dict[str, Any]:
+    """The variables of the module and of enclosing functions that a function reads, by name."""
+    scope = plain.__globals__ | captured(plain)
+    return {name: scope[name] for name in sorted(_read_in(plain.__code__)) if name in scope}
+
+
+def captured(plain: Any) -> dict[str, Any]:
+    """The variables of enclosing functions that are assigned by now, by name."""
+    cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+
+
+def _is_filled(cell: CellType) -> bool:
     try:
         _ = cell.cell_contents
     except ValueError:

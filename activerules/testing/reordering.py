@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
-from activerules.rules.fingerprint import is_filled
+from activerules.rules.fingerprint import captured
 
 
 def may_reorder(f: Any) -> bool:
@@ -56,7 +56,7 @@ def _referred(plain: Any) -> Iterator[Any]:
         return
     names = set(_names(code))
     values = [plain.__globals__[name] for name in names if name in plain.__globals__]
-    values += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
+    values += captured(plain).values()
     modules = [value for value in values if isinstance(value, ModuleType)]
     values += [getattr(module, name, None) for module in modules for name in names]
     yield from (v for v in values if _options(v) is not None or _is_derivative(v))

@@ -151,7 +151,7 @@ fine:
   ret i1 true
 }}
 
-; the same; called by one thread at a time, of which another may have been here before
+; the same under the lock: meanwhile another thread may have moved the table
 define i1 @activerules.dict.move(ptr %d) noinline {{
 {LOAD_KEYS}
 {LOAD_FIRST}

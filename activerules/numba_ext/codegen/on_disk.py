@@ -35,7 +35,7 @@ from numba.core.registry import cpu_target
 from activerules.numba_ext.codegen.files import VERSIONS, digest_of, read_file, settings, write_file
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.rules.fingerprint import is_filled, of_values
+from activerules.rules.fingerprint import of_values, values_read
 from activerules.rules.registry import RULES
 from activerules.rules.rule import is_of_library
 
@@ -138,9 +138,7 @@ def _of_users(target: Any, seen: set[Any]) -> set[Any]:
     if not is_of_library(plain.__module__):
         return {target}
     seen.add(target)
-    code = plain.__code__
-    used = [plain.__globals__.get(name) for name in code.co_names]
-    used += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
+    used = values_read(plain).values()
     called = {getattr(each, "dispatcher", each) for each in used if _is_callee(each)} - seen
     return set[Any]().union(*(_of_users(each, seen) for each in called))
 

@@ -107,8 +107,7 @@ LAYOUTS = {
     "backwards": lambda a: np.flip(np.flip(a).copy()),
 }
 SHAPES = [(3, 4), (1, 4), (4, 1), (1, 1), (2, 3, 4), (2, 1, 3), (2, 2, 2, 3), (5,)]
-# functions that take seconds to compile, once for each number of dimensions and layout
-PAIRS = [((5,), "C"), ((5,), "backwards"), ((3, 4), "F"), ((2, 3, 4), "C"), ((2, 3, 4), "slices")]
+FEW_SHAPES = [(3, 4), (2, 3, 4), (5,)]
 EMPTY = [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 2, 3), (2, 3, 0), (0,)]
 
 
@@ -243,7 +242,8 @@ def least(a):
     return a.min()
 
 
-@pytest.mark.parametrize(("shape", "layout"), PAIRS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
 def test_w1_extremes_of_arrays_of_any_layout(shape, layout):
     check(extremes, LAYOUTS[layout](values(*shape)))
 
@@ -335,7 +335,8 @@ def statistics(a, b):
     return moments(a) + spread(a) * pairs(a, b)
 
 
-@pytest.mark.parametrize(("shape", "layout"), PAIRS, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", FEW_SHAPES, ids=str)
 def test_w2_items_of_nditer(shape, layout):
     a = LAYOUTS[layout](values(*shape))
     check(statistics, a, LAYOUTS[layout](values(*shape[::-1]).reshape(shape)))
