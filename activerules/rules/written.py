@@ -5,8 +5,10 @@ Numba compiles `*args` of annotated arrays slowly, and loops over tuples of mixe
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 from inspect import signature
+from types import CodeType
 from typing import Any
 
 
@@ -36,17 +38,24 @@ def by_name(*objects: Any, prefix: str = "") -> dict[str, Any]:
 
 def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
     """The function that `source` defines under `name` (by default that of `plain`), with the
-    module, file and line of `plain`.
+    module and file of `plain`. All of it is at the `def` line of `plain`.
     """
-    code = plain.__code__
-    return function_from(
-        source,
-        name or plain.__name__,
-        names,
-        module=plain.__module__,
-        file=code.co_filename,
-        line=code.co_firstlineno,
-    )
+    tree, code = ast.parse(source), plain.__code__
+    line = definition_line(code)
+    place = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
+    for node in ast.walk(tree):
+        for field, value in place.items() if "lineno" in node._attributes else ():
+            setattr(node, field, value)
+    tree.body[0].lineno = code.co_firstlineno
+    scope: dict[str, Any] = {**names, "__name__": plain.__module__}
+    exec(compile(tree, code.co_filename, "exec"), scope)
+    return scope[name or plain.__name__]
+
+
+def definition_line(code: CodeType) -> int:
+    """The line above the first that has code: that of `def`, unless there is a docstring."""
+    lines = (line for *_, line in code.co_lines() if line and line > code.co_firstlineno)
+    return next(lines, code.co_firstlineno + 1) - 1
 
 
 def always(function: Any) -> Any:

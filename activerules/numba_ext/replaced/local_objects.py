@@ -24,7 +24,7 @@ from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.substitutes import object_runtime
-from activerules.values.contents import memory_of, parts_of
+from activerules.values.contents import parts_of
 from activerules.values.extents import Extent, extent_of
 from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of
 from activerules.values.layout import Node, layout_of
@@ -114,6 +114,12 @@ def _address(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
         return reference.data
     data = context.nrt.meminfo_data(builder, reference.meminfo)
     return builder.bitcast(data, struct_type(ty).as_pointer())
+
+
+def _identity(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
+    """A pointer that two references have in common if they lead to one object; null if unset."""
+    reference = context.make_helper(builder, ty, value=value)
+    return reference.meminfo if isinstance(ty, types.StructRef) else reference.data
 
 
 def _struct(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
@@ -215,13 +221,12 @@ def require_apart(typing_context, x, others):
         shared: Any = cgutils.false_bit
         unset: Any = cgutils.false_bit
         for k, (ty, value) in enumerate(own):
-            address = memory_of(context, builder, ty, value)
+            address = _identity(context, builder, ty, value)
             unset = builder.or_(unset, cgutils.is_null(builder, address))
             for other_type, other in own[k + 1 :] + elsewhere:
                 if other_type == ty:
-                    same = builder.icmp_unsigned(
-                        "==", address, memory_of(context, builder, ty, other)
-                    )
+                    its = _identity(context, builder, ty, other)
+                    same = builder.icmp_unsigned("==", address, its)
                     shared = builder.or_(shared, same)
         raise_if(context, builder, shared, ShadowMismatch, _SHARED)
         raise_if(context, builder, unset, NotYetSupported, _REPLACED)
@@ -419,16 +424,20 @@ def _finish_objects(
     context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
 ) -> Any:
     """Transfer the fields by code that the engine does not see. True if an object, list or array of
-    records was replaced.
+    records was replaced: then the last reference to the former one may be in its field.
     """
     replaced: Any = cgutils.false_bit
     pairs = [*_pairs(context, builder, numba_type, originals, objects)]
+    for ty, original, _ in pairs:
+        _count(context, builder, "keep", ty, original)
     for ty, original, copy in pairs:
         before, after = (_struct(context, builder, ty, value) for value in (original, copy))
         for k, field in enumerate(fields_of(ty)):
             target, source = before._get_ptr_by_index(k), after._get_ptr_by_index(k)
             changed = _finish_field(context, builder, field.numba_type, target, source, pairs)
             replaced = builder.or_(replaced, changed)
+    for ty, original, _ in pairs:
+        _count(context, builder, "leave", ty, original)
     return replaced
 
 
@@ -491,10 +500,14 @@ def _write(
     context: Context, builder: Builder, ty: Any, old: tuple[Any, Any], new: tuple[Any, Any]
 ) -> None:
     (target, before), (source, after) = old, new
-    for _, meminfo in context.nrt.get_meminfos(builder, ty, after):
-        object_runtime.call(builder, "keep", builder.bitcast(meminfo, _BYTES))
+    _count(context, builder, "keep", ty, after)
     size = context.get_abi_sizeof(target.type.pointee)
     target, source = (builder.bitcast(address, _BYTES) for address in (target, source))
     object_runtime.call(builder, "write", target, source, _I64(size))
-    for _, meminfo in context.nrt.get_meminfos(builder, ty, before):
-        object_runtime.call(builder, "leave", builder.bitcast(meminfo, _BYTES))
+    _count(context, builder, "leave", ty, before)
+
+
+def _count(context: Context, builder: Builder, change: str, ty: Any, value: Value) -> None:
+    """Count one reference more ("keep") or less ("leave")."""
+    for _, meminfo in context.nrt.get_meminfos(builder, ty, value):
+        object_runtime.call(builder, change, builder.bitcast(meminfo, _BYTES))

@@ -25,6 +25,7 @@ from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.substitutes.dynamic_raises import RaisesComputed
 from activerules.numba_ext.substitutes.generators import LowersGenerators
 from activerules.numba_ext.target.function_values import CallsValues
+from activerules.rules.written import definition_line
 
 _ARRAY_EXPRESSION = "__numba_array_expr_"
 
@@ -75,11 +76,7 @@ class _FindsDefinition:
     func_ir: Any
 
     def _compute_def_location(self) -> Any:
-        """The line above the first that has code: that of `def`, unless there is a docstring."""
-        at = self.func_ir.loc
-        code = self.func_ir.func_id.code
-        lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
-        return at.with_lineno(next(lines, at.line + 1) - 1)
+        return self.func_ir.loc.with_lineno(definition_line(self.func_ir.func_id.code))
 
 
 class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators, CallsValues):

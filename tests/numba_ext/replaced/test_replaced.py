@@ -153,7 +153,7 @@ def test_transfer_s2_what_has_no_derivative_is_refused(unfreed):
         assert unfreed(run) == 0
 
     raising(ShadowMismatch, "a different shape", lambda: (grown, pair(), ar.Const(x), 1))
-    raising(ShadowMismatch, "a different shape", lambda: (cut, pair()))
+    raising(ShadowMismatch, r"a different shape[\s\S]*def cut\(s\)", lambda: (cut, pair()))
     raising(ValueError, "three", lambda: (grown, pair(), ar.Const(x), 3))
     raising(NotYetSupported, "reached by another path", lambda: (old_one, ar.Const, pair()))
     s, zero = Two(x.copy(), 2.0 * x), Two(np.ones(3), np.zeros(3))
