@@ -131,15 +131,17 @@ _TAKE_TANGENT = """
         if active(after):
             tangent{k} = after.dval[{k}].copy()
         else:
-            tangent{k} = tangent{k} * 0
+            tangent{k} = np.zeros_like(tangent{k})
 """
 _GIVE_TANGENT = """
     if moves{k}:
         overwrite(before.dval[{k}], tangent{k})
 """
-_NAMES = by_name(
-    active, is_another, has_no_target, overwrite, require_target, require_tangent_target
-)
+_NAMES = {
+    **by_name(active, is_another, has_no_target, overwrite),
+    **by_name(require_target, require_tangent_target),
+    "np": np,
+}
 
 
 @cache

@@ -105,6 +105,25 @@ def test_forward_mode_of_replaced_arrays(numbers):
     assert found == pytest.approx(slope, abs=1e-9 * abs(slope) + 10 * error)
 
 
+@jitclass([("x", ARRAY)])
+class One:
+    def __init__(self, x):
+        self.x = x
+
+
+@njit
+def made_constant(one, x):
+    one.x = x
+    return 0.0
+
+
+def test_a_constant_that_replaces_an_array_has_no_tangent():
+    """Nor has it one that comes of an infinite tangent of the array."""
+    one, tangent = One(np.zeros(2)), One(np.full(2, np.inf))
+    ar.autodiff(ar.Forward, made_constant, Duplicated(one, tangent), np.ones(2))
+    assert tangent.x.tolist() == [0.0, 0.0]
+
+
 @jitclass([("a", ARRAY), ("b", ARRAY)])
 class Two:
     def __init__(self, a, b):
