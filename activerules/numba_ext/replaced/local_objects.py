@@ -174,8 +174,8 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
 arrays_in = _arrays_where(lambda ty: True)
 """The arrays in a value, those in objects too, in order."""
 numbers_in = _arrays_where(is_number_array)
-others_in = _arrays_where(lambda ty: not is_number_array(ty))
-"""Those of floats and complex numbers, and the others."""
+others_in = _arrays_where(lambda ty: not layout_of(ty).has_shadow)
+"""Those of floats and complex numbers, and those without a shadow. (Arrays of records stay.)"""
 
 
 # --- copies ---

@@ -6,7 +6,7 @@ gradient with respect to the initial contents; finite differences judge both mod
 
 import numpy as np
 import pytest
-from numba import float64, int64, njit, types
+from numba import float64, from_dtype, int64, njit, types
 from numba.experimental import jitclass
 
 import activerules as ar
@@ -122,6 +122,31 @@ def test_a_constant_that_replaces_an_array_has_no_tangent():
     one, tangent = One(np.zeros(2)), One(np.full(2, np.inf))
     ar.autodiff(ar.Forward, made_constant, Duplicated(one, tangent), np.ones(2))
     assert tangent.x.tolist() == [0.0, 0.0]
+
+
+ROW = np.dtype([("m", np.float64), ("n", np.int64)])
+
+
+@jitclass([("x", ARRAY), ("rows", from_dtype(ROW)[:])])
+class Table:
+    def __init__(self, x, rows):
+        self.x = x
+        self.rows = rows
+
+
+@njit
+def with_records(table):
+    table.x = table.x * table.rows[0].m
+    table.rows[0].m *= table.x[0]
+    return table.rows[0].m
+
+
+def test_arrays_of_records_beside_arrays_that_are_replaced():
+    """The derivatives of x m², with respect to x and m."""
+    x, m = 2.0, 3.0
+    table, shadow = (Table(np.full(1, a), np.array([(b, 1)], ROW)) for a, b in ((x, m), (0.0, 0.0)))
+    ar.autodiff(ar.Reverse, with_records, Active, Duplicated(table, shadow))
+    assert (shadow.x[0], shadow.rows["m"][0]) == (m * m, 2.0 * x * m)
 
 
 @jitclass([("a", ARRAY), ("b", ARRAY)])
