@@ -22,6 +22,7 @@ from activerules.chainrules import (
     add_inplace,
     canonicalize,
     extern,
+    frule,
     is_inplaceable_destination,
     rrule,
     unthunk,
@@ -187,6 +188,25 @@ def test_a_pullback_may_return_a_tangent_and_thunks_with_names():
     # The rule leaves the derivative by `y` out: it is zero, as a field that is not given.
     found = ar.grad(program, (0, 1, 2))(2.0, 3.0, 5.0)
     assert found == (2 * 2.0 * 3.0 * 5.0, 0.0, 2.0 * 2.0 * 3.0)
+
+
+def test_an_frule_may_return_a_tangent_of_a_tuple_with_an_array():
+    @njit
+    def both(x, s):
+        return x * s, s * s
+
+    @frule.register(both)
+    def _(deltas, f, x, s):
+        _, x_dot, s_dot = deltas
+        return f(x, s), Tangent[tuple](x_dot * s + x * s_dot, 2.0 * s * s_dot)
+
+    @njit
+    def program(x, s):
+        y, t = both(x, s)
+        return t * np.sum(y)
+
+    found = ar.jvp(program, (np.array([1.0, 2.0]), 3.0), (np.array([0.5, 0.0]), 2.0))
+    assert found[1] == 3 * 3.0**2 * 3.0 * 2.0 + 3.0**3 * 0.5
 
 
 def test_tangents_inside_a_differentiated_function():

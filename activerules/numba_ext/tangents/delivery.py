@@ -6,6 +6,7 @@ leaves none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numba.core import types
@@ -117,15 +118,19 @@ def _projected(ty: Any, tangent: Any) -> Any:
 
 def _projected_tuple(ty: Any, tangent: Any) -> Any:
     """Like `_projected`, item by item, as the items have different types."""
-    item_types = items_of(ty)
-    entries = _tangents_of_items(ty, tangent)
-    items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
+    given = (entry for _, entry in _tangents_of_items(ty, tangent))
+    return _item_by_item(ty, tangent, [*map(_projected, items_of(ty), given)])
+
+
+def _item_by_item(ty: Any, tangent: Any, functions: Sequence[Any]) -> Any:
+    """Return a compiled `(x, tangent) -> tangent` for tuples, with a function for each item."""
+    texts = [text for text, _ in _tangents_of_items(ty, tangent)]
+    items = "".join(f"call{i}(x[{i}], {text}), " for i, text in enumerate(texts))
     named = isinstance(ty, types.BaseNamedTuple)
     scope: dict[str, Any] = {"made": getattr(ty, "instance_class", None), "entry": _entry}
-    for i, (_, entry) in enumerate(entries):
-        scope[f"project{i}"] = _projected(item_types[i], entry)
-    source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
-    return register_jitable(function_from(source, "project", scope, module=__name__))
+    scope |= {f"call{i}": function for i, function in enumerate(functions)}
+    source = f"def by_item(x, tangent):\n return {'made' if named else ''}({items})"
+    return register_jitable(function_from(source, "by_item", scope, module=__name__))
 
 
 def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
@@ -333,10 +338,8 @@ def _pushed(y, dy):
         project = _projected(y, dy)
         return lambda y, dy: project(y, dy)
     if isinstance(y, types.BaseTuple):
-        if not isinstance(dy, types.BaseTuple) or len(dy) != len(y):
-            raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
-        names = {"pushed": pushed}
-        return item_by_item(y, "y, dy", "pushed(y[{i}], dy[{i}])", names, module=__name__)
+        push = _item_by_item(y, dy, [pushed] * len(y))
+        return lambda y, dy: push(y, dy)
     if not isinstance(y, types.Array):
         return lambda y, dy: dy
     if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
