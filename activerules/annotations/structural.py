@@ -41,7 +41,7 @@ class Tangent(AbstractTangent):
         return TangentOf(primal)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "_numba_type_":  # which Numba asks for
             raise AttributeError(name)
         return self._field(name)
 
@@ -181,23 +181,24 @@ def add_to_primal(x: Any, tangent: Tangent) -> Any:
     """
     if not isinstance(x, tangent.primal):
         raise TypeError(f"cannot add {tangent!r} to {x!r}: it is not a {tangent.primal.__name__}")
-    if is_dict(x):
-        return {key: _moved(value, tangent.backing.get(key)) for key, value in x.items()}
+    names = tuple(x) if is_dict(x) else names_of(tangent.primal)
+    keys: Any = range(len(x)) if names is None and is_tuple(x) else names or tuple(x.__dict__)
+    if not tangent.backing.keys() <= set(keys):
+        raise TypeError(f"cannot add {tangent!r} to {x!r}: it has no such entries")
+    entries = map(tangent.backing.get, keys)
     if is_tuple(x):
-        return like_tuple(type(x), map(_moved, x, tangent))
-    return _moved_object(x, tangent)
-
-
-def _moved_object(x: Any, tangent: Tangent) -> Any:
-    names = names_of(tangent.primal) or tuple(x.__dict__)
-    moved = {name: _moved(getattr(x, name), tangent.backing.get(name)) for name in names}
-    return type(x)(**moved)
+        return like_tuple(type(x), map(_moved, x, entries))
+    values = (x[key] if is_dict(x) else getattr(x, key) for key in keys)
+    moved = dict(zip(keys, map(_moved, values, entries), strict=True))
+    return moved if is_dict(x) else type(x)(**moved)
 
 
 def _moved(value: Any, tangent: Any) -> Any:
     if tangent is None:
         return value
     if is_tuple(value) and is_tuple(tangent):
+        if len(value) != len(tangent):
+            raise TypeError(f"a tangent of {len(tangent)} entries of a tuple of {len(value)}")
         return like_tuple(type(value), map(_moved, value, tangent))
     return value + (np.asarray(tangent) if isinstance(value, np.ndarray) else tangent)
 

@@ -27,7 +27,7 @@ from activerules.chainrules import (
     rrule,
     unthunk,
 )
-from activerules.errors import TangentMismatch
+from activerules.errors import RuleReturnError, TangentMismatch
 from activerules.testing import check_gradient
 
 
@@ -100,10 +100,17 @@ def test_what_is_no_field_or_no_tangent_is_refused():
         primal = 1.0, 2.0
         return primal + Tangent[Point](x=1.0)
 
+    @njit
+    def moved(primal, tangent):
+        return primal + tangent
+
     with pytest.raises(TypingError, match="no field 'z'"):
         unknown_field()
     with pytest.raises(TypingError, match="it is not a Point"):
         other_primal()
+    assert moved((1.0, 2.0), Tangent[tuple](0.5)) == (1.5, 2.0)
+    with pytest.raises(TypingError, match="no such entries"):
+        moved((1.0,), Tangent[tuple](1.0, 2.0))
 
 
 @njit
@@ -188,6 +195,19 @@ def test_a_pullback_may_return_a_tangent_and_thunks_with_names():
     # The rule leaves the derivative by `y` out: it is zero, as a field that is not given.
     found = ar.grad(program, (0, 1, 2))(2.0, 3.0, 5.0)
     assert found == (2 * 2.0 * 3.0 * 5.0, 0.0, 2.0 * 2.0 * 3.0)
+
+
+def test_a_cotangent_of_a_tuple_has_no_more_entries_than_it():
+    @njit
+    def product(pair):
+        return pair[0] * pair[1]
+
+    @rrule.register(product)
+    def _(f, pair):
+        return f(pair), lambda dy: (NoTangent(), Tangent[tuple](pair[1] * dy, pair[0] * dy, dy))
+
+    with pytest.raises(RuleReturnError, match="as the tangent or cotangent of"):
+        ar.grad(product)((2.0, 3.0))
 
 
 def test_an_frule_may_return_a_tangent_of_a_tuple_with_an_array():

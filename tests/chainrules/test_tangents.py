@@ -122,13 +122,21 @@ def test_structural_tangents_add_scale_and_move_primals():
     assert Point(1.0, 2.0) + t == Point(2.0, 2.0)
     assert Body(1.0, 2.0) + Tangent[Body](velocity=0.5) == Body(1.0, 2.5)
     pair = (1.0, 2.0)
-    assert pair + Tangent[tuple](0.5, ZERO) == (1.5, 2.0)
+    assert pair + Tangent[tuple](0.5, ZERO) == pair + Tangent[tuple](0.5) == (1.5, 2.0)
     assert {"a": 1.0, "b": 2} + Tangent[dict](a=3.0) == {"a": 4.0, "b": 2}
     assert pickle.loads(pickle.dumps(t)) == t
     assert conjugate(Tangent[Point](x=1j)).x == -1j
 
 
 def test_structural_tangents_refuse_what_does_not_fit():
+    for primal, tangent in (
+        ((1.0,), Tangent[tuple](1.0, 2.0)),
+        ({"a": 1.0}, Tangent[dict](b=2.0)),
+    ):
+        with pytest.raises(TypeError, match="no such entries"):
+            primal + tangent
+    with pytest.raises(TypeError, match="1 entries of a tuple of 2"):
+        ((1.0, 2.0),) + Tangent[tuple]((1.0,))
     with pytest.raises(TypeError, match="no field 'z'"):
         Tangent[Point](z=1.0)
     with pytest.raises(AttributeError, match="no field 'z'"):

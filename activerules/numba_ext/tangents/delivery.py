@@ -145,9 +145,10 @@ def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
     if is_tuple and have_equal_names(ty, tangent):
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(items_of(tangent))]
     if isinstance(tangent, StructuralTangentType) and tangent.primal in (kind, origin_of(kind)):
-        keys = names_of(tangent.primal) or range(count)
+        keys: Any = names_of(tangent.primal) or range(count)
         fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
-        return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
+        if tangent.fields.keys() <= set(keys):
+            return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
     raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {ty}")
 
 

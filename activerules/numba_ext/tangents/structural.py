@@ -363,6 +363,8 @@ def _moved(x: Any, y: StructuralTangentType) -> Any:
         if (named or tuple) is not y.primal:
             raise TypingError(f"cannot add {y} to {x}: it is not a {y.primal.__name__}")
         keys: Any = y.primal._fields if named else range(len(x))
+        if not y.fields.keys() <= set(keys):
+            raise TypingError(f"cannot add {y} to {x}: it has no such entries")
         parts = [(f"x[{i}]", key) for i, key in enumerate(keys)]
     elif isinstance(x, types.ClassInstanceType):
         if getattr(y.primal, "class_type", None) != x.class_type:
