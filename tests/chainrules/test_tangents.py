@@ -135,8 +135,9 @@ def test_structural_tangents_refuse_what_does_not_fit():
     ):
         with pytest.raises(TypeError, match="no such entries"):
             primal + tangent
+    nested = ((1.0, 2.0),)
     with pytest.raises(TypeError, match="1 entries of a tuple of 2"):
-        ((1.0, 2.0),) + Tangent[tuple]((1.0,))
+        nested + Tangent[tuple]((1.0,))
     with pytest.raises(TypeError, match="no field 'z'"):
         Tangent[Point](z=1.0)
     with pytest.raises(AttributeError, match="no field 'z'"):
