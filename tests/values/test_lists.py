@@ -259,6 +259,24 @@ def test_replaced_lists_r1_r3_local_lists_l2_what_a_list_holds_in_the_end(unfree
 
 
 @njit
+def inserted(rows, row):
+    rows.insert(1, row)
+
+
+def test_an_array_that_moves_behind_the_end_is_refused_in_forward_mode():
+    """The shadow has one array for the item that it was and the item that it is."""
+    values, tangents = (List([np.full(2, a), np.full(2, b)]) for a, b in ((1.0, 2.0), (3.0, 4.0)))
+    row = ar.Duplicated(np.full(2, 5.0), np.full(2, 6.0))
+    with pytest.raises(ar.NotYetSupported, match="moves behind the former end"):
+        ar.autodiff(ar.Forward, inserted, ar.Const, ar.Duplicated(values, tangents), row)
+    values, shadow = (List([np.full(2, a), np.full(2, b)]) for a, b in ((1.0, 2.0), (3.0, 4.0)))
+    ar.autodiff(ar.Reverse, inserted, ar.Const, ar.Duplicated(values, shadow), row)
+    assert [one[0] for one in values] == [1.0, 5.0, 2.0]
+    assert [one[0] for one in shadow] == [3.0, 0.0]
+    assert row.fields[1].tolist() == [10.0, 10.0]
+
+
+@njit
 def lengthened(values, x):
     values[0] *= x
     values.append(values[0] * x)

@@ -8,7 +8,8 @@ Invariants  R1  and R2 of `replaced`
                 are moved as those of fields are (`transfer`); those of items added later are zero
 
 A caller's shadow is as long as the list is at the call. In reverse mode it keeps this length; in
-forward mode it changes as the list does.
+forward mode it changes as the list does. There an array that is replaced may not be in an added
+item (`_appended`): its shadow is that of the item it was, with another tangent.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def {name}({parameters}):
     _result = _run({given}, {changing}, {copied}, (), ({kept}, {copied}, {owned},))
 {ends}
 {lasts}
-    _notes = _new_notes()
+    _notes, _moved = _new_notes(), _new_notes()
 {notes}
 {others}
     _note_arrays(_notes, _OTHER, _result)
+    _appended = _is_reached_twice(_moved)
 {transfers}
     _refuse_second_path(_is_reached_twice(_notes), (_result,))
     return _result
@@ -77,12 +79,17 @@ _NOTES = """
         if _is_another(_old, _new):
             _note_array(_notes, {group}, -1, _old)
             _note_array(_notes, 0, {away_from}, _new)
+            _note_array(_moved, 0, 1, _old)
         else:
             _note_array(_notes, {group}, 0, _old)
 """
 _REMOVED = """
     for _k in range(_length{j}, len(_kept{j})):
         _note_array(_notes, {group}, 0, _kept{j}[_k]{path})
+"""
+_ADDED = """
+    for _k in range(_length{j}, len(_copy{j})):
+        _note_array(_moved, 1, 0, _copy{j}[_k]{path})
 """
 _ITEMS = """
     for _k in range(len({x})):
@@ -157,9 +164,9 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
             temporaries += [f"_first{n}"] if path else []
             sources.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
             notes.append(
-                (_NOTES + _REMOVED).format(group=1 << g, away_from=every & ~(1 << g), **of)
+                (_NOTES + _REMOVED + _ADDED).format(group=1 << g, away_from=every & ~(1 << g), **of)
             )
-        transfers.append(f"    _transfer{g}({', '.join(sources)})\n")
+        transfers.append(f"    _transfer{g}(_appended, {', '.join(sources)})\n")
         functions.append(transferring_lists(ty.ndim, len(sources)))
     source = _SOURCE.format(
         name=plain.__name__,

@@ -20,8 +20,8 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import Annotation, Duplicated
-from activerules.errors import ShadowMismatch
+from activerules.annotations.activity import Annotation, Const, Duplicated
+from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.numba_ext.replaced.local_lists import is_another
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
@@ -35,6 +35,9 @@ _COTANGENT = "its shadow is not zero, and has the cotangent of the final array i
 _TANGENT = "the shadow has no room for the tangent of the final array in the field"
 _ZERO = "set its shadow to zero before"
 _SAME = "replace it by an array of its shape"
+_APPENDED = "an array in a Duplicated list is replaced, and moves behind the former end of a list"
+_TAKEN = "in the shadow, the array with its tangent gets the tangent of what replaces it"
+_COPY = "append a copy of it: rows.append(rows[0].copy())"
 
 _functions: list[Any] = []
 _list_functions: list[Any] = []
@@ -43,7 +46,7 @@ _list_functions: list[Any] = []
 def changes_shadows(function: Any, position: int) -> bool:
     """Whether a function made here writes, in its rules, the shadow of an argument."""
     # by identity: ctypes functions cannot be compared by their hashes
-    of_lists = position % 2 == 0 and any(function is known for known in _list_functions)
+    of_lists = position % 2 == 1 and any(function is known for known in _list_functions)
     return of_lists or (position == 0 and any(function is known for known in _functions))
 
 
@@ -85,6 +88,13 @@ def require_tangent_target(lost):
     """Raise `ShadowMismatch` if a tangent would have no array to be put into."""
     if lost:
         raise ShadowMismatch(_FIELD, (), _TANGENT, (_SAME,))
+
+
+@register_jitable
+def require_not_appended(appended):
+    """Raise `NotYetSupported` if an array that is replaced is behind the former end of a list."""
+    if appended:
+        raise NotYetSupported(_APPENDED, (), _TAKEN, (_COPY, "reverse mode"))
 
 
 _REVERSE = """
@@ -206,6 +216,7 @@ def forward(config, ret, {arguments}):
     lost = False
 {check_tangents}
     require_tangent_target(lost)
+    require_not_appended(appended.val)
 {take_tangents}
 {give_tangents}
 """
@@ -258,7 +269,7 @@ def augmented(config, ret, {arguments}):
 @cache
 def transferring_lists(ndim: int, count: int) -> Any:
     """The function for `count` pairs of lists of arrays of one type: the initial and the final
-    arrays of each, compared up to the shorter length.
+    arrays of each, compared up to the shorter length; and whether one that is replaced is appended.
     """
     names = [f"{when}{j}" for j in range(count) for when in ("before", "after")]
     loops = over_elements("given[{index}] += own[{index}]", "own", ndim, " " * 16)
@@ -275,15 +286,16 @@ def transferring_lists(ndim: int, count: int) -> Any:
         part: "".join(each.format(j=j, loops=loops) for j in range(count))
         for part, each in parts.items()
     }
-    arguments = ", ".join(names)
-    nothing = ", ".join(["None"] * len(names))
+    arguments = ", ".join(["appended", *names])
+    nothing = ", ".join(["None"] * (1 + len(names)))
     source = (_IN_LISTS + _LISTS).format(arguments=arguments, nothing=nothing, **text)
-    scope = {**_NAMES, "moves": moves, "AugmentedReturn": AugmentedReturn}
+    scope = {**_NAMES, **by_name(AugmentedReturn, moves, require_not_appended)}
     functions = {
         name: function_from(source, name, scope, module=__name__)
         for name in ("transfer", "augmented", "reverse", "forward")
     }
-    kinds = {name: Duplicated if name.startswith("before") else Annotation for name in names}
+    kinds: dict[str, Any] = {"appended": Const}
+    kinds |= {name: Duplicated if name.startswith("before") else Annotation for name in names}
     functions["augmented"].__annotations__ = {"ret": Annotation, **kinds}
     functions["reverse"].__annotations__ = {"dret": Annotation, **kinds}
     functions["forward"].__annotations__ = {"ret": Annotation, **kinds}
