@@ -46,7 +46,7 @@ from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.written import by_name, function_from, tuple_of
+from activerules.rules.written import by_name, function_from, replacement_of, tuple_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import Items, Node, layout_of
@@ -448,8 +448,9 @@ def _compile_call(
     writer: _GradientWriter, names: Sequence[str], lines: Sequence[str], **more: Any
 ) -> Any:
     source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
-    call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
-    return njit(**NO_C_WRAPPER)(call)
+    scope = {**writer.texts.classes, **more}
+    plain = writer.spec.dispatcher.py_func
+    return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="call"))
 
 
 # --- what the rules call ---

@@ -26,7 +26,7 @@ from activerules.api.list_arguments import (
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import by_name, function_from, tuple_of
+from activerules.rules.written import by_name, replacement_of, tuple_of
 
 
 def has_number_lists(nested: ReadCall) -> bool:
@@ -72,7 +72,8 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
     names = ", ".join(f"a{k}" for k, _ in enumerate(argtypes))
     source = f"def call({names}):\n " + "\n ".join([*lines, f"return {result}"])
-    return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
+    plain = nested.call.dispatcher.py_func
+    return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, "call"))
 
 
 def _has_shadow(nested: ReadCall, k: int) -> bool:

@@ -43,7 +43,7 @@ from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
-from activerules.rules.written import by_name, function_from, item_by_item, tuple_of
+from activerules.rules.written import by_name, function_from, item_by_item, replacement_of, tuple_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
 
@@ -73,13 +73,13 @@ def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     lines = ["data = data_of(pullback)"]
     lines += [f"derivatives = gradient({again}cotangent)"] * bool(indices)
     lines.append(f"return {tuple_of(entries)}")
-    apply = _compile("apply", ["pullback", "cotangent"], lines, gradient=gradient)
+    apply = _compile(dispatcher, "apply", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
         f"data = {tuple_of(f'copy_arrays({name})' for name in names)}",
         f"out = require_value(function({', '.join(names)}))",
         "return out, bind(apply, data)",
     ]
-    return _compile("vjp", names, lines, function=dispatcher, apply=Stub(apply))
+    return _compile(dispatcher, "vjp", names, lines, function=dispatcher, apply=Stub(apply))
 
 
 def _weighted(dispatcher: Any, count: int) -> Any:
@@ -87,7 +87,7 @@ def _weighted(dispatcher: Any, count: int) -> Any:
     names = ", ".join(f"x{k}" for k in range(count))
     parameters = [*(f"x{k}" for k in range(count)), "cotangent"]
     lines = [f"return inner_product(cotangent, require_value(function({names})))"]
-    return _compile("weighted", parameters, lines, function=dispatcher)
+    return _compile(dispatcher, "weighted", parameters, lines, function=dispatcher)
 
 
 # --- autodiff_thunk ---
@@ -126,7 +126,7 @@ def _record_stub(
         "used = np.zeros(1, np.int64)",
         f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
     ]
-    return _compile("record", names, lines, function=dispatcher)
+    return _compile(dispatcher, "record", names, lines, function=dispatcher)
 
 
 def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
@@ -186,7 +186,7 @@ def _play_stub(
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
     mode = Mode("reverse", options=split_spec.options - {"runtime_activity"})
-    return _compile("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
+    return _compile(dispatcher, "play", [*names, "dret", "tape"], lines, target=target, mode=mode)
 
 
 def _shadow(split_spec: SplitSpec, k: int, lane: str) -> str:
@@ -333,9 +333,12 @@ def _source(source: str) -> Any:
     return function_from(source, "impl", _SCOPE, module=__name__)
 
 
-def _compile(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+def _compile(
+    dispatcher: Any, name: str, names: Sequence[str], lines: Sequence[str], **more: Any
+) -> Any:
     source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-    return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
+    plain = replacement_of(dispatcher.py_func, source, {**_SCOPE, **more}, name)
+    return njit(**NO_C_WRAPPER)(plain)
 
 
 def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
