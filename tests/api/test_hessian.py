@@ -65,6 +65,16 @@ def test_hessian_of_an_array_that_is_replaced_in_a_loop():
     np.testing.assert_allclose(ar.hvp(eighth_powers, X, V), 56.0 * X**6 * V, rtol=1e-12)
 
 
+def test_second_order_where_a_slope_is_given_by_a_case():
+    """The sign is constant at 0, too; the slope y x^(y-1), which is 0 at y = 0, varies with y."""
+    absolute = ar.hessian(lambda x: np.sum(np.abs(x) + x * x))(np.array([0.0, -0.0, -1.0]))
+    np.testing.assert_array_equal(absolute, 2.0 * np.eye(3))
+    signed = ar.hessian(lambda x, y: math.copysign(x, y) + x * y, (0, 1))(0.0, -2.0)
+    np.testing.assert_array_equal(signed, [[0.0, 1.0], [1.0, 0.0]])
+    powers = ar.hessian(lambda x, y: x**y, (0, 1))(2.0, 0.0)
+    np.testing.assert_allclose(powers, [[0.0, 0.5], [0.5, math.log(2.0) ** 2]], rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "i8"])
 def test_hvp_converts_a_vector_of_integers(dtype):
     """SciPy's trust-constr passes zeros of type int8 to `hessp`."""

@@ -203,8 +203,10 @@ def _erf_x(b: Builder, i: RowOperands, g: Value) -> Value:
 
 
 def _pow_x(b: Builder, i: RowOperands, g: Value) -> Value:
-    power = _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0)))
-    return b.fmul(g, _or_zero(b, _equal(b, i.y, 0.0), b.fmul(i.y, power)))
+    slope = b.fmul(i.y, _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0))))
+    # elsewhere the product is 0 by itself, and to second order depends on y
+    is_nan = b.fcmp("uno", slope, slope)
+    return b.fmul(g, _or_zero(b, b.binary("and", _equal(b, i.y, 0.0), is_nan), slope))
 
 
 def _pow_y(b: Builder, i: RowOperands, g: Value) -> Value:
@@ -240,8 +242,11 @@ def _hypot_term(b: Builder, i: RowOperands, g: Value, x: Value) -> Value:
 
 
 def _times_sign(b: Builder, g: Value, x: Value, sign: Value) -> Value:
-    """G times the sign of x, given for other numbers than 0; 0 and NaN are their own slopes."""
-    return b.fmul(g, b.select(b.fcmp("one", x, _c(b, x, 0.0)), sign, x))
+    """G times the sign of x, given for other numbers than 0. At 0 and NaN, where the slope is x, it
+    is x times 0: to second order it is constant.
+    """
+    zero = _c(b, x, 0.0)
+    return b.fmul(g, b.select(b.fcmp("one", x, zero), sign, b.fmul(x, zero)))
 
 
 def _fabs_x(b: Builder, i: RowOperands, g: Value) -> Value:
