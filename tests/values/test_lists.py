@@ -259,6 +259,23 @@ def test_replaced_lists_r1_r3_local_lists_l2_what_a_list_holds_in_the_end(unfree
 
 
 @njit
+def read_elsewhere(rows, others):
+    rows[0] = 2.0 * rows[0]
+    return np.sum(others[0][0]) * others[1]
+
+
+def test_a_list_that_is_changed_and_also_in_a_tuple_is_refused():
+    """The function on a copy of the list would read what was in it before."""
+    rows, shadow = List([np.ones(2)]), List([np.zeros(2)])
+    for mode in (ar.Reverse, ar.Forward):
+        with pytest.raises(ar.ShadowMismatch, match="reached by two paths"):
+            ar.autodiff(mode, read_elsewhere, ar.Duplicated(rows, shadow), ar.Const((rows, 1.0)))
+    others = ar.Const((List([np.full(2, 3.0)]), 1.0))
+    gradient(read_elsewhere, ar.Duplicated(rows, List([np.ones(2)])), others)
+    assert rows[0].tolist() == [2.0, 2.0]
+
+
+@njit
 def inserted(rows, row):
     rows.insert(1, row)
 

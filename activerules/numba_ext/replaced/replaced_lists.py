@@ -173,9 +173,9 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
         parameters=", ".join(parameters),
         owned=", ".join(parameters),
         list_notes="".join(
-            f"    _note_list(_lists, 1, {int(k in changing)}, {x})\n"
+            f"    _note_list(_lists, 1, {int(k in changing)}, {x}{path})\n"
             for k, x in enumerate(parameters)
-            if isinstance(argtypes[k], types.ListType)
+            for path in _lists_in(argtypes[k], "")
         ),
         copies="".join(_COPIES.format(j=j, x=x) for j, x, _ in lists),
         given=tuple_of([copies.get(x, x) for x in parameters]),
@@ -216,6 +216,15 @@ def _noted(x: str, ty: Any) -> Iterator[str]:
             yield from _noted(f"{x}[{k}]", item)
     elif isinstance(ty, types.Array):
         yield f"    _note_array(_notes, _OTHER, 0, {x})\n"
+
+
+def _lists_in(ty: Any, path: str) -> Iterator[str]:
+    """The paths of the lists in an argument."""
+    if isinstance(ty, types.ListType):
+        yield path
+    elif isinstance(ty, types.BaseTuple):
+        for k, item in enumerate(items_of(ty)):
+            yield from _lists_in(item, f"{path}[{k}]")
 
 
 def _arrays(ty: types.ListType) -> Iterator[tuple[Any, str]]:
