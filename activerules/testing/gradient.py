@@ -188,9 +188,11 @@ class Check:
     def written(self) -> tuple[bool, ...]:
         """Per argument, whether the program writes into it, as seen from changed values.
 
-        A second point is tried, since an array may happen to end up unchanged.
+        A second point is tried, since an array may happen to end up unchanged. It is so near that
+        small values stay in the domain of the program.
         """
-        nudged = tuple(shifted(x, 1e-3, c) for x, c in zip(self.args, self.starts, strict=True))
+        step = math.sqrt(np.finfo(self.precision()).eps)
+        nudged = tuple(shifted(x, step, c) for x, c in zip(self.args, self.starts, strict=True))
         runs = [(self.args, self.primal(self.args)), (nudged, self.primal(nudged))]
         return tuple(
             any(not identical(before[i], after.args[i]) for before, after in runs)

@@ -88,3 +88,15 @@ def test_a_wrong_derivative_of_an_object_is_found():
 def test_arguments_that_are_not_in_a_tuple_are_refused(check):
     with pytest.raises(ArityError, match=r"\(f, \(x,\)\) for one"):
         check(lambda x: x.sum(), np.ones(2))
+
+
+@njit
+def entropy(volumes):
+    if volumes.min() <= 0.0:
+        raise ValueError("a volume is not positive")
+    return np.log(volumes).sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_values_stay_in_the_domain_of_the_program(seed):
+    check_gradient(entropy, (np.array([3e-4, 4e-4]),), seed=seed)
