@@ -318,9 +318,9 @@ def _require_plain(returned: Any) -> None:
 
 
 @intrinsic
-def require_transferable(typing_context, lost, before, after, others, objects, result):
+def require_transferable(typing_context, lost, shared, before, after, others, objects, result):
     """Release everything and raise if the call has no derivative: an object was replaced, or a
-    replaced array is also reachable by another path.
+    replaced array is also reachable by another path, which is `shared` if one of items is.
 
     Released are `objects`, a tuple of what the caller no longer needs, and `result`, a variable.
     """
@@ -331,9 +331,9 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
                 ArrayMemory(context, builder, *array)
                 for array in arrays_in_value(context, builder, ty, value)
             ]
-            for ty, value in zip((before, after, others), args[1:4], strict=True)
+            for ty, value in zip((before, after, others), args[2:5], strict=True)
         )
-        meet: Any = cgutils.false_bit
+        meet = cgutils.as_bool_bit(builder, args[1])
         for k, (then, now) in enumerate(zip(first, last, strict=True)):
             near: Any = cgutils.false_bit
             for other in first[:k] + first[k + 1 :] + reached:
@@ -344,7 +344,7 @@ def require_transferable(typing_context, lost, before, after, others, objects, r
             raise_if(context, builder, condition, NotYetSupported, refusal, owned)
         return context.get_dummy_value()
 
-    return types.none(lost, before, after, others, objects, result), codegen
+    return types.none(lost, shared, before, after, others, objects, result), codegen
 
 
 class ArrayMemory:

@@ -56,8 +56,11 @@ def {name}({parameters}):
     _result = _run({given}, {changing}, _copies, _objects, (_before, {parameters},))
     _lost = _finish({changing}, _copies, _objects)
     _after = _numbers_in(_copies)
+    _notes = _new_notes()
+{notes}
     _require_transferable(
-        _lost, _before, _after, _arrays_in({reached}), (_copies, _objects), _result
+        _lost, _is_reached_twice(_notes), _before, _after, _arrays_in({reached}),
+        (_copies, _objects), _result
     )
     _transfer(_before, _after)
     return _result
@@ -161,6 +164,7 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
         for k, name in enumerate(parameters)
     ]
     others = [name for k, name in enumerate(parameters) if k not in changing]
+    arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
     source = _SOURCE.format(
         name=plain.__name__,
         parameters=", ".join(parameters),
@@ -168,9 +172,10 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
         others=tuple_of(others),
         given=tuple_of(arguments),
         reached=tuple_of([*others, "_result"]),
+        notes="".join(_notes(parameters, argtypes, changing, len(arrays))),
     )
-    arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
     names = {
+        **replaced_lists.NAMES,
         **by_name(copy_objects, finish, keep_alive, objects_in, prefix="_"),
         **by_name(require_apart, require_transferable, prefix="_"),
         "_arrays_in": arrays_in,
@@ -180,3 +185,15 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
         "_transfer": transferring(tuple(ty.ndim for ty in arrays)),
     }
     return replacement_of(plain, source, names)
+
+
+def _notes(
+    parameters: Sequence[str], argtypes: Sequence[Any], changing: frozenset[int], count: int
+) -> Iterator[str]:
+    """The lines that compare arrays that were replaced with those in lists and dictionaries."""
+    others = [k for k in range(len(parameters)) if k not in changing]
+    lines = [line for k in others for line in replaced_lists.noted(parameters[k], argtypes[k])]
+    for k in range(count if lines else 0):
+        yield f"    if _is_another(_before[{k}], _after[{k}]):\n"
+        yield f"        _note_array(_notes, 0, _OTHER, _before[{k}])\n"
+    yield from lines

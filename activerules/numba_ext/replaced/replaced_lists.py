@@ -2,6 +2,7 @@
 
 Needs       what `replaced` needs, for arguments that are typed lists
 Gives       `serves`: whether they are lists for which this is possible;
+            `noted`: code that records where the arrays of another argument are;
             `function_on_copies`: the function, on copies of the lists
 Invariants  R1  and R2 of `replaced`
             R3  up to the shorter of a list's initial and final lengths, the cotangents of its items
@@ -92,11 +93,11 @@ _ADDED = """
         _note_array(_moved, 1, 0, _copy{j}[_k]{path})
 """
 _ITEMS = """
-    for _k in range(len({x})):
-        _note_array(_notes, _OTHER, 0, {x}[_k]{path})
+    for _item in {items}:
+        _note_array(_notes, _OTHER, 0, _item{path})
 """
 _OTHER = 1 << 60
-_NAMES = {
+NAMES = {
     "_List": List,
     "_OTHER": _OTHER,
     **by_name(keep_alive, local_lists.finish, local_lists.lengthen, prefix="_"),
@@ -193,12 +194,12 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
             line
             for k, x in enumerate(parameters)
             if k not in changing
-            for line in _noted(x, argtypes[k])
+            for line in noted(x, argtypes[k])
         ),
         transfers="".join(transfers),
     )
     names = {
-        **_NAMES,
+        **NAMES,
         "_run": running(dispatcher, argtypes, local_lists.finish_all),
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_transfer{g}": transfer for g, transfer in enumerate(functions)},
@@ -206,14 +207,16 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
     return replacement_of(plain, source, names)
 
 
-def _noted(x: str, ty: Any) -> Iterator[str]:
+def noted(x: str, ty: Any) -> Iterator[str]:
     """The lines that record the arrays of another argument."""
-    if isinstance(ty, types.ListType):
-        for _, path in _paths(ty.item_type, ""):
-            yield _ITEMS.format(x=x, path=path)
+    if isinstance(ty, types.ListType | types.DictType):
+        is_list = isinstance(ty, types.ListType)
+        item, items = (ty.item_type, x) if is_list else (ty.value_type, f"{x}.values()")
+        for _, path in _paths(item, ""):
+            yield _ITEMS.format(items=items, path=path)
     elif isinstance(ty, types.BaseTuple):
         for k, item in enumerate(items_of(ty)):
-            yield from _noted(f"{x}[{k}]", item)
+            yield from noted(f"{x}[{k}]", item)
     elif isinstance(ty, types.Array):
         yield f"    _note_array(_notes, _OTHER, 0, {x})\n"
 

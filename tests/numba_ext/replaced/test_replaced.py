@@ -6,7 +6,7 @@ gradient with respect to the initial contents; finite differences judge both mod
 
 import numpy as np
 import pytest
-from numba import float64, from_dtype, int64, njit, types
+from numba import float64, from_dtype, int64, njit, typed, types
 from numba.experimental import jitclass
 
 import activerules as ar
@@ -122,6 +122,31 @@ def test_a_constant_that_replaces_an_array_has_no_tangent():
     one, tangent = One(np.zeros(2)), One(np.full(2, np.inf))
     ar.autodiff(ar.Forward, made_constant, Duplicated(one, tangent), np.ones(2))
     assert tangent.x.tolist() == [0.0, 0.0]
+
+
+@njit
+def beside_arrays(one, rows, named):
+    one.x = 2.0 * one.x
+    return one.x[0] * rows[0][0] * named["a"][0]
+
+
+def test_a_replaced_array_in_a_list_or_dictionary_is_refused():
+    """With shadows that are one array, which would have the cotangents of two."""
+
+    def derived(share_row, share_value):
+        given = []
+        for x, row, value in ((2.0, 3.0, 5.0), (0.0, 0.0, 0.0)):
+            one, named = One(np.full(1, x)), typed.Dict()
+            named["a"] = one.x if share_value else np.full(1, value)
+            given.append((one, typed.List([one.x if share_row else np.full(1, row)]), named))
+        ar.autodiff(ar.Reverse, beside_arrays, Active, *map(Duplicated, *given))
+        return given[1]
+
+    one, rows, named = derived(False, False)
+    assert (one.x[0], rows[0][0], named["a"][0]) == (2.0 * 3.0 * 5.0, 4.0 * 5.0, 4.0 * 3.0)
+    for shared in ((True, False), (False, True)):
+        with pytest.raises(NotYetSupported, match="reached by another path"):
+            derived(*shared)
 
 
 ROW = np.dtype([("m", np.float64), ("n", np.int64)])
