@@ -36,9 +36,9 @@ def by_name(*objects: Any, prefix: str = "") -> dict[str, Any]:
     return {prefix + each.__name__: each for each in objects}
 
 
-def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
-    """The function that `source` defines under `name` (by default that of `plain`), with the
-    module and file of `plain`. All of it is at the `def` line of `plain`.
+def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str) -> Any:
+    """The function `name` that `source` defines, with the module and file of `plain`. All of it is
+    at the `def` line of `plain`.
     """
     tree, code = ast.parse(source), plain.__code__
     line = definition_line(code)
@@ -49,7 +49,7 @@ def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str 
     tree.body[0].lineno = code.co_firstlineno
     scope: dict[str, Any] = {**names, "__name__": plain.__module__}
     exec(compile(tree, code.co_filename, "exec"), scope)
-    return scope[name or plain.__name__]
+    return scope[name]
 
 
 def definition_line(code: CodeType) -> int:

@@ -289,8 +289,7 @@ def running(
             compiled = callee_type.dispatcher.overloads[called.args]
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
-            typed = zip(values, argtypes, called.args, strict=True)
-            passed = [context.cast(builder, value, *pair) for value, *pair in typed]
+            passed = _passed(context, builder, values, argtypes, called.args)
             status, result = context.call_internal_no_propagate(
                 builder, compiled.fndesc, called, passed
             )
@@ -305,6 +304,19 @@ def running(
         return called.return_type(*argument_types), codegen
 
     return run
+
+
+def _passed(
+    context: Context, builder: Builder, values: Sequence[Any], given: Any, taken: Any
+) -> list[Value]:
+    """The arguments of a call as the function takes them: those of `*args` in a tuple."""
+    if taken and isinstance(taken[-1], types.StarArgTuple | types.StarArgUniTuple):
+        count = len(taken) - 1
+        rest = _passed(context, builder, values[count:], given[count:], items_of(taken[-1]))
+        passed = _passed(context, builder, values[:count], given[:count], taken[:count])
+        return [*passed, context.make_tuple(builder, taken[-1], rest)]
+    typed = zip(values, given, taken, strict=True)
+    return [context.cast(builder, value, *pair) for value, *pair in typed]
 
 
 def _require_plain(returned: Any) -> None:

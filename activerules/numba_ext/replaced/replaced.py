@@ -47,7 +47,7 @@ from activerules.values.layout import layout_of
 from activerules.values.memory_layout import fields_of
 
 _SOURCE = """
-def {name}({parameters}):
+def copied({parameters}):
     _require_apart({changing}, {others})
     _before = _numbers_in({changing})
     _keep_alive(_before, _others_in({changing}))
@@ -150,7 +150,9 @@ def with_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[in
     if key not in known:
         of_lists = replaced_lists.serves(argtypes, changing)
         write = replaced_lists.function_on_copies if of_lists else _function_on_copies
-        known[key] = numba.njit(write(dispatcher, argtypes, changing))
+        copied = write(dispatcher, argtypes, changing)
+        copied.__name__ = copied.__qualname__ = dispatcher.py_func.__name__  # also a lambda
+        known[key] = numba.njit(copied)
         _changing[known[key]] = dispatcher, changing
     return known[key]
 
@@ -166,7 +168,6 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
     others = [name for k, name in enumerate(parameters) if k not in changing]
     arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
     source = _SOURCE.format(
-        name=plain.__name__,
         parameters=", ".join(parameters),
         changing=tuple_of([parameters[k] for k in numbers]),
         others=tuple_of(others),
@@ -184,7 +185,7 @@ def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froz
         "_run": running(dispatcher, argtypes),
         "_transfer": transferring(tuple(ty.ndim for ty in arrays)),
     }
-    return replacement_of(plain, source, names)
+    return replacement_of(plain, source, names, "copied")
 
 
 def _notes(

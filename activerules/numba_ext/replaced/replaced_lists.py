@@ -31,7 +31,7 @@ from activerules.values.layout import CONSTANT
 from activerules.values.memory_layout import ItemMemory, declared_of
 
 _SOURCE = """
-def {name}({parameters}):
+def copied({parameters}):
     _lists = _new_notes()
 {list_notes}
     _refuse_shared(_is_reached_twice(_lists), ({owned},))
@@ -170,7 +170,6 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
         transfers.append(f"    _transfer{g}(_appended, {', '.join(sources)})\n")
         functions.append(transferring_lists(ty.ndim, len(sources)))
     source = _SOURCE.format(
-        name=plain.__name__,
         parameters=", ".join(parameters),
         owned=", ".join(parameters),
         list_notes="".join(
@@ -204,7 +203,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: froze
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_transfer{g}": transfer for g, transfer in enumerate(functions)},
     }
-    return replacement_of(plain, source, names)
+    return replacement_of(plain, source, names, "copied")
 
 
 def noted(x: str, ty: Any) -> Iterator[str]:

@@ -125,6 +125,22 @@ def test_a_constant_that_replaces_an_array_has_no_tangent():
 
 
 @njit
+def multiplied(one, *factors):
+    for factor in factors:
+        one.x = factor * one.x
+    return one.x[0]
+
+
+def test_arguments_without_names_and_a_function_without_one():
+    found = []
+    for function in (multiplied, njit(lambda one, a, b: multiplied(one, a, b))):
+        shadow = One(np.zeros(1))
+        args = Duplicated(One(np.full(1, 2.0)), shadow), Active(3.0), Active(5.0)
+        found.append((*ar.autodiff(ar.Reverse, function, Active, *args)[1:], shadow.x[0]))
+    assert found == [(10.0, 6.0, 15.0)] * 2
+
+
+@njit
 def beside_arrays(one, rows, named):
     one.x = 2.0 * one.x
     return one.x[0] * rows[0][0] * named["a"][0]
