@@ -80,12 +80,17 @@ def forward_run(
     dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
 ) -> tuple[int, CompiledDerivative]:
     """The number of tangents of argument `i` per run, and the derivative that carries them."""
-    leaves = carrying(f"x{i}", argtypes[i])
-    width = len(leaves)
-    if any(leaf.is_array for leaf in leaves):
-        # Code that is differentiated again is scalar.
-        width = 1 if compiles_for_derivative() else WIDTH
+    width = tangents_per_run(f"x{i}", argtypes[i])
     return width, _derivative(dispatcher, names, argtypes, i, width)
+
+
+def tangents_per_run(root: str, ty: Any) -> int:
+    """The number of tangents per run for an argument: one for each number, if it has no arrays."""
+    leaves = carrying(root, ty)
+    if not any(leaf.is_array for leaf in leaves):
+        return len(leaves)
+    # Code that is differentiated again is scalar.
+    return 1 if compiles_for_derivative() else WIDTH
 
 
 def _columns(

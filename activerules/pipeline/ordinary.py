@@ -2,8 +2,9 @@
 
 Needs       a Plan
 Gives       `generate_ordinary`
-Invariants  O1  ordinary code has no tape, and calls nothing but mathematical functions and LLVM's
-                intrinsics: it allocates nothing and calls no rules
+Invariants  O1  ordinary code keeps what it needs in arrays (T6 of `ir.plan.layout`), and calls
+                nothing but mathematical functions, LLVM's intrinsics, and what allocates and
+                releases these arrays: it calls no rules
             O2  no value in it depends on whether a cotangent is zero, unless the term with that
                 cotangent is NaN: a constant 0 in place of a product with a zero would not have the
                 derivative of the product
@@ -12,31 +13,70 @@ Invariants  O1  ordinary code has no tape, and calls nothing but mathematical fu
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from activerules.ir.derivatives.table import is_pure_call
+from activerules.ir.derivatives.table import cost, is_pure_call
 from activerules.ir.generate.assemble import generate
-from activerules.ir.llvm.model import Function
-from activerules.ir.plan.layout import Layout
+from activerules.ir.llvm.model import Function, Instruction
+from activerules.ir.normal.effects import effect_of
+from activerules.ir.plan.layout import Layout, make_array_layout
 from activerules.ir.plan.plan import Plan
 
 
-def generate_ordinary(plan: Plan) -> tuple[Plan, list[Function], dict[str, str], Layout] | None:
-    """The plan by which a gradient is ordinary code, and what `generate` makes of it; None if there
-    is none.
+@dataclass(frozen=True, eq=False)
+class Ordinary:
+    """A gradient as ordinary code.
+
+    plan, functions, declarations, layout   that by which it is ordinary, and what `generate` makes
+    expensive   whether it keeps values in arrays, or calls mathematical functions: work that
+                several tangents can share
     """
+
+    plan: Plan
+    functions: list[Function]
+    declarations: dict[str, str]
+    layout: Layout
+    expensive: bool
+
+
+def generate_ordinary(plan: Plan) -> Ordinary | None:
+    """The gradient as ordinary code; None if there is none."""
     asked = plan.request
     if plan.pairs or plan.rules or plan.assumptions or plan.tracked:
         return None
     if asked.split or asked.strong_zero or asked.width != 1 or not asked.separate:
         return None
-    plan = replace(plan, passed_over={}, added_if_chosen=frozenset(), rows=frozenset())
-    functions, declarations, layout = generate(plan)
+    none: frozenset[Any] = frozenset()
+    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
+    plan = replace(
+        plan,
+        passed_over={},
+        added_if_chosen=none,
+        rows=none,
+        fixed_data=none,  # read from headers, in which the analyses see no pointer to data
+        ownership=ownership,
+    )
+    layout = make_array_layout(plan)
+    if layout is None:
+        return None
+    functions, declarations, layout = generate(plan, layout)
     own = {f.name for f in functions}
     if any("noinline" in f.suffix for f in functions):
         return None
-    called = [i.callee_name for f in functions for i in f.instructions() if i.opcode == "call"]
-    for name in called:
-        if name is None or not (name in own or name.startswith("llvm.") or is_pure_call(name)):
-            return None
-    return plan, functions, declarations, layout
+    calls = [i for f in functions for i in f.instructions() if i.opcode == "call"]
+    if not all(i.callee_name in own or _is_ordinary(i) for i in calls):
+        return None
+    arrays = layout.arrays is not None and bool(layout.arrays.entries)
+    return Ordinary(plan, functions, declarations, layout, arrays or any(map(cost, calls)))
+
+
+def _is_ordinary(call: Instruction) -> bool:
+    name = call.callee_name
+    if name is None:
+        return False
+    effect = effect_of(name)
+    is_memory = effect is not None and (
+        effect.counts or effect.allocates or effect.frees or effect.pure
+    )
+    return is_memory or name.startswith("llvm.") or is_pure_call(name)

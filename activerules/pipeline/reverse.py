@@ -109,7 +109,8 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         if spec.again and alone and conservative is None and not options and not scratch:
             ordinary = stage("derive", generate_ordinary, plan)
         if ordinary is not None:
-            (plan, functions, declarations, layout), memory = ordinary, 0
+            plan, layout, memory = ordinary.plan, ordinary.layout, 0
+            functions, declarations = ordinary.functions, ordinary.declarations
         else:
             functions, declarations, layout, memory = _generated(stage, plan, conservative)
     except ActiverulesError as error:
@@ -139,6 +140,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
         options=options,
         returns_of_rule=any(only_returned(use.call, use.info, plan) for use in plan.rules.values()),
         ordinary=ordinary is not None,
+        expensive=ordinary is not None and ordinary.expensive,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
 

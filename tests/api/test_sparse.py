@@ -202,6 +202,25 @@ def rosenbrock(x, w):
     return s
 
 
+@njit
+def chain(x, w):
+    """Several products of its Hessian with a vector share the exponentials."""
+    y = np.exp(x) * w[0]
+    return np.sum(y[:-1] * np.sin(y[1:]))
+
+
+def test_hessians_whose_columns_share_work():
+    x, w = RNG.normal(size=8), np.array([0.5])
+    hess = ar.hessian(chain, sparsity=tridiagonal(8))(x, w)
+    gradient, h = ar.grad(chain), 1e-4
+    for k, e in enumerate(np.eye(8)):
+        fine, coarse = (
+            (gradient(x + d * e, w) - gradient(x - d * e, w)) / (2 * d) for d in (h, 2 * h)
+        )
+        error = np.abs(coarse - fine).max() + 1e-10
+        np.testing.assert_allclose(hess.toarray()[:, k], (4 * fine - coarse) / 3, atol=error)
+
+
 def test_hessians():
     x, w = RNG.normal(size=8), np.array([100.0])
     expected = ar.hessian(rosenbrock)(x, w)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.generate.assemble import assemble, generate
 from activerules.ir.llvm.model import Function, Module
 from activerules.ir.llvm.parser import parse_module
+from activerules.ir.plan.layout import Layout, make_array_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
 from activerules.ir.text.normalise import exposed, normalise
-from tests.ir.harness import compile_text
+from tests.ir.harness import Const, Duplicated, compile_text
 from tests.ir.interpreter import Interpreter
 from tests.ir.nests import ChoiceNest, Nest, ReadingNest, WindowNest
 
@@ -59,10 +61,22 @@ def planned(text: str, checked: bool) -> tuple[Module, Plan]:
 
 def derivative(text: str, checked: bool) -> tuple[Any, Plan]:
     module, plan = planned(text, checked)
-    functions, declarations, _ = generate(plan)
+    return compile_text(generated(module, plan, None)), plan
+
+
+def generated(module: Module, plan: Plan, layout: Layout | None) -> str:
+    """The text of the module with the gradient."""
+    functions, declarations, _ = generate(plan, layout)
     for one in functions:
         one.prefix = ""
-    return compile_text(assemble(module, functions, declarations, whole=True)), plan
+    return assemble(module, functions, declarations, whole=True)
+
+
+def without_rows(plan: Plan) -> Plan:
+    """The plan without arrays in rows of the tape, and without what cannot be differentiated."""
+    none: frozenset[Any] = frozenset()
+    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
+    return replace(plan, ownership=ownership, passed_over={}, added_if_chosen=none, rows=none)
 
 
 def directional(
@@ -122,3 +136,65 @@ def test_gradient_of_nests_that_read_neighbours() -> None:
 
 def test_gradient_of_nests_that_choose() -> None:
     assert sum(check(seed, True, ChoiceNest) for seed in range(12)) > 60
+
+
+def run(compiled: Any, name: str, arrays: list[list[np.ndarray]], sizes: tuple[int, int]) -> None:
+    """Call a function of pointers into arrays: those of the first parameter, the second, …"""
+    pointers = [array for each in zip(*arrays, strict=True) for array in each]
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers), *[ctypes.c_int64] * 2)
+    function = prototype(compiled.engine.get_function_address(name))
+    function(*(array.ctypes.data + 8 * ROOM for array in pointers), *sizes)
+
+
+@pytest.mark.parametrize("kind", [Nest, ReadingNest])
+def test_gradients_that_keep_values_in_arrays_are_differentiated_again(kind: type[Nest]) -> None:
+    """Their tangents against finite differences of gradients with a tape, and their gradients
+    against their tangents.
+    """
+    differentiated = 0
+    for seed in range(12):
+        if differentiated > 8:
+            break
+        text = kind(random.Random(seed)).text
+        compiled, plan = derivative(text, True)
+        plan = without_rows(plan)
+        layout = make_array_layout(plan)
+        if layout is None or layout.arrays is None or not layout.arrays.entries:
+            continue
+        again = generated(plan.request.module, plan, layout)
+        count = len(kind.pointers)
+        both: list[type] = [Duplicated] * (2 * count) + [Const, Const]
+        forward, reverse = (
+            compile_text(differentiate(again, "f.gradient", both, mode, return_activity=Const))
+            for mode in ("forward", "reverse")
+        )
+        numbers = np.random.default_rng(seed)
+        size = 2 * ROOM * count
+        x, v, w, u, x_bar, w_bar = numbers.uniform(-1.0, 1.0, size=(6, size))
+        for sizes in SIZES[1:5]:
+            holds = x.copy(), w.copy()
+            if plan.assumptions and not call(compiled, "f.holds", ctypes.c_bool, *holds, sizes):
+                continue
+
+            def gradient(h: float) -> np.ndarray:
+                bar = w + h * u
+                call(compiled, "f.gradient", None, x + h * v, bar, sizes)
+                return bar
+
+            def split(array: np.ndarray) -> list[np.ndarray]:
+                return list(array.reshape(-1, 2 * ROOM))
+
+            x_dot, w_dot = v.copy(), u.copy()
+            tangents = [split(a) for a in (x.copy(), x_dot, w.copy(), w_dot)]
+            run(forward, "f.gradient.forward", tangents, sizes)
+            coarse, fine = ((gradient(h) - gradient(-h)) / (2 * h) for h in (2e-4, 1e-4))
+            error = np.abs(coarse - fine).max()
+            np.testing.assert_allclose(w_dot, (4 * fine - coarse) / 3, atol=1e-7 + error)
+            x_after, w_after = x_bar.copy(), w_bar.copy()
+            cotangents = [split(a) for a in (x.copy(), x_after, w.copy(), w_after)]
+            run(reverse, "f.gradient.gradient", cotangents, sizes)
+            np.testing.assert_allclose(
+                x_after @ v + w_after @ u, x_bar @ x_dot + w_bar @ w_dot, rtol=1e-9, atol=1e-9
+            )
+            differentiated += 1
+    assert differentiated > 8

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import float64, njit
+from numba import boolean, float64, int64, njit
 
 import activerules as ar
 from activerules.numba_ext.target.derivative import DerivativeSpec
@@ -16,8 +16,7 @@ ARRAY = float64[::1]
 def derived(f, *activities):
     """The gradient, made to be differentiated again, of a function of arrays and numbers."""
     argtypes = tuple(float64 if a == "active" else ARRAY for a in activities)
-    spec = DerivativeSpec(argtypes, activities, again=True)
-    return derive(f, spec).gradient
+    return derive(f, DerivativeSpec(argtypes, activities, again=True)).gradient
 
 
 @njit
@@ -61,11 +60,135 @@ def cubed(x):
     return x * x * x if x > 0.0 else x
 
 
-def test_o1_no_tape_and_no_calls_but_of_mathematical_functions():
+@njit
+def of_pairs(x):
+    """A triangle of pairs; a value of each i, and one of each pair, are kept."""
+    total = 0.0
+    for i in range(len(x)):
+        weight = math.exp(-x[i] * x[i])
+        for j in range(i):
+            total += weight * math.sin(x[i] * x[j]) / (1.0 + x[j] * x[j])
+    return total
+
+
+@njit
+def by_branches(x):
+    """Which branch was taken is kept, too."""
+    total = 1.0
+    for i in range(len(x)):
+        if total * x[i] > 0.0:
+            total = math.sin(total)
+            total += x[i]
+        else:
+            total -= math.exp(x[i]) * total
+    return total
+
+
+@njit
+def checked(x):
+    total = 1.0
+    for i in range(len(x)):
+        if x[i] > 5.0:
+            raise ValueError("too large")
+        total = math.cos(total * x[i])
+    return total
+
+
+@njit
+def by_expressions(x):
+    return np.sum(np.sin(x[:-1]) * np.exp(x[1:]))
+
+
+@njit
+def until_small(x):
+    """A loop that ends when it has converged."""
+    y = x[0]
+    while abs(y * y - x[1]) > 1e-12:
+        y = 0.5 * (y + x[1] / y)
+    return y * x[0]
+
+
+@njit
+def ragged(x):
+    """How often the inner loop runs is computed in the outer one."""
+    total = 1.0
+    for i in range(len(x)):
+        for _ in range(int(10.0 * abs(x[i])) % 3):
+            total = math.sin(total + x[i])
+    return total
+
+
+@njit
+def new_each_time(x):
+    total = 0.0
+    for i in range(len(x)):
+        y = np.exp(x * x[i])
+        total += y[0] * y[-1]
+    return total
+
+
+IN_ARRAYS = [product, by_a_temporary, of_pairs, by_branches, checked, by_expressions]
+ON_A_TAPE = [with_a_rule, until_small, ragged, new_each_time]
+
+
+def test_o1_no_tape_and_no_rules():
     assert derived(squared_distance, "duplicated", "const").ordinary
     assert derived(cubed, "active").ordinary
-    for one in (by_a_temporary, product, with_a_rule):
-        assert not derived(one, "duplicated").ordinary
+    assert all(derived(f, "duplicated").ordinary for f in IN_ARRAYS)
+    assert not any(derived(f, "duplicated").ordinary for f in ON_A_TAPE)
+
+
+@pytest.mark.parametrize(
+    "f", [of_pairs, by_branches, checked, by_expressions], ids=lambda f: f.__name__
+)
+def test_second_derivatives(f, unfreed):
+    """Hessians against differences of gradients, gradients of gradients against Hessians."""
+    x, v = np.array([0.72, 1.33, -0.41, 0.94, -1.13]), np.linspace(0.5, -1.0, 5)
+    gradient, hessian = ar.grad(f), ar.hessian(f)
+    coarse, fine = ((gradient(x + h * v) - gradient(x - h * v)) / (2 * h) for h in (2e-4, 1e-4))
+    error = np.abs(coarse - fine).max() + 1e-10
+
+    @njit
+    def squared(x):
+        return 0.5 * np.sum(gradient(x) ** 2)
+
+    matrix = hessian(x)
+    np.testing.assert_allclose(matrix @ v, (4 * fine - coarse) / 3, atol=error)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ar.grad(squared)(x), matrix @ gradient(x), rtol=1e-9)
+    assert unfreed(lambda: (hessian(x), ar.grad(squared)(x))) == 0
+    assert hessian(x[:1]).shape == (1, 1)
+
+
+def test_a_hessian_of_a_function_that_raises():
+    hessian = ar.hessian(checked)
+    with pytest.raises(ValueError, match="too large"):
+        hessian(np.array([0.5, 6.0]))
+    assert np.all(np.isfinite(hessian(np.array([0.5, 0.6]))))
+
+
+@njit
+def never_so_often(x, n, runs):
+    total = 1.0
+    for i in range(len(x)):
+        if runs:
+            for _ in range(n):
+                total = math.sin(total * x[i])
+        total *= math.exp(x[i])
+    return total
+
+
+def test_arrays_have_no_room_for_loops_that_are_too_long():
+    """Where such a loop does not run, nothing is missing."""
+    x, hessian = np.array([0.5, 0.25]), ar.hessian(never_so_often)
+    activities = ("duplicated", "const", "const")
+    spec = DerivativeSpec((ARRAY, int64, boolean), activities, again=True)
+    assert derive(never_so_often, spec).gradient.ordinary
+    expected = np.full((2, 2), math.exp(0.75))  # of exp(x[0] + x[1])
+    np.testing.assert_allclose(hessian(x, 1 << 60, False), expected, rtol=1e-14)
+    with pytest.raises(MemoryError):
+        hessian(x, 1 << 60, True)
+    np.testing.assert_allclose(hessian(x, 0, True), expected, rtol=1e-14)
 
 
 @njit

@@ -16,11 +16,18 @@ from numba.extending import register_jitable
 
 from activerules.annotations.activity import BatchDuplicated, Duplicated
 from activerules.annotations.signature import Forward
+from activerules.api import over_gradient
 from activerules.api.autodiff import autodiff
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.jacobian_blocks import carrying, rows_of
 from activerules.api.jacobian_columns import Columns, columns_form
-from activerules.api.jacobian_forward import forward_run, names_of, pushed, written_arrays
+from activerules.api.jacobian_forward import (
+    WIDTH,
+    forward_run,
+    names_of,
+    pushed,
+    written_arrays,
+)
 from activerules.api.jvp import along
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments
@@ -109,10 +116,16 @@ def jacobian_products(typing_context, spec, function, *args):
 def hessian_products(typing_context, spec, function, *args):
     """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
-    written = written_arrays(dispatcher, names, argtypes[1:], i)
-    arguments = names_of(written, first=1)
     [row] = carrying("out", gradient_type(argtypes[i + 1]))
     texts = TupleTexts()
+    if over_gradient.share_work(dispatcher, names, argtypes[1:], (i,)):
+        push_several = over_gradient.pushed(i, len(names), first=1)
+        unwritten = [False] * len(argtypes)
+        products = _Products(f"x{i + 1}", argtypes, WIDTH, push_several, [row], unwritten, texts)
+        scope = over_gradient.scope_of(dispatcher, i)
+        return _form(typing_context, spec, function, products, texts, scope, argtypes)
+    written = written_arrays(dispatcher, names, argtypes[1:], i)
+    arguments = names_of(written, first=1)
 
     def push(tangents: list[str]) -> str:
         return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"

@@ -208,10 +208,10 @@ class Variation:
         first = last = entry
         for loop in inside:
             if loop in first.atoms | last.atoms:
-                final = self._last_iteration(loop)
+                final = last_iteration(loop, self.facts, self.integers)
                 if final is None:
                     return None
-                first, last = _at_end(first, loop, final, -1), _at_end(last, loop, final, 1)
+                first, last = at_end(first, loop, final, -1), at_end(last, loop, final, 1)
         return first, last
 
     def _counted(self, loops: list[Loop]) -> list[Poly]:
@@ -219,19 +219,8 @@ class Variation:
         counted = [
             loop for loop in loops if (c := self.facts[loop].trip_count) and c.predicate == "ne"
         ]
-        ends = [(loop, self._last_iteration(loop)) for loop in counted]
+        ends = [(loop, last_iteration(loop, self.facts, self.integers)) for loop in counted]
         return [final - Poly.atom(loop) for loop, final in ends if final is not None]
-
-    def _last_iteration(self, loop: Loop) -> Poly | None:
-        """The number of the iteration that leaves a loop that counts by one."""
-        count = self.facts[loop].trip_count
-        if count is None or abs(count.step) != 1 or count.start.type != I64:
-            return None
-        if count.predicate == "eq":
-            return None
-        start, bound = self.integers.poly(count.start), self.integers.poly(count.bound)
-        distance = (bound - start) * count.step - (1 if count.after else 0)
-        return distance + 1 if count.predicate[1:] in {"le", "ge"} else distance
 
     def _counters(self, atoms: set[Atom], loop: Loop) -> dict[Loop, Value] | None:
         """For the loops among the atoms of polynomials, phis that are their iteration; None if not
@@ -255,7 +244,19 @@ class Variation:
         return None
 
 
-def _at_end(p: Poly, loop: Loop, final: Poly, sign: int) -> Poly:
+def last_iteration(loop: Loop, facts: Mapping[Loop, LoopFacts], integers: Integers) -> Poly | None:
+    """The number of the iteration that leaves a loop that counts by one, modulo 2^64."""
+    count = facts[loop].trip_count
+    if count is None or abs(count.step) != 1 or count.start.type != I64:
+        return None
+    if count.predicate == "eq":
+        return None
+    start, bound = integers.poly(count.start), integers.poly(count.bound)
+    distance = (bound - start) * count.step - (1 if count.after else 0)
+    return distance + 1 if count.predicate[1:] in {"le", "ge"} else distance
+
+
+def at_end(p: Poly, loop: Loop, final: Poly, sign: int) -> Poly:
     """A polynomial in the first or the last iteration of a loop, where it is greater; or, if the
     sign is -1, smaller.
     """

@@ -30,11 +30,13 @@ from activerules.ir.tape.struct_copies import rows_function
 INLINED = 8000
 
 
-def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
+def generate(
+    plan: Plan, layout: Layout | None = None
+) -> tuple[list[Function], dict[str, str], Layout]:
     """The two sweeps of a derivative, their callers, and three functions per derived pair; also the
-    declarations they need, and the layout of the tape.
+    declarations they need, and the layout of the tape: the given one, or that of `make_layout`.
     """
-    layout = make_layout(plan)
+    layout = layout or make_layout(plan)
     declarations: dict[str, str] = {}
     sweeps = _sweeps(plan, layout, declarations)
     pairs: list[Function] = []

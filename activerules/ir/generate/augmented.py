@@ -26,9 +26,15 @@ from activerules.ir.llvm.builder import Builder, add_incoming
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I8, I64, PTR, align_up
-from activerules.ir.plan.layout import ALIGNMENT, Layout, stack_size, taken_type
+from activerules.ir.llvm.types import I1, I8, I64, PTR, StructType, align_up
+from activerules.ir.plan.layout import ALIGNMENT, Arrays, Layout, stack_size, taken_type
 from activerules.ir.plan.plan import Plan
+
+_PRODUCT, _WITH_OVERFLOW = "llvm.umul.with.overflow.i64", StructType((I64, I1))
+_PART = 8
+"""An array takes at most this part of the memory that a tape may take: where the derivative is
+differentiated again, each lane has one more.
+"""
 
 
 def build_augmented(
@@ -164,13 +170,19 @@ class _Augmenter(AugmentedCode):
         if count is None:
             return
         rows = self.layout.rows.get(loop)
-        if rows is None and not self._is_kept(LeavingIteration(loop)):
+        arrays = self._arrays_with(loop)
+        if rows is None and arrays is None and not self._is_kept(LeavingIteration(loop)):
             return
         start, bound = self._value(count.start), self._value(count.bound)
         leaving = leaving_iteration(self.b, count, start, bound)
         self._keep(LeavingIteration(loop), leaving)
+        if rows is None and arrays is None:
+            return
+        number = self.b.binary("add", leaving, self.b.const(I64, 1))
+        if arrays is not None:
+            self._make_room(arrays, loop, number)
+            self.slots.state[loop] = RowState(null(), None, None)
         if rows is not None:
-            number = self.b.binary("add", leaving, self.b.const(I64, 1))
             base = self.b.call(
                 "activerules.tape.reserve_rows",
                 PTR,
@@ -180,12 +192,52 @@ class _Augmenter(AugmentedCode):
             self.slots.write(self.b, Link(loop), base)
             self.slots.state[loop] = RowState(base, number, None)
 
+    def _arrays_with(self, loop: Loop) -> Arrays | None:
+        """The arrays of the layout, if they have entries by the iterations of this loop."""
+        arrays = self.layout.arrays
+        return arrays if arrays is not None and loop in arrays.loops else None
+
+    def _make_room(self, arrays: Arrays, loop: Loop, number: Value) -> None:
+        """In the preheader of an outermost loop, allocate the arrays of its nest; in that of
+        another loop, make sure that they have room for this number of iterations.
+
+        They have none for a loop with too many iterations, which may never run; nor if the largest
+        number is wrong, because its computation wrapped around.
+        """
+        if loop.parent is not None:
+            room = self.b.load(I64, self.slots.frame_address(self.b, arrays.extents[loop].offset))
+            self._fail_unless(self.b.icmp("ule", number, room))
+            return
+        limit = self.b.const(I64, self.plan.request.tape_limit // (_PART * 8))
+        one, none = self.b.const(I64, 1), self.b.const(I64, 0)
+        self._fail_unless(self.b.icmp("ule", number, limit))
+        rooms: dict[Loop | None, Value] = {loop: number}
+        for inner, extent in arrays.extents.items():
+            if inner.parent in rooms:
+                most = self._integer(extent.most, {})
+                most = self.b.intrinsic("llvm.smax", I64, [most, one])
+                product = self.b.call(_PRODUCT, _WITH_OVERFLOW, [rooms[inner.parent], most])
+                room = self.b.extractvalue(product, I64, 0)
+                wraps = self.b.extractvalue(product, I1, 1)
+                large = self.b.binary("or", wraps, self.b.icmp("ugt", room, limit))
+                most = self.b.select(large, none, most)
+                self.b.store(most, self.slots.frame_address(self.b, extent.offset))
+                rooms[inner] = self.b.select(large, none, room)
+        for node, (start, slot) in arrays.entries.items():
+            room = rooms.get(self.plan.home(node))
+            if room is not None:
+                room = self.b.intrinsic("llvm.umax", I64, [room, one])
+                size = self.b.binary("mul", room, self.b.const(I64, slot.size))
+                array = self.b.call("malloc", PTR, [size])
+                self.b.store(array, self.slots.frame_address(self.b, start))
+                self._fail_if_null(array)
+
     def _enter_iteration(self, loop: Loop) -> None:
         """At the start of an iteration, count it and reserve its row."""
         rows = self.layout.rows.get(loop)
         known = self.plan.loops[loop].trip_count is not None
         leaving = self._is_kept(LeavingIteration(loop)) and not known
-        if rows is None and not leaving:
+        if rows is None and not leaving and self._arrays_with(loop) is None:
             return
         iteration = self.b.phi(I64, hint="iteration") if known or leaving else None
         chain = None if known else rows

@@ -114,7 +114,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             return
         effect = effect_of(i.callee_name)
         if live and effect and i in self.plan.ownership.deferred:
-            self._own(GlobalRef(effect.plain or i.callee_name or ""), self._value(i.operands[0]))
+            function = GlobalRef(effect.plain or i.callee_name or "")
+            self._own(function, self._value(i.operands[0]), i)
             return
         if live and MemoryObject("allocation", i) in self.plan.ownership.in_rows:
             self.values[i] = self._allocate_in_row(TAPE_ARRAY, i)
@@ -165,7 +166,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         effect = effect_of(i.callee_name)
         assert effect is not None
         if MemoryObject("allocation", i) in self.plan.retained and effect.counted:
-            self._retain(copy)
+            self._retain(copy, i)
         self._shadow_of_allocation(i)
 
     def _allocate_in_row(self, function: str, i: Instruction) -> Value:
@@ -193,27 +194,36 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         operands = [self._value(o) for o in i.operands]
         shadow = allocated_shadow(self.b, i, operands, plain=True)
         self._fail_if_null(shadow)
-        self._own(GlobalRef(effect.released_by), shadow)
+        self._own(GlobalRef(effect.released_by), shadow, i, shadow=True)
         clear_allocated(self.b, i, shadow, operands)
         return shadow
 
-    def _own(self, function: GlobalRef, address: Value) -> None:
-        """Add an object to the tape's list of owned objects, which `function` releases."""
+    def _own(
+        self, function: GlobalRef, address: Value, by: Instruction, *, shadow: bool = False
+    ) -> None:
+        """Let the gradient release an object with `function`: it is added to the tape's list.
+
+        by, shadow   the call that allocates it or would free it, and whether it is the shadow
+        """
         self.b.declarations.setdefault(function.name, f"declare void @{function.name}(ptr)")
+        if self.layout.arrays is not None:
+            offset, _ = self.layout.arrays.owned[by, shadow]
+            self.b.store(address, self.slots.frame_address(self.b, offset))
+            return
         recorded = self.b.call(
             "activerules.tape.own", I1, [self.parameters.tape, function, address]
         )
         self._fail_unless(recorded)
 
-    def _retain(self, header: Value) -> None:
+    def _retain(self, header: Value, by: Instruction) -> None:
         """Take a reference to counted memory, and let the tape own it."""
         self.b.call(counted_memory().retain, VOID, [header])
-        self._own(GlobalRef(counted_memory().release), header)
+        self._own(GlobalRef(counted_memory().release), header, by)
 
     def _retain_result(self, i: Instruction, info: CallInfo) -> None:
         """Take references to the memory that a call returned, and let the tape own them."""
         for address in self._addresses(self._value(i.operands[0]), info.result_meminfos):
-            self._retain(self.b.load(PTR, address))
+            self._retain(self.b.load(PTR, address), i)
 
     def _rule(self, use: RuleUse) -> None:
         """Call the rule's augmented primal instead of the function. One call serves all lanes: if
@@ -255,7 +265,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
         call, info = use.call, use.info
         if use.code.drop is not None:
-            self._own(GlobalRef(use.code.drop), tape)
+            self._own(GlobalRef(use.code.drop), tape, call)
         if MemoryObject("result", call) in self.plan.retained:
             self._retain_result(call, info)
         if use.result is not None:
@@ -277,8 +287,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
         slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
+        release = GlobalRef(counted_memory().release)
         for address in self._addresses(shadow, use.info.result_meminfos):
-            self._own(GlobalRef(counted_memory().release), self.b.load(PTR, address))
+            self._own(release, self.b.load(PTR, address), use.call)
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee instead of the callee."""

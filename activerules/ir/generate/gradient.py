@@ -72,6 +72,8 @@ class _Gradient:
             self._report(extra[1], tape, blocks)
         if self.uses_tape:
             self.b.call("activerules.tape.release", VOID, [tape])
+        for address, release in self._owned(frame):
+            self._release(self.b.load(PTR, address), release, blocks)
         if self.status:
             self.b.ret(outcome)
         else:
@@ -107,6 +109,8 @@ class _Gradient:
         frame: Value = null()
         if self.layout.frame_size:
             frame = self.b.alloca(stack_type(self.layout.frame_size), align=16, hint="frame")
+        for address, _ in self._owned(frame):
+            self.b.store(null(), address)
         if not self.uses_tape:
             return frame, null()
         tape = self.b.alloca(stack_type(TAPE_SIZE), align=16, hint="tape")
@@ -115,6 +119,25 @@ class _Gradient:
         self.b.call("activerules.tape.open", VOID, [tape, buffer, limit])
         bound_stack(self.b, self.plan, tape)
         return frame, tape
+
+    def _owned(self, frame: Value) -> list[tuple[Value, str]]:
+        """Where the frame holds the addresses of arrays and other memory, which are null until it
+        is allocated, and the functions that release it.
+        """
+        arrays = self.layout.arrays
+        if arrays is None:
+            return []
+        owned = [*((at, "free") for at, _ in arrays.entries.values()), *arrays.owned.values()]
+        return [(at_offset(self.b, frame, at), function) for at, function in owned]
+
+    def _release(self, memory: Value, function: str, blocks: list[Block]) -> None:
+        allocated, following = Block(self.namer("allocated")), Block(self.namer("released"))
+        self.b.cond_br(self.b.icmp("ne", memory, null()), allocated, following)
+        self.b.target = allocated
+        self.b.call(function, VOID, [memory])
+        self.b.br(following)
+        blocks += [allocated, following]
+        self.b.target = following
 
     def _report(self, stats: Value, tape: Value, blocks: list[Block]) -> None:
         report, finish = Block(self.namer("stats")), Block(self.namer("finish"))

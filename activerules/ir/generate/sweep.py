@@ -20,7 +20,7 @@ from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Constant, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, align_up
 from activerules.ir.plan.facts import Facts
-from activerules.ir.plan.layout import ALIGNMENT, Layout, TapeSlot, stack_size
+from activerules.ir.plan.layout import ALIGNMENT, Arrays, Layout, TapeSlot, stack_size
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.request import Request
 
@@ -213,10 +213,29 @@ class Slots:
     def slot(self, b: Builder, node: Node) -> tuple[Value, TapeSlot]:
         """A pointer to the node's slot in the frame or in a row."""
         home = self.plan.home(node)
+        if home is not None and self.layout.arrays is not None:
+            return self._entry(b, self.layout.arrays, home, node)
         slot = self.layout.field(node, home)
         if home is None:
             return self.frame_address(b, slot.offset), slot
         return self._row_address(b, home, slot), slot
+
+    def _entry(self, b: Builder, arrays: Arrays, home: Loop, node: Node) -> tuple[Value, TapeSlot]:
+        """A pointer to the node's entry in its array."""
+        start, slot = arrays.entries[node]
+        assert slot.type is not None
+        index: Value | None = None
+        for loop in reversed(list(home.ancestors())):
+            iteration = self.state[loop].iteration
+            assert iteration is not None
+            if index is None:
+                index = iteration
+                continue
+            extent = b.load(I64, self.frame_address(b, arrays.extents[loop].offset))
+            index = b.binary("add", b.binary("mul", index, extent), iteration)
+        assert index is not None
+        array = b.load(PTR, self.frame_address(b, start))
+        return b.gep(slot.type, array, [index], flags=("inbounds",)), slot
 
     def write_lanes(self, b: Builder, node: Node, lanes: Lanes) -> None:
         """Store the shadows of all lanes, side by side."""

@@ -12,13 +12,20 @@ Invariants  T1  a node of a loop lies in a row of that loop; its address needs o
             T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
                 previous row
             T5  a value that is kept by address has a Table, whose address lies in such a slot
-            docs/decisions/0002 gives the reasons.
+            T6  in a layout with `Arrays`, which the engine can differentiate, nothing is kept in
+                rows: each node of a loop has an array of its own, of one type, on the heap
+            docs/decisions/0002 and 0087 give the reasons.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 
+from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.loops.trip_counts import is_invariant
+from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
     LeavingIteration,
@@ -30,9 +37,10 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.variation import at_end, last_iteration
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import integer_of
-from activerules.ir.llvm.model import Block, Instruction
+from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.types import (
     I1,
     I8,
@@ -45,6 +53,7 @@ from activerules.ir.llvm.types import (
     alignment_of,
     size_of,
 )
+from activerules.ir.normal.effects import counted_memory, effect_of
 from activerules.ir.plan.plan import Plan
 
 ALIGNMENT = 16
@@ -70,6 +79,39 @@ class RowLayout:
 
 
 @dataclass(frozen=True, eq=False)
+class Extent:
+    """For how many iterations of a loop inside another there is room, each time it runs.
+
+    most     the largest number of iterations, in terms of values defined outside the outermost loop
+    offset   of the number in the frame
+    """
+
+    most: Poly
+    offset: int
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """Where the nodes of loops are kept, instead of in rows (T6).
+
+    The entry for the current iterations has the index `((i * extent of the second loop) + j) …`,
+    with the iterations i, j, … of the loops around the node, outermost first.
+
+    entries   per node: the offset in the frame of the address of its array, and the slot of entry 0
+    owned     what the gradient releases besides, by the call that allocates or would free it, and
+              whether it is the shadow: the offset in the frame of its address, which is null if the
+              call was not reached, and the function that releases it
+    loops     in which a node is kept, and those around them
+    extents   of these loops but the outermost ones, outer loops first
+    """
+
+    entries: Mapping[Node, tuple[int, TapeSlot]]
+    owned: Mapping[tuple[Instruction, bool], tuple[int, str]]
+    extents: Mapping[Loop, Extent]
+    loops: frozenset[Loop]
+
+
+@dataclass(frozen=True, eq=False)
 class Layout:
     """Frozen result of `make_layout`.
 
@@ -81,6 +123,7 @@ class Layout:
     frame_size: int
     stack: dict[tuple[Instruction, bool], int]
     rows: dict[Loop, RowLayout]
+    arrays: Arrays | None = None
 
     def field(self, node: Node, home: Loop | None) -> TapeSlot:
         """The slot of a kept node, or of the address of its table."""
@@ -104,6 +147,75 @@ def make_layout(plan: Plan) -> Layout:
     frame, end = _pack(by_home.get(None, []) + outer, plan, 0)
     stack, end = _stack_offsets(plan, end)
     return Layout(frame, end, stack, rows)
+
+
+def make_array_layout(plan: Plan) -> Layout | None:
+    """A layout with `Arrays`, for a plan without arrays in rows (`Ownership.in_rows`).
+
+    None if a node needs a row, if there is a loop around one whose number of iterations is not
+    bounded before the outermost loop begins, or if something is owned that a loop allocates.
+    """
+    kept = sorted(plan.cache.kept, key=repr)
+    homes = {node: home for node in kept if (home := plan.home(node)) is not None}
+    around = {loop: None for home in homes.values() for loop in home.ancestors()}
+    loops = sorted(around, key=lambda loop: loop.depth)
+    most = {loop: _most_iterations(loop, plan) for loop in loops if loop.parent is not None}
+    owned = list(owned_by_tape(plan))
+    if (
+        any(plan.table(node) is not None for node in kept)
+        or any(plan.loops[loop].trip_count is None for loop in loops)
+        or None in most.values()
+        or any(plan.flow.loop_of(call.owner) is not None for (call, _), _ in owned)
+    ):
+        return None
+    frame, end = _pack([node for node in kept if node not in homes], plan, 0)
+    offsets = count(align_up(end, 8), 8)
+    entries: dict[Node, tuple[int, TapeSlot]] = {}
+    for node in homes:
+        size, _, t = _extent(node, plan)
+        if t is None or not (t.is_float or t.is_int):
+            return None
+        entries[node] = next(offsets), TapeSlot(0, size, t)
+    extents = {loop: Extent(p, next(offsets)) for loop, p in most.items() if p is not None}
+    released = {site: (next(offsets), function) for site, function in owned}
+    stack, end = _stack_offsets(plan, next(offsets))
+    return Layout(frame, end, stack, {}, Arrays(entries, released, extents, frozenset(loops)))
+
+
+def _most_iterations(loop: Loop, plan: Plan) -> Poly | None:
+    """The largest number of iterations of an inner loop each time it runs, if it is known before
+    the outermost loop around it begins.
+    """
+    around = list(loop.ancestors())[1:]
+    last = last_iteration(loop, plan.loops, plan.integers)
+    for outer in around:
+        if last is not None and outer in last.atoms:
+            final = last_iteration(outer, plan.loops, plan.integers)
+            if final is None or any(outer in m and len(m) > 1 for m in last.terms):
+                return None
+            last = at_end(last, outer, final, 1)
+    if last is None or not all(
+        isinstance(atom, Value) and atom.type == I64 and is_invariant(atom, around[-1])
+        for atom in last.atoms
+    ):
+        return None
+    return last + 1
+
+
+def owned_by_tape(plan: Plan) -> Iterator[tuple[tuple[Instruction, bool], str]]:
+    """Which memory the reverse sweep outlives, as in `Arrays.owned`, and what releases it."""
+    for block in plan.flow.order:
+        for i in block.instructions if block in plan.returns.live else ():
+            effect = effect_of(i.callee_name) if i.opcode == "call" else None
+            if effect is None:
+                continue
+            memory = MemoryObject("allocation", i)
+            if i in plan.ownership.deferred:
+                yield (i, False), effect.plain or i.callee_name or ""
+            elif effect.allocates and effect.counted and memory in plan.retained:
+                yield (i, False), counted_memory().release
+            if effect.allocates and memory in plan.activity.active_memory:
+                yield (i, True), effect.released_by
 
 
 def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlot], int]:
@@ -176,9 +288,9 @@ def _stack_offsets(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool],
 
 def stack_size(alloca: Instruction, plan: Plan) -> int:
     """The number of bytes of an alloca, which is fixed (N7)."""
-    count = integer_of(alloca.operands[0]) if alloca.operands else 1
-    assert count is not None
-    return count * size_of(alloca.attributes["allocated"], plan.request.module.types)
+    number = integer_of(alloca.operands[0]) if alloca.operands else 1
+    assert number is not None
+    return number * size_of(alloca.attributes["allocated"], plan.request.module.types)
 
 
 def stack_type(size: int) -> Type:

@@ -120,6 +120,19 @@ def ordinary_form(mode, function, args):
     return _autodiff_form(call, skipped, mode, function, args)
 
 
+def ordinary_gradient(
+    dispatcher: Any, names: Sequence[str], args: Sequence[Any], argnums: Sequence[int]
+) -> CompiledDerivative | None:
+    """The gradient with respect to plain arguments, if that is ordinary code: what `gradient_of`
+    calls in code that is differentiated.
+    """
+    arguments = checks.read_gradient_arguments(names, args, argnums)
+    if not _has_plain_leaves([argument.numba_type for argument in arguments]):
+        return None
+    gradient = compiled(dispatcher, arguments, "active", needs_primal=False, again=True)
+    return gradient if gradient.ordinary else None
+
+
 def _has_plain_leaves(values: Sequence[Any]) -> bool:
     """Whether arguments consist of arrays and numbers."""
     leaves = [leaf for value in values for leaf in leaves_of(value)]

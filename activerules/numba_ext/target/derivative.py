@@ -66,7 +66,8 @@ class CompiledDerivative:
                          differentiated again, they become marked calls again.
     returns_of_rule      whether the function returns the result of calls with rules, or sums of
                          them: those rules can depend on whether the result is read.
-    ordinary             whether `text` can be differentiated again: see `pipeline.ordinary`.
+    ordinary, expensive  whether `text` can be differentiated again, and if so, whether several
+                         tangents can share much of its work: see `pipeline.ordinary`.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type of what the primal returns.
     return_activity      whether its cotangent (one) is stored in the shadow of the return memory.
@@ -98,6 +99,7 @@ class CompiledDerivative:
     called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
     returns_of_rule: bool = False
     ordinary: bool = False
+    expensive: bool = False
 
 
 @dataclass(frozen=True)

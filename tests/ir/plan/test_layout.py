@@ -5,10 +5,10 @@ import random
 
 from activerules.ir.analysis.nodes import Link
 from activerules.ir.llvm.types import PTR
-from activerules.ir.plan.layout import make_layout
-from tests.ir.nests import ReadingNest
+from activerules.ir.plan.layout import TapeSlot, make_array_layout, make_layout
+from tests.ir.nests import Nest, ReadingNest
 from tests.ir.plan.planned import random_plans
-from tests.ir.test_nests import planned
+from tests.ir.test_nests import planned, without_rows
 
 LAYOUTS = [(plan, make_layout(plan)) for plan, _ in random_plans()]
 
@@ -65,3 +65,26 @@ def test_t5_a_table_is_found_by_an_address_in_the_slot_of_its_value():
                 assert layout.field(node, keeping.table.loop.parent).type is PTR
                 found += 1
     assert found
+
+
+def test_t6_in_arrays_each_node_of_a_loop_has_one_of_its_own():
+    nests = [planned(Nest(random.Random(seed)).text, False)[1] for seed in range(20)]
+    found = 0
+    for plan in [*nests, *(plan for plan, _ in LAYOUTS)]:
+        layout = make_array_layout(without_rows(plan))
+        if layout is None or layout.arrays is None:
+            continue
+        arrays, found = layout.arrays, found + len(layout.arrays.entries)
+        assert not layout.rows
+        kept_in_loops = {node for node in plan.cache.kept if plan.home(node) is not None}
+        assert arrays.entries.keys() == kept_in_loops
+        addresses = [offset for offset, _ in (*arrays.entries.values(), *arrays.owned.values())]
+        addresses += [extent.offset for extent in arrays.extents.values()]
+        assert apart([*layout.frame.values(), *(TapeSlot(offset, 8, PTR) for offset in addresses)])
+        assert all(offset + 8 <= layout.frame_size for offset in addresses)
+        for node, (_, slot) in arrays.entries.items():
+            assert slot.type.is_float or slot.type.is_int
+            around = set(plan.home(node).ancestors())
+            assert around <= arrays.loops
+            assert {loop for loop in around if loop.parent is not None} <= arrays.extents.keys()
+    assert found > 20

@@ -1,0 +1,56 @@
+"""Second derivatives by forward mode over the gradient: several columns of a Hessian per run.
+
+The columns share what the gradient computes. That is possible where the gradient is ordinary code,
+and worth it where it is expensive: see `pipeline.ordinary`. Otherwise `hessian` computes a column
+at a time, by reverse mode over the derivative along its direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from activerules.annotations.activity import BatchDuplicated
+from activerules.annotations.signature import Forward
+from activerules.api.autodiff import autodiff
+from activerules.api.derived import GradientFunction
+from activerules.errors import ActiverulesError
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import ordinary_gradient
+
+
+def share_work(
+    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], argnums: tuple[int, ...]
+) -> bool:
+    """Whether several columns share much of their work."""
+    if compiles_for_derivative():
+        return False
+    try:
+        gradient = ordinary_gradient(dispatcher, names, argtypes, argnums)
+    except ActiverulesError:  # reverse mode over the derivative is refused as well, or needs less
+        return False
+    return gradient is not None and gradient.expensive and not any(gradient.written)
+
+
+def pushed(j: int, count: int, first: int = 0) -> Callable[[list[str]], str]:
+    """The text of the derivatives of the gradient along tangents of argument `j` of `count`.
+
+    first   the number of the variable with the first argument: `x0`, `x1`, …
+    """
+
+    def push(tangents: list[str]) -> str:
+        args = [f"x{k}" for k in range(first, first + count)]
+        args[j] = f"BatchDuplicated({args[j]}, ({', '.join(tangents)},))"
+        return f"autodiff(Forward, gradient, {', '.join(args)})"
+
+    return push
+
+
+def scope_of(dispatcher: Any, argnums: int | tuple[int, ...]) -> dict[str, Any]:
+    """What these texts call, for the gradient with respect to `argnums`."""
+    return {
+        "autodiff": autodiff,
+        "BatchDuplicated": BatchDuplicated,
+        "Forward": Forward,
+        "gradient": GradientFunction(dispatcher, argnums, options={}).dispatcher,
+    }
