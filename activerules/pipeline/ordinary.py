@@ -8,7 +8,8 @@ Invariants  O1  ordinary code keeps what it needs in arrays (T6 of `ir.plan.layo
             O2  no value in it depends on whether a cotangent is zero, unless the term with that
                 cotangent is NaN: a constant 0 in place of a product with a zero would not have the
                 derivative of the product
-            O3  it writes no memory but shadows, so that it is right for arguments that overlap
+            O3  it writes no memory of the caller but shadows, so that it is right for arguments
+                that overlap
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from activerules.ir.normal.effects import effect_of
 from activerules.ir.plan.layout import Layout, make_array_layout
 from activerules.ir.plan.plan import Plan
 
+_FEW = 8
+"""So many calls of mathematical functions take less time than the arrays of several tangents."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ordinary:
     """A gradient as ordinary code.
 
     plan, functions, declarations, layout   that by which it is ordinary, and what `generate` makes
-    expensive   whether it keeps values in arrays, or calls mathematical functions: work that
+    expensive   whether it keeps values in arrays, or calls mathematical functions often: work that
                 several tangents can share
     """
 
@@ -68,7 +72,7 @@ def generate_ordinary(plan: Plan) -> Ordinary | None:
     if not all(i.callee_name in own or _is_ordinary(i) for i in calls):
         return None
     arrays = layout.arrays is not None and bool(layout.arrays.entries)
-    return Ordinary(plan, functions, declarations, layout, arrays or any(map(cost, calls)))
+    return Ordinary(plan, functions, declarations, layout, arrays or _is_expensive(plan))
 
 
 def _is_ordinary(call: Instruction) -> bool:
@@ -80,3 +84,10 @@ def _is_ordinary(call: Instruction) -> bool:
         effect.counts or effect.allocates or effect.frees or effect.pure
     )
     return is_memory or name.startswith("llvm.") or is_pure_call(name)
+
+
+def _is_expensive(plan: Plan) -> bool:
+    """Whether mathematical functions are called in a loop, or more than a few."""
+    calls = [i for i in plan.request.function.instructions() if i.opcode == "call"]
+    costly = [i for i in calls if is_pure_call(i.callee_name or "") and cost(i) != 0]
+    return len(costly) > _FEW or any(plan.flow.loop_of(i.owner) is not None for i in costly)

@@ -28,6 +28,14 @@ def squared_distance(x, y):
 
 
 @njit
+def summed(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return total
+
+
+@njit
 def by_a_temporary(x):
     y = np.empty(len(x))
     for i in range(len(x)):
@@ -136,6 +144,15 @@ def test_o1_no_tape_and_no_rules():
     assert derived(cubed, "active").ordinary
     assert all(derived(f, "duplicated").ordinary for f in IN_ARRAYS)
     assert not any(derived(f, "duplicated").ordinary for f in ON_A_TAPE)
+
+
+def test_what_several_tangents_can_share():
+    """Arrays, or mathematical functions in a loop."""
+    for f in (product, of_pairs, by_branches, checked, by_expressions):
+        assert derived(f, "duplicated").expensive
+    assert derived(squared_distance, "duplicated", "const").expensive
+    assert not derived(cubed, "active").expensive
+    assert not derived(summed, "duplicated").expensive
 
 
 @pytest.mark.parametrize(
