@@ -106,7 +106,7 @@ class _Calculator:
         return bool(compare[predicate[1:]])
 
     def binary(self, op: str, x: bool, y: bool) -> bool:
-        return {"or": x or y}[op]
+        return {"or": x or y, "and": x and y}[op]
 
     def select(self, condition: Any, first: _Number, second: _Number) -> _Number:
         return first if condition else second
