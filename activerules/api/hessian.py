@@ -39,7 +39,7 @@ from activerules.api.jacobian_forward import (
 )
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
-from activerules.api.over_gradient import pushed, scope_of, share_work
+from activerules.api.over_gradient import pushed_gradient, scope_of, share_work
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments, error_context
@@ -206,7 +206,7 @@ def _of_gradient(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
             f"x{j}",
             call.argtypes,
             tangents_per_run(f"x{j}", call.argtypes[j]),
-            pushed(j, count),
+            pushed_gradient(j, count),
             call.rows,
             [False] * count,
             call.texts,

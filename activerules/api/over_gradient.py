@@ -32,7 +32,7 @@ def share_work(
     return gradient is not None and gradient.expensive and not any(gradient.written)
 
 
-def pushed(j: int, count: int, first: int = 0) -> Callable[[list[str]], str]:
+def pushed_gradient(j: int, count: int, first: int = 0) -> Callable[[list[str]], str]:
     """The text of the derivatives of the gradient along tangents of argument `j` of `count`.
 
     first   the number of the variable with the first argument: `x0`, `x1`, …

@@ -119,9 +119,9 @@ def hessian_products(typing_context, spec, function, *args):
     [row] = carrying("out", gradient_type(argtypes[i + 1]))
     texts = TupleTexts()
     if over_gradient.share_work(dispatcher, names, argtypes[1:], (i,)):
-        push_several = over_gradient.pushed(i, len(names), first=1)
+        push_lanes = over_gradient.pushed_gradient(i, len(names), first=1)
         unwritten = [False] * len(argtypes)
-        products = _Products(f"x{i + 1}", argtypes, WIDTH, push_several, [row], unwritten, texts)
+        products = _Products(f"x{i + 1}", argtypes, WIDTH, push_lanes, [row], unwritten, texts)
         scope = over_gradient.scope_of(dispatcher, i)
         return _form(typing_context, spec, function, products, texts, scope, argtypes)
     written = written_arrays(dispatcher, names, argtypes[1:], i)
