@@ -14,14 +14,13 @@ Invariants  O1  ordinary code keeps what it needs in arrays (T6 of `ir.plan.layo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from activerules.ir.derivatives.table import cost, is_pure_call
 from activerules.ir.generate.assemble import generate
 from activerules.ir.llvm.model import Function, Instruction
 from activerules.ir.normal.effects import effect_of
-from activerules.ir.plan.layout import Layout, make_array_layout
+from activerules.ir.plan.layout import Layout, make_array_layout, without_rows
 from activerules.ir.plan.plan import Plan
 
 _FEW = 8
@@ -51,16 +50,7 @@ def generate_ordinary(plan: Plan) -> Ordinary | None:
         return None
     if asked.split or asked.strong_zero or asked.width != 1 or not asked.separate:
         return None
-    none: frozenset[Any] = frozenset()
-    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
-    plan = replace(
-        plan,
-        passed_over={},
-        added_if_chosen=none,
-        rows=none,
-        fixed_data=none,  # read from headers, in which the analyses see no pointer to data
-        ownership=ownership,
-    )
+    plan = without_rows(plan)
     layout = make_array_layout(plan)
     if layout is None:
         return None

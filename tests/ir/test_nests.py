@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.generate.assemble import assemble, generate
 from activerules.ir.llvm.model import Function, Module
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.plan.layout import Layout, make_array_layout
+from activerules.ir.plan.layout import Layout, make_array_layout, without_rows
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
@@ -70,13 +70,6 @@ def generated(module: Module, plan: Plan, layout: Layout | None) -> str:
     for one in functions:
         one.prefix = ""
     return assemble(module, functions, declarations, whole=True)
-
-
-def without_rows(plan: Plan) -> Plan:
-    """The plan without arrays in rows of the tape, and without what cannot be differentiated."""
-    none: frozenset[Any] = frozenset()
-    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
-    return replace(plan, ownership=ownership, passed_over={}, added_if_chosen=none, rows=none)
 
 
 def directional(

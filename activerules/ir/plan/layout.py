@@ -20,8 +20,9 @@ Invariants  T1  a node of a loop lies in a row of that loop; its address needs o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.loops.trip_counts import is_invariant
@@ -149,8 +150,24 @@ def make_layout(plan: Plan) -> Layout:
     return Layout(frame, end, stack, rows)
 
 
+def without_rows(plan: Plan) -> Plan:
+    """The plan for code that is differentiated again: nothing is in rows of the tape, and nothing
+    is done that would not have the derivative of what it stands for.
+    """
+    none: frozenset[Any] = frozenset()
+    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
+    return replace(
+        plan,
+        passed_over={},
+        added_if_chosen=none,
+        rows=none,
+        fixed_data=none,  # read from headers, in which the analyses see no pointer to data
+        ownership=ownership,
+    )
+
+
 def make_array_layout(plan: Plan) -> Layout | None:
-    """A layout with `Arrays`, for a plan without arrays in rows (`Ownership.in_rows`).
+    """A layout with `Arrays`, for a plan by `without_rows`.
 
     None if a node needs a row, if there is a loop around one whose number of iterations is not
     bounded before the outermost loop begins, or if something is owned that a loop allocates.

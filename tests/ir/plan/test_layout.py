@@ -5,10 +5,10 @@ import random
 
 from activerules.ir.analysis.nodes import Link
 from activerules.ir.llvm.types import PTR
-from activerules.ir.plan.layout import TapeSlot, make_array_layout, make_layout
+from activerules.ir.plan.layout import TapeSlot, make_array_layout, make_layout, without_rows
 from tests.ir.nests import Nest, ReadingNest
 from tests.ir.plan.planned import random_plans
-from tests.ir.test_nests import planned, without_rows
+from tests.ir.test_nests import planned
 
 LAYOUTS = [(plan, make_layout(plan)) for plan, _ in random_plans()]
 
