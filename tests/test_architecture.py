@@ -29,7 +29,7 @@ ir.derivatives
 ir.normal.effects
 ir.text
 ir.normal
-ir.analysis.returns
+ir.analysis.returns   ir.analysis.calls
 ir.analysis.memory
 ir.analysis.types
 ir.analysis.loops

@@ -15,13 +15,11 @@ def memory_of(module: Module, function: Function, flow: ControlFlow, **others: A
 
     others   arguments of `analyse_memory` that differ from that
     """
-    calls = EngineCalls(None)
     usual: dict[str, Any] = {
         "group_of": lambda a: a.name,
         "private": lambda a: "noalias" in a.attributes,
         "disjoint": False,
-        "marked": calls.marked_effect,
-        "arithmetic": calls.is_arithmetic,
+        "calls": EngineCalls(None),
         "named_types": module.types,
         "live": flow.order,
     }

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import CalleeMemory
 from activerules.ir.analysis.memory.facts import MemoryFacts
@@ -68,18 +69,6 @@ class Seeds:
         return self.memory & self.written_only
 
 
-class Calls:
-    """What the analyses ask about calls and arithmetic; the table of derivatives answers."""
-
-    def marked(self, call: Instruction) -> CallInfo | None:
-        """The record of a marked call; None for any other instruction."""
-        raise NotImplementedError
-
-    def smooth_operands(self, instruction: Instruction) -> tuple[int, ...] | None:
-        """Indices of the operands on which its float result depends smoothly; None: not known."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, eq=False)
 class Activity:
     """Frozen result of `analyse_activity`; the invariants are in the module docstring.
@@ -105,7 +94,7 @@ class Activity:
 
 
 def analyse_activity(
-    memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
+    memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: EngineCalls, seeds: Seeds
 ) -> Activity:
     """Find active values and memory; `soundness.refuse_unsound` checks what is left."""
     body = list(returns.instructions())
@@ -149,7 +138,7 @@ class _Spread:
 
     memory: MemoryFacts
     types: ValueTypes
-    calls: Calls
+    calls: EngineCalls
     returns: Returns
     seeds: Seeds
     all_float_bits: frozenset[Value]
@@ -391,7 +380,7 @@ def _shared_pointers(
 
 
 def _shared_objects(
-    body: list[Instruction], memory: MemoryFacts, calls: Calls
+    body: list[Instruction], memory: MemoryFacts, calls: EngineCalls
 ) -> Iterable[frozenset[MemoryObject]]:
     """The memory of each object passed to a rule: all of it has a shadow, or none."""
     for i in body:
@@ -447,7 +436,7 @@ def _is_followed(called: CalledMemory, group: int) -> bool:
     )
 
 
-def is_unknown_call(i: Instruction, calls: Calls) -> bool:
+def is_unknown_call(i: Instruction, calls: EngineCalls) -> bool:
     """Whether an instruction calls a function of which nothing is known."""
     return (
         i.opcode == "call"

@@ -5,8 +5,6 @@ A marked call is described by its record, arithmetic by its row in the table of 
 
 from __future__ import annotations
 
-from activerules.ir.analysis.activity import Calls
-from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.derivatives.rulecall import MARKED_PREFIX, CallInfo, RuleCompiler
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call, row_for
 from activerules.ir.llvm.model import Instruction
@@ -15,7 +13,7 @@ from activerules.ir.normal.effects import CallEffect
 IGNORE_PREFIX = "activerules.ignore."
 
 
-class EngineCalls(Calls):
+class EngineCalls:
     """The answers of the table of derivatives and of the rule compiler."""
 
     def __init__(self, rules: RuleCompiler | None) -> None:
@@ -64,10 +62,3 @@ class EngineCalls(Calls):
         if row is None:
             return None
         return tuple(k for k, partial in enumerate(row.partials) if partial is not None)
-
-    def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
-        """Primal values that an adjoint reads; `wanted`: the operands that need a cotangent."""
-        row = row_for(instruction)
-        assert row is not None
-        by_letter = {**dict(zip("xyzw", instruction.operands, strict=False)), "r": instruction}
-        return {Primal(by_letter[letter]) for letter in row.needs_of(wanted)}

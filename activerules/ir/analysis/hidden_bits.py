@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.errors import FloatBitsInInteger, NotYetSupported
-from activerules.ir.analysis.activity import Activity, Calls, Seeds, are_varied_bits
+from activerules.ir.analysis.activity import Activity, Seeds, are_varied_bits
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject
 from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.types.value_types import ValueTypes
@@ -25,7 +26,7 @@ class HiddenBits:
 
     activity: Activity
     types: ValueTypes
-    calls: Calls
+    calls: EngineCalls
     seeds: Seeds
 
     def are_carried(self, value: Value) -> bool:

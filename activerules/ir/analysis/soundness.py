@@ -21,13 +21,13 @@ from activerules.errors import (
 )
 from activerules.ir.analysis.activity import (
     Activity,
-    Calls,
     Seeds,
     followed_by,
     holds_float,
     is_unknown_call,
     reachable_from_argument,
 )
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.hidden_bits import HiddenBits
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory
@@ -47,7 +47,7 @@ _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
 
 def refuse_unsound(
-    activity: Activity, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
+    activity: Activity, types: ValueTypes, returns: Returns, calls: EngineCalls, seeds: Seeds
 ) -> None:
     """Raise the first refusal of an instruction on a path to a successful return, if there is one.
 
@@ -70,7 +70,7 @@ class _Check:
 
     activity: Activity
     types: ValueTypes
-    calls: Calls
+    calls: EngineCalls
     seeds: Seeds
     bits: HiddenBits
 

@@ -21,7 +21,7 @@ from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMem
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.memory.points_to import Tables
-from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
+from activerules.ir.analysis.memory.shapes import Shapes, ShapesIn
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.types.value_types import analyse_value_types
 from activerules.ir.llvm.cfg import control_flow
@@ -106,8 +106,9 @@ class ModuleSummaries:
     def shapes(self, function: Function) -> ShapesIn:
         """The shapes of the memory that a function, or a copy of it, accesses."""
         if self._shapes is None:
-            calls = CallsOf(self.callee, self._calls.marked_effect, self._calls.is_arithmetic)
-            self._shapes = Shapes(self._module, self._outside, calls, self._plain)
+            self._shapes = Shapes(
+                self._module, self._calls, self.callee, self._outside, self._plain
+            )
         original = self._module.functions.get(function.name, function)
         values = [*original.arguments, *original.instructions()]
         return ShapesIn(self._shapes, {v.name: v for v in values if v.name is not None})
@@ -179,8 +180,7 @@ class ModuleSummaries:
             group_of=lambda a: variant.groups[number[a]],
             private=lambda a: False,
             disjoint=variant.apart,
-            marked=self._calls.marked_effect,
-            arithmetic=self._calls.is_arithmetic,
+            calls=self._calls,
             named_types=self._module.types,
             live=returns.live,
             callees=CallsIn(self, returns),

@@ -55,15 +55,17 @@ def row_for(instruction: Instruction) -> Row | None:
     return row if row is not None and len(row.partials) == len(instruction.operands) else None
 
 
-def require_row(i: Instruction) -> None:
-    """Refuse an instruction with an active result if no derivative is known."""
-    if row_for(i) is None:
+def require_row(i: Instruction) -> Row:
+    """The row of an instruction with an active result; refused if there is none."""
+    row = row_for(i)
+    if row is None:
         raise refusal(
             i,
             f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
             "an active value is computed by it",
             ["put the computation into a function and give it a rule"],
         )
+    return row
 
 
 def _is_root(value: Value) -> bool:

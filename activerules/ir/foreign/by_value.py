@@ -70,10 +70,7 @@ def _copy_at_entry(function: Function, module: Module) -> None:
             argument.attributes = _of_pointer(argument.attributes)
     for i in function.instructions():
         i.operands = [instead.get(o, o) for o in i.operands]
-    entry = function.entry
-    entry.instructions[:0] = copies
-    for i in copies:
-        i.parent = entry
+    function.entry.insert(0, *copies)
 
 
 def _of_pointer(attributes: str) -> str:

@@ -102,8 +102,7 @@ class PrimalCopy(Generic[P, B]):
     def _local(self, t: Type) -> Value:
         """Stack memory of the derivative itself, allocated at its entry."""
         slot = self.b.at([]).alloca(t, hint="result")
-        slot.parent = self.blocks[0]
-        self.blocks[0].instructions.insert(0, slot)
+        self.blocks[0].insert(0, slot)
         return slot
 
     def _open(self, block: Block) -> None:

@@ -43,10 +43,7 @@ def compare_floats(functions: Iterable[Function]) -> None:
             uses[condition] += 1
             inserted: list[Instruction] = []
             i.operands[0] = _comparison(condition, i, number, Builder(inserted, namer))
-            at = i.owner.instructions.index(i)
-            i.owner.instructions[at:at] = inserted
-            for instruction in inserted:
-                instruction.parent = i.owner
+            i.owner.insert(i.owner.instructions.index(i), *inserted)
 
 
 def _selects_floats(i: Instruction) -> bool:

@@ -173,8 +173,8 @@ class _Versions:
             values[phi] = outer[0][0]
             if len(outer) > 1:
                 merged = Instruction("phi", phi.type, [v for v, _ in outer], self.namer())
-                merged.blocks, merged.parent = [block for _, block in outer], deciding
-                deciding.instructions.insert(0, merged)
+                merged.blocks = [block for _, block in outer]
+                deciding.insert(0, merged)
                 values[phi] = merged
         return values
 

@@ -33,7 +33,7 @@ def scale_subscripts(functions: Iterable[Function], declarations: dict[str, str]
         for i in marked:
             inserted: list[Instruction] = []
             _scale(i, Builder(inserted, namer))
-            _insert(inserted, i)
+            i.owner.insert(i.owner.instructions.index(i), *inserted)
             declarations[_TABLE] = _DEFINITION
 
 
@@ -44,11 +44,3 @@ def _scale(i: Instruction, b: Builder) -> None:
     at = b.gep(I64, start, [b.cast("zext", condition, I64)])
     step = b.load(I64, at, 8, metadata=", !invariant.load !{}")
     i.opcode, i.operands = "mul", [first if from_first else second, step]
-
-
-def _insert(inserted: list[Instruction], before: Instruction) -> None:
-    block = before.owner
-    at = block.instructions.index(before)
-    block.instructions[at:at] = inserted
-    for instruction in inserted:
-        instruction.parent = block

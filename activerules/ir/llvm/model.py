@@ -185,6 +185,12 @@ class Block(Value):
         self.instructions.append(instruction)
         return instruction
 
+    def insert(self, at: int, *instructions: Instruction) -> None:
+        """Put instructions before the one at position `at`; -1 is the terminator."""
+        self.instructions[at:at] = instructions
+        for instruction in instructions:
+            instruction.parent = self
+
     def __repr__(self) -> str:
         return f"<block {self.name}>"
 

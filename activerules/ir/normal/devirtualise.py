@@ -90,8 +90,7 @@ class _Splitter:
         if call.type is not VOID:
             phi = Instruction("phi", call.type, [arm.instructions[0] for arm in arms], call.name)
             phi.blocks = list(arms)
-            phi.parent = join
-            join.instructions.insert(0, phi)
+            join.insert(0, phi)
             self._replace(phi)
 
     def _block(self, hint: str) -> Block:

@@ -67,7 +67,7 @@ class _Stack:
         block = alloca.owner
         if block in self.flow.position and self._ends_with_its_iteration(alloca):
             block.instructions.remove(alloca)
-            self._insert(self.function.entry.instructions[0], [alloca])
+            self.function.entry.insert(0, alloca)
 
     def _ends_with_its_iteration(self, alloca: Instruction) -> bool:
         """Whether no later iteration can have its address."""
@@ -89,7 +89,7 @@ class _Stack:
             return
         inserted: list[Instruction] = []
         pointer = self._allocated(Builder(inserted, self.namer), alloca)
-        self._insert(alloca, inserted)
+        alloca.owner.insert(alloca.owner.instructions.index(alloca), *inserted)
         for block in self.function.blocks:
             block.instructions = [i for i in block.instructions if i is not alloca]
             block.instructions = [
@@ -100,12 +100,12 @@ class _Stack:
         for end in ends:
             inserted = []
             self._call(Builder(inserted, self.namer), "free", VOID, [pointer])
-            self._insert(end, inserted)
+            end.owner.insert(end.owner.instructions.index(end), *inserted)
 
     def _ends(self, alloca: Instruction) -> list[Instruction]:
         """The instructions where its memory ends; none if that is not known."""
         before = [save for save in self.saves if self._runs_before(save, alloca)]
-        for save in reversed(sorted(before, key=self._position)):
+        for save in sorted(before, key=self._position, reverse=True):
             ends = [
                 i
                 for i in self.function.instructions()
@@ -141,14 +141,6 @@ class _Stack:
     def _call(self, b: Builder, name: str, result: Type, operands: list[Value]) -> Value:
         self.module.declare(name, result, operands)
         return b.call(name, result, operands)
-
-    def _insert(self, where: Instruction, inserted: list[Instruction]) -> None:
-        """Insert instructions before another one."""
-        block = where.owner
-        k = block.instructions.index(where)
-        block.instructions[k:k] = inserted
-        for i in inserted:
-            i.parent = block
 
     def forget(self) -> None:
         """Remove saves and restores of the stack if nothing of variable size is left on it."""

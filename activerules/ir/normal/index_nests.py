@@ -194,10 +194,10 @@ def _phis_for_values_of_header(
             if o not in values or on_edge or (within and i not in tests.header.phis):
                 continue
             if o not in phis:
-                phis[o] = Instruction("phi", o.type, [], namer("kept"), parent=tests.body)
+                phis[o] = Instruction("phi", o.type, [], namer("kept"))
             if not within:
                 i.operands[k] = phis[o]
-    tests.body.instructions[:0] = phis.values()
+    tests.body.insert(0, *phis.values())
     return phis
 
 

@@ -275,8 +275,7 @@ def _carry(choice: _Choice, value: Value, start: int, namer: Namer) -> dict[Valu
     for i, twin in made.items():
         chosen = [twins.get(o, constant(value.type, start)) for o in _choices_of(i)]
         twin.operands = chosen if i.opcode == "phi" else [i.operands[0], *chosen]
-        twin.parent = i.owner
-        i.owner.instructions.insert(i.owner.instructions.index(i) + 1, twin)
+        i.owner.insert(i.owner.instructions.index(i) + 1, twin)
     return twins
 
 
@@ -293,8 +292,8 @@ def _brought_out(choice: _Choice, end: Block, namer: Namer) -> dict[Value, Value
         if loop is not None and not within.issuperset(loop.ancestors()):
             sources = flow.predecessors[end]
             operands = [value] * len(sources)
-            phi = Instruction("phi", value.type, operands, namer(), blocks=[*sources], parent=end)
-            end.instructions.insert(0, phi)
+            phi = Instruction("phi", value.type, operands, namer(), blocks=[*sources])
+            end.insert(0, phi)
             phis[value] = phi
     return phis
 

@@ -155,9 +155,7 @@ def _compute_before(begin: Block, moved: set[Instruction]) -> None:
     left = begin.successors[0]
     ordered = [i for i in left.instructions if i in moved]
     left.instructions = [i for i in left.instructions if i not in moved]
-    begin.instructions[-1:-1] = ordered
-    for i in ordered:
-        i.parent = begin
+    begin.insert(-1, *ordered)
 
 
 def _either(b: Builder, first: tuple[Block, Value], second: tuple[Block, Value]) -> Value:

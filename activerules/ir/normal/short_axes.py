@@ -112,8 +112,7 @@ def _compared(loop: Loop, length: Value, bound: Value, namer: Namer) -> Instruct
     instructions: list[Instruction] = []
     b = Builder(instructions, namer)
     compared = b.icmp("uge", length, bound)
-    compared.parent = loop.preheader
-    loop.preheader.instructions[-1:-1] = instructions
+    loop.preheader.insert(-1, *instructions)
     return compared
 
 

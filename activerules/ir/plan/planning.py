@@ -238,8 +238,8 @@ class _Planner:
         wanted = self.facts.wanted(i)
         if not any(wanted):
             return None
-        require_row(i)
-        return self.facts.calls.needs(i, wanted)
+        by_letter = {**dict(zip("xyzw", i.operands, strict=False)), "r": i}
+        return {Primal(by_letter[letter]) for letter in require_row(i).needs_of(wanted)}
 
     def _needs_of_marked(self, call: Instruction, info: CallInfo) -> set[Node] | None:
         use = self._choose(call, info)

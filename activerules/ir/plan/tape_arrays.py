@@ -2,8 +2,7 @@
 
 Needs       the facts of the function; the memory that the reverse sweep reads
 Gives       `escaped`: memory that outlives the call, which must not be in a row; `arrays_in_rows`:
-            the arrays that are; `is_plain`: the calls whose memory may be; the IR of
-            `activerules.tape.array` and `.shadow`, which replace those calls
+            the arrays that are; `is_plain`: the calls whose memory may be
 Invariants  O1  a row is freed with the tape, so no reference to an array in it may outlive the tape
             O2  the tape alone releases such an array, whatever its size: its reference count is so
                 high that it never reaches zero, and wherever an array is known to be one of them,

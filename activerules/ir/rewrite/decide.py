@@ -78,6 +78,6 @@ def _zero_if(i: Instruction, value: Value, other: Value, hint: str) -> Value:
 def _before(i: Instruction, opcode: str, t: Type, operands: list[Value], hint: str) -> Instruction:
     block, name = i.owner, i.name or ""
     name = f'{name[:-1]}.ar.{hint}"' if name.startswith('"') else f"{name}.ar.{hint}"
-    inserted = Instruction(opcode, t, operands, name, parent=block)
-    block.instructions.insert(block.instructions.index(i), inserted)
+    inserted = Instruction(opcode, t, operands, name)
+    block.insert(block.instructions.index(i), inserted)
     return inserted

@@ -62,9 +62,7 @@ class _Mover:
                 continue
             for i in [i for i in block.instructions if self._may_leave(i, loop)]:
                 block.instructions.remove(i)
-                before = loop.preheader
-                before.instructions.insert(len(before.instructions) - 1, i)
-                i.parent = before
+                loop.preheader.insert(-1, i)
                 self.changed = True
 
     def _may_leave(self, i: Instruction, loop: Loop) -> bool:

@@ -102,11 +102,7 @@ class LoweringWithLines(NativeLowering):
     """Numba's lowering pass, with a lowering class that writes line tables."""
 
     _name = "activerules_lowering"
-
-    @property
-    def lowering_class(self) -> Any:
-        """The class that lowers a function."""
-        return _Lower
+    lowering_class: Any = _Lower
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -114,8 +110,4 @@ class KernelLowering(NativeLowering):
     """Like Numba's own lowering pass; calls are not recorded, since the user wrote none of them."""
 
     _name = "activerules_kernel_lowering"
-
-    @property
-    def lowering_class(self) -> Any:
-        """The class that lowers a function."""
-        return _LowerKernel
+    lowering_class: Any = _LowerKernel

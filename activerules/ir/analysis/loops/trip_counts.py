@@ -66,7 +66,6 @@ class TripCount:
 class LoopFacts:
     """What is known of one loop."""
 
-    loop: Loop
     inductions: dict[Instruction, Induction]
     trip_count: TripCount | None
 
@@ -82,7 +81,7 @@ def _facts(loop: Loop, flow: ControlFlow, returns: Returns) -> LoopFacts:
     count = None
     if len(exits) == 1 and loop.latch is not None and flow.dominates(exits[0][0], loop.latch):
         count = _trip_count(exits[0][0], loop, inductions)
-    return LoopFacts(loop, inductions, count)
+    return LoopFacts(inductions, count)
 
 
 def inductions_of(loop: Loop) -> dict[Instruction, Induction]:

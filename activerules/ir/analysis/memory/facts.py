@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import (
     Address,
     Multiples,
@@ -52,7 +53,7 @@ from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.llvm.types import NamedTypes, size_of
-from activerules.ir.normal.effects import CallEffect, language, memory_intrinsic
+from activerules.ir.normal.effects import language, memory_intrinsic
 from activerules.ir.normal.promises import touches_memory
 
 
@@ -456,8 +457,7 @@ def analyse_memory(
     group_of: Callable[[Argument], object],
     private: Callable[[Argument], bool | str],
     disjoint: bool,
-    marked: Callable[[Instruction], CallEffect | None],
-    arithmetic: Callable[[Instruction], bool],
+    calls: EngineCalls,
     named_types: NamedTypes,
     live: Collection[Block],
     split: bool = False,
@@ -478,8 +478,6 @@ def analyse_memory(
                     caller at run time)
         live        blocks on a path to a successful return: only their writes matter to a reverse
                     sweep
-        marked      the effect of a marked call; None for other instructions
-        arithmetic  whether a call has no effect but its result
         split       whether the caller may write what it can reach before the reverse sweep runs
         callees     the summaries of the functions of the module; None: their calls are unknown
         clobbered   whether an argument's memory, or a global, may change after the return
@@ -487,7 +485,7 @@ def analyse_memory(
         multiples   numbers that divide integer parameters
         tables      what pointers in constant globals point to
     """
-    solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types, tables or {})
+    solver = Solver(flow, calls, callees, disjoint, targets or {}, named_types, tables or {})
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -502,7 +500,7 @@ def analyse_memory(
             for block in flow.order
             if block in live
             for i in block.instructions
-            for write in writes_of(i, marked, arithmetic, named_types, solver)
+            for write in writes_of(i, calls, named_types, solver)
         ),
         flow=flow,
         disjoint=disjoint,
@@ -510,7 +508,7 @@ def analyse_memory(
         split=split,
         called=solver.called,
         followed=solver.followed,
-        readers=_readers(solver, flow, marked),
+        readers=_readers(solver, flow, calls),
         clobbered=clobbered,
         copy_sources={o: frozenset(s) for o, s in solver.copy_sources.items()},
         integer_sources={o: frozenset(s) for o, s in solver.integer_sources.items()},
@@ -526,14 +524,14 @@ def analyse_memory(
 
 
 def _readers(
-    solver: Solver, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
+    solver: Solver, flow: ControlFlow, calls: EngineCalls
 ) -> dict[Instruction, frozenset[MemoryObject]]:
     """The marked calls that keep and return none of the pointers they are given; per call, the
     memory in which they may store pointers.
     """
     readers: dict[Instruction, frozenset[MemoryObject]] = {}
     for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
-        effect = marked(i)
+        effect = calls.marked_effect(i)
         if effect is None or effect.hands_out or (effect.follows and effect.replaces_pointers):
             continue
         holders = set(effect.writes).difference(effect.follows)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory, called_memory
 from activerules.ir.analysis.memory.callee import Summaries
@@ -135,7 +136,7 @@ class Solver:
     def __init__(
         self,
         flow: ControlFlow,
-        marked: Callable[[Instruction], CallEffect | None],
+        calls: EngineCalls,
         callees: Summaries | None,
         disjoint: bool,
         targets: Targets,
@@ -143,7 +144,7 @@ class Solver:
         tables: Tables,
     ) -> None:
         self.tables = tables
-        self.flow, self.marked = flow, marked
+        self.flow, self.calls = flow, calls
         self.callees, self.disjoint = callees, disjoint
         self.targets, self.named_types = targets, named_types
         self.starts_of: dict[Instruction, Target] = {}
@@ -354,7 +355,7 @@ class Solver:
                 self.point(i, self.points_to[operand])
 
     def _visit_call(self, call: Instruction) -> None:
-        marked = self.marked(call)
+        marked = self.calls.marked_effect(call)
         if marked is not None:
             self._marked_call(call, marked)
             return

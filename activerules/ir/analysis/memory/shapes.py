@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import Address, step_of
 from activerules.ir.analysis.memory.offsets import ANYWHERE, START, covers, moved, shifted, widest
 from activerules.ir.llvm.constants import integer_of
@@ -81,23 +82,10 @@ class _Cell:
     changes: int = 0
 
 
-@dataclass(frozen=True)
-class CallsOf:
-    """How calls are interpreted.
-
-    callee       the function of the module that a call goes to
-    marked       its effect, if it has a rule
-    arithmetic   whether it has no effect but its result
-    """
-
-    callee: Callable[[Instruction], Function | None]
-    marked: Callable[[Instruction], CallEffect | None]
-    arithmetic: Callable[[Instruction], bool]
-
-
 class Shapes:
     """The nodes of a module, found by iteration to a fixpoint.
 
+    callee    the function of the module that a call goes to
     outside   the pointer parameters to memory that the caller has filled
     plain     the pointer parameters to memory that holds neither floats nor pointers
     """
@@ -105,11 +93,12 @@ class Shapes:
     def __init__(
         self,
         module: Module,
+        calls: EngineCalls,
+        callee: Callable[[Instruction], Function | None],
         outside: Iterable[Argument],
-        calls: CallsOf,
-        plain: Iterable[Argument] = (),
+        plain: Iterable[Argument],
     ) -> None:
-        self._module, self._calls = module, calls
+        self._module, self._calls, self._callee = module, calls, callee
         self._cells: dict[Value | str, _Cell] = {}
         self._loads: dict[Value | str, set[Instruction]] = {}
         self._count = 0
@@ -410,16 +399,16 @@ class Shapes:
     # --- calls ---
 
     def _call(self, i: Instruction) -> None:
-        function = self._calls.callee(i)
+        function = self._callee(i)
         effect = effect_of(i.callee_name)
         if function is not None:
             for operand, argument in zip(i.operands, function.arguments, strict=True):
                 self._hand_on(operand, argument)
             self._give_back(i, function.name + "()")
-        elif (marked := self._calls.marked(i)) is not None:
+        elif (marked := self._calls.marked_effect(i)) is not None:
             self._marked_call(i, marked)
         elif effect is None:
-            if not self._calls.arithmetic(i):
+            if not self._calls.is_arithmetic(i):
                 self._unknown_call(i)
         else:
             self._known_call(i, effect)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.memory.points_to import Solver
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import NamedTypes, size_of
-from activerules.ir.normal.effects import CallEffect, effect_of
+from activerules.ir.normal.effects import effect_of
 from activerules.ir.normal.promises import touches_memory
 
 # Not interpreted, and seen only in functions that no active data flows into: others are refused.
@@ -33,8 +34,7 @@ class Write:
 
 def writes_of(
     i: Instruction,
-    marked: Callable[[Instruction], CallEffect | None],
-    arithmetic: Callable[[Instruction], bool],
+    calls: EngineCalls,
     named_types: NamedTypes,
     solved: Solver,
 ) -> Iterator[Write]:
@@ -49,7 +49,7 @@ def writes_of(
         called = solved.called[i]
         yield Write(i, (), None, called.summary.everything, called.writes)
         return
-    effect = marked(i) or effect_of(i.callee_name)
+    effect = calls.marked_effect(i) or effect_of(i.callee_name)
     if effect is not None:
         if effect.writes:
             pointers = tuple(i.operands[k] for k in effect.writes)
@@ -61,7 +61,7 @@ def writes_of(
                 objects=followed,
                 replaces_pointers=effect.replaces_pointers,
             )
-    elif not arithmetic(i) and touches_memory(i):
+    elif not calls.is_arithmetic(i) and touches_memory(i):
         # without pointer arguments it may still write globals and memory it was given earlier
         yield Write(i, (), None, everything=True)
 

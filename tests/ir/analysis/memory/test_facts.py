@@ -15,7 +15,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
+from activerules.ir.analysis.calls import EngineCalls
+from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
@@ -26,9 +27,21 @@ from activerules.ir.normal import normal_form
 from activerules.ir.normal.effects import CallEffect
 from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import compile_text
+from tests.ir.memory_of import memory_of
 from tests.ir.random_programs import LENGTH, Generator, TooLong, evaluate, lower, make_inputs
 
 TRACE = "activerules_test_trace"
+
+
+class MarksRule(EngineCalls):
+    """Every call of `rule` is a marked call with this effect."""
+
+    def __init__(self, effect: CallEffect) -> None:
+        super().__init__(None)
+        self.effect = effect
+
+    def marked_effect(self, call: Instruction) -> CallEffect | None:
+        return self.effect if call.callee_name == "rule" else None
 
 
 @dataclass(frozen=True)
@@ -109,17 +122,7 @@ def _traced(number: int) -> Traced:
     function = module.functions["f"]
     normal_form.tidy(function)
     flow = control_flow(function)
-    facts = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: "noalias" in a.attributes,
-        disjoint=False,
-        marked=lambda i: None,
-        arithmetic=lambda i: True,
-        named_types=module.types,
-        live=flow.order,
-    )
+    facts = memory_of(module, function, flow)
     accesses = [i for i in function.instructions() if _is_traced(i)]
     events: list[Event] = []
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64)
@@ -218,17 +221,7 @@ def test_m4_marked_calls_store_pointers_only_where_they_write(
     module = parse_module(CALL)
     function = module.functions["f"]
     flow = control_flow(function)
-    facts = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: False,
-        disjoint=False,
-        marked=lambda i: effect if i.callee_name == "rule" else None,
-        arithmetic=lambda i: False,
-        named_types=module.types,
-        live=flow.order,
-    )
+    facts = memory_of(module, function, flow, calls=MarksRule(effect))
     pointers: dict[str, Value] = {i.name: i for i in function.instructions() if i.name}
     pointers["a"] = function.arguments[0]
     memory = {o for name in (stores_into or "").split() for o in facts.objects(pointers[name])}

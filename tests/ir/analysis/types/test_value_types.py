@@ -42,8 +42,7 @@ def _types(module: Module, function: Function) -> ValueTypes:
         group_of=lambda a: a.name,
         private=lambda a: False,
         disjoint=False,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
+        calls=calls,
         named_types={},
         live=set(flow.order),
     )
