@@ -51,7 +51,15 @@ def generate(
         callers = [build_gradient(plan, layout, tape, declarations)]
     if plan.assumptions:
         callers.append(build_check(plan, declarations))
-    return [*sweeps, *callers, *pairs], declarations, layout
+    return _with_parents([*sweeps, *callers, *pairs]), declarations, layout
+
+
+def _with_parents(functions: list[Function]) -> list[Function]:
+    """New functions, whose blocks now know where they belong."""
+    for function in functions:
+        for block in function.blocks:
+            block.parent = function
+    return functions
 
 
 def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Function]:
@@ -75,7 +83,7 @@ def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]
         scopes = Scopes(part, plan.request.width)
         functions.append(build_forward(part, scopes, declarations, plan.recursive))
         declarations |= scopes.definitions
-    return functions, declarations
+    return _with_parents(functions), declarations
 
 
 def assemble(

@@ -33,11 +33,7 @@ def build_check(plan: Plan, declarations: dict[str, str]) -> Function:
         for assumption in sorted(plan.assumptions, key=lambda assumption: assumption.text)
     ]
     b.ret(reduce(lambda x, y: b.binary("and", x, y), holds))
-    function = Function(
-        suffixed(plan.request.name, ".holds"), I1, parameters.arguments[:-2], [entry]
-    )
-    entry.parent = function
-    return function
+    return Function(suffixed(plan.request.name, ".holds"), I1, parameters.arguments[:-2], [entry])
 
 
 def _hold(b: Builder, assumption: Assumption, values: dict[Value, Value]) -> Value:

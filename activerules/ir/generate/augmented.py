@@ -69,8 +69,6 @@ class _Augmenter(AugmentedCode):
             self._phis(block)
         self._split_exits()
         self.blocks += self.ends.values()
-        for block in self.blocks:
-            block.parent = self.function
         return self.function
 
     # --- blocks ---

@@ -83,8 +83,6 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                     for source, operand in edges:
                         add_incoming(tangent, self._tangent(operand), source)
         self.blocks += self.ends.values()
-        for block in self.blocks:
-            block.parent = self.function
         with_scalars(self.function, {self.heads[loop] for loop in self.plan.scalars}, self.b)
         return self.function
 

@@ -78,8 +78,6 @@ class _Gradient:
             self.b.ret(outcome)
         else:
             self._return_derivatives(outcome, derivatives, fields, blocks)
-        for block in blocks:
-            block.parent = function
         return function
 
     def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
@@ -204,10 +202,7 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     b.ret(b.const(I32, TOO_DEEP))
     blocks = [entry, reserve, fine, failed, too_deep]
     name = suffixed(plan.request.name, ".enter")
-    function = Function(name, I32, arguments, blocks, "internal")
-    for block in blocks:
-        block.parent = function
-    return function
+    return Function(name, I32, arguments, blocks, "internal")
 
 
 def uses_tape(functions: list[Function]) -> bool:

@@ -94,8 +94,6 @@ class _Reverser:
         for block in reversed(self.plan.reversal.reached):
             self._block(block)
         self.top.br(start)
-        for block in self.blocks:
-            block.parent = self.function
         return self.function
 
     def _return_if_too_deep(self) -> None:

@@ -67,7 +67,7 @@ class _Split:
             b.br(done)
             b.target = done
         b.ret(status)
-        return _owning(function)
+        return function
 
     def reverse(self) -> Function:
         extra = [*seeds_of(self.plan), Argument("ar.derivatives", PTR)]
@@ -75,7 +75,7 @@ class _Split:
         bound_stack(b, self.plan, self.memory)
         name = suffixed(self.plan.request.name, ".reverse")
         b.ret(b.call(name, I32, [*inner, *extra]))
-        return _owning(function)
+        return function
 
     def drop(self) -> Function:
         self.memory = Argument("ar.memory", PTR)
@@ -84,7 +84,7 @@ class _Split:
         if self.uses_tape:
             self._release(b)
         b.ret()
-        return _owning(function)
+        return function
 
     def _begin(self, suffix: str, extra: list[Argument]) -> tuple[Function, Builder, list[Value]]:
         """A function of the parameters and the memory, and the arguments for calling a sweep."""
@@ -111,9 +111,3 @@ class _Split:
     def _release(self, b: Builder) -> None:
         b.call("activerules.tape.release", VOID, [self.memory])
         b.call("activerules.tape.forget", VOID, [self.memory])
-
-
-def _owning(function: Function) -> Function:
-    for block in function.blocks:
-        block.parent = function
-    return function
