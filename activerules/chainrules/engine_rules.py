@@ -38,27 +38,25 @@ def pair_for(function: Any, x: Sequence[Any]) -> RulePair | None:
 
     Raises `AmbiguousRule` and `IncompleteRule` as the engine does.
     """
-    found = _types_of_call(function, x, "reverse")
-    if found is None:
+    types = _types_of_call(function, x, "reverse")
+    if types is None:
         return None
-    types, returned = found
-    kinds, result = _kinds(function, x), layout_of(returned).activity
+    kinds = [*_kinds(function, x), layout_of(types[-1]).activity]
     try:
-        return RULES.find(function, types, returned, kinds, result)
+        return RULES.find(function, types, kinds)
     except NoRuleForActivity:
         return None
 
 
 def forward_for(function: Any, x: Sequence[Any]) -> ForwardRule | None:
     """The forward rule that the engine would use for these arguments; None if there is none."""
-    found = _types_of_call(function, x, "forward")
-    if found is None:
+    types = _types_of_call(function, x, "forward")
+    if types is None:
         return None
-    types, returned = found
-    kinds = [kind if kind is Const else Duplicated for kind in _kinds(function, x)]
-    result = "const" if layout_of(returned).activity == "const" else "duplicated"
+    result = Const if layout_of(types[-1]).activity == "const" else Duplicated
+    kinds = [kind if kind is Const else Duplicated for kind in (*_kinds(function, x), result)]
     try:
-        return RULES.find_forward(function, types, returned, kinds, result)
+        return RULES.find_forward(function, types, kinds)
     except NoRuleForActivity:
         return None
 
@@ -131,13 +129,13 @@ def without_integers(tangent: Any) -> Any:
     return type(tangent)(0) if isinstance(tangent, int | np.integer | np.bool_) else tangent
 
 
-def _types_of_call(function: Any, x: Sequence[Any], mode: Half) -> tuple[list[Any], Any] | None:
-    """The types of arguments and result of a call of a function with rules for a mode."""
+def _types_of_call(function: Any, x: Sequence[Any], mode: Half) -> list[Any] | None:
+    """The types of the arguments and, last, of the result, where there are rules for a mode."""
     if not RULES.carries_rule(function, mode):
         return None
     try:
         types = [numba.typeof(value) for value in x]
-        return types, _result_type(function, x, types)
+        return [*types, _result_type(function, x, types)]
     except (ValueError, NumbaError):
         return None
 

@@ -251,19 +251,16 @@ class Registry:
     def find(
         self,
         function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
+        types: Sequence[Any],
         activities: Sequence[str | Kind],
-        result_activity: str | Kind,
         names: Sequence[str] = (),
     ) -> RulePair:
-        """The most specific pair for a call.
+        """The most specific pair for a call; the last type and activity are those of the result.
 
         Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` if activities can be
         lowered for two rules equally well.
         """
-        types, kinds = (*argument_types, return_type), (*activities, result_activity)
-        call = _query(function, types, kinds, names, forward=False)
+        call = _query(function, types, activities, names, forward=False)
         with self._lock, self._with_reason(function):
             rules = self._rules_of(function, "reverse", call)
             chosen = choose(rules, call)
@@ -273,20 +270,18 @@ class Registry:
     def find_forward(
         self,
         function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
+        types: Sequence[Any],
         activities: Sequence[str | Kind],
-        result_activity: str | Kind,
         width: int = 1,
         names: Sequence[str] = (),
     ) -> ForwardRule | None:
         """The most specific forward rule for a call with `width` tangents; None if the function has
         no forward rule at all.
 
-        Activities are Const and Duplicated, also of floats. Raises as `find` does.
+        Activities are Const and Duplicated, also of floats; the last type and activity are those of
+        the result. Raises as `find` does.
         """
-        types, kinds = (*argument_types, return_type), (*activities, result_activity)
-        call = _query(function, types, kinds, names, forward=True)
+        call = _query(function, types, activities, names, forward=True)
         with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
             chosen = choose_forward(rules, call, width) if rules or reason else None
@@ -308,18 +303,15 @@ class Registry:
     def find_behind(
         self,
         function: Any,
-        argument_types: Sequence[Any],
-        return_type: Any,
+        types: Sequence[Any],
         activities: Sequence[str | Kind],
-        result_activity: str | Kind,
     ) -> tuple[RuleQuery, RulePair]:
         """The call as seen in forward mode, and the pair that serves it in reverse mode.
 
-        Activities are those of `find_forward`; it raises as `find` does.
+        Types and activities are those of `find_forward`; it raises as `find` does.
         """
-        types = (*argument_types, return_type)
-        kinds = _kinds(*activities, result_activity)
-        query = RuleQuery(display_name(function), types, kinds)
+        kinds = _kinds(activities)
+        query = RuleQuery(display_name(function), tuple(types), kinds)
         reverse = replace(
             query,
             kinds=tuple(
@@ -435,7 +427,7 @@ def _refuse_without_rules(function: Any) -> None:
 
 def _query(
     function: Any,
-    types: tuple[Any, ...],
+    types: Sequence[Any],
     activities: Sequence[str | Kind],
     names: Sequence[str],
     *,
@@ -443,10 +435,10 @@ def _query(
 ) -> RuleQuery:
     """The call to find a rule for; the last type and activity are those of the result."""
     known = (tuple(names), parameters_of(function))
-    return RuleQuery(display_name(function), types, _kinds(*activities), forward, *known)
+    return RuleQuery(display_name(function), tuple(types), _kinds(activities), forward, *known)
 
 
-def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
+def _kinds(activities: Sequence[str | Kind]) -> tuple[Kind, ...]:
     return tuple(BY_NAME[a] if isinstance(a, str) else a for a in activities)
 
 

@@ -58,12 +58,10 @@ class ForwardCheck:
 
     def forward_rule(self, kinds: tuple[Kind, ...], width: int) -> ForwardRule | None:
         """The forward rule that serves a number of tangents; None if none does."""
-        types = [numba.typeof(value) for value in self.ref.values]
+        types = [numba.typeof(value) for value in (*self.ref.values, self.ref.result)]
         result = Const if self.ref.result is None else Duplicated
         try:
-            return RULES.find_forward(
-                self.ref.f, types, numba.typeof(self.ref.result), kinds, result, width
-            )
+            return RULES.find_forward(self.ref.f, types, (*kinds, result), width)
         except NoRuleForActivity:
             return None
 

@@ -56,9 +56,9 @@ class PairCheck:
 
     def pair(self, kinds: tuple[Kind, ...], result: Kind) -> RulePair | None:
         """The pair that serves; None if none does and the activities were not asked for."""
-        types = [numba.typeof(value) for value in self.ref.values]
+        types = [numba.typeof(value) for value in (*self.ref.values, self.ref.result)]
         try:
-            return RULES.find(self.ref.f, types, numba.typeof(self.ref.result), kinds, result)
+            return RULES.find(self.ref.f, types, (*kinds, result))
         except NoRuleForActivity:
             if self.explicit:
                 raise

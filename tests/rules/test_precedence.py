@@ -71,7 +71,7 @@ def served(f, reverses, call):
     kinds, types_ = zip(*call, strict=True)
     names = [kind.__name__.lower() for kind in kinds]
     try:
-        return reverses[RULES.find(f, types_, float64, names, "active").reverse]
+        return reverses[RULES.find(f, (*types_, float64), (*names, "active")).reverse]
     except errors.NoRuleForActivity:
         return None
 

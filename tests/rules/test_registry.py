@@ -59,7 +59,7 @@ def define_pair(function, ret, *arguments, **options):
 
 
 def found(function, kinds=("active", "const"), result="active", types_=(float64, int64)):
-    return RULES.find(function, types_, float64, kinds, result)
+    return RULES.find(function, (*types_, float64), (*kinds, result))
 
 
 def test_a_pair_is_found_by_its_annotations():
@@ -96,7 +96,7 @@ QUESTIONS = {
     "lacks_forward": lambda r, f: r.lacks("forward", f),
     "lacks_reverse": lambda r, f: r.lacks("reverse", f),
     "trusts_body": lambda r, f: r.trusts_body("reverse", f),
-    "find_forward": lambda r, f: r.find_forward(f, [float64], float64, [Duplicated], Duplicated),
+    "find_forward": lambda r, f: r.find_forward(f, [float64] * 2, [Duplicated] * 2),
 }
 CHANGES = {
     "declare_inactive": lambda r, f: r.declare_inactive(f, None),

@@ -62,15 +62,13 @@ def test_a_rule_without_types_wins_in_both_modes_and_the_report_says_so():
     assert "linalg.py:" in product.rule.split("wins over")[1]
     assert "wins" not in total.rule
     assert total.location.text.strip() == "return (a @ a).sum()"
-    forward = RULES.find_forward(
-        operator.matmul, [Matrix] * 2, Matrix, ["duplicated"] * 2, "duplicated"
-    )
+    forward = RULES.find_forward(operator.matmul, [Matrix] * 3, ["duplicated"] * 3)
     assert forward.location.startswith(__file__)
     assert "linalg_forward.py:" in forward.lost
 
 
 def find(kinds=("duplicated", "duplicated"), found=Matrix):
-    return RULES.find(np.linalg.solve, [found, found], found, kinds, "duplicated")
+    return RULES.find(np.linalg.solve, [found] * 3, (*kinds, "duplicated"))
 
 
 def test_a_pair_alone_leaves_forward_mode_to_the_library_and_the_report_says_so():
@@ -92,7 +90,7 @@ def test_a_pair_alone_leaves_forward_mode_to_the_library_and_the_report_says_so(
     (product,) = ar.explain(square, Duplicated(a, a_dot), mode=ar.Forward).rules
     line = pair.__code__.co_firstlineno
     assert product.rule.endswith(f"{__file__}:{line}, is for reverse mode alone")
-    found = RULES.find(operator.matmul, [Matrix] * 2, Matrix, ["duplicated"] * 2, "duplicated")
+    found = RULES.find(operator.matmul, [Matrix] * 3, ["duplicated"] * 3)
     assert found.beside == ""
 
 

@@ -261,20 +261,14 @@ class NumbaRuleCompiler:
     def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
         if self._is_inactive(marked):
             return forward_of_zeros(marked, request.width)
-        function, result = marked.function, marked.result_type
-        argtypes = [plain_type(ty) for ty in marked.signature.args]
+        function, argtypes = marked.function, _types_of(marked)
         kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
+        kinds.append(request.result)
         if not self._registry.lacks("forward", function):
             return self._registry.find_forward(
-                function,
-                argtypes,
-                result,
-                kinds,
-                request.result,
-                request.width,
-                marked.argument_names,
+                function, argtypes, kinds, request.width, marked.argument_names
             )
-        call, pair = self._registry.find_behind(function, argtypes, result, kinds, request.result)
+        call, pair = self._registry.find_behind(function, argtypes, kinds)
         arguments = self.call_info(marked.symbol).arguments
         written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
         return forward_of_pair(marked, pair, call.kinds, written, looped=request.width > 1)
@@ -282,14 +276,9 @@ class NumbaRuleCompiler:
     def _find(self, marked: MarkedCall, request: RuleRequest) -> RulePair:
         if self._is_inactive(marked):
             return pair_of_zeros(marked)
-        return self._registry.find(
-            marked.function,
-            [plain_type(ty) for ty in marked.signature.args],
-            marked.result_type,
-            [whole.activity(request.activities) for whole in wholes_of(marked)],
-            activity_of_result(marked.result_type, request.result),
-            marked.argument_names,
-        )
+        kinds = [whole.activity(request.activities) for whole in wholes_of(marked)]
+        kinds.append(activity_of_result(marked.result_type, request.result))
+        return self._registry.find(marked.function, _types_of(marked), kinds, marked.argument_names)
 
     def _note(self, marked: MarkedCall, chosen: RulePair | ForwardRule) -> None:
         if chosen.missed:
@@ -435,6 +424,11 @@ def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
         for k, (slot, after) in enumerate(zip(slots, next_roles, strict=True))
         if slot.role in ("data", "pointer") or (slot.role == "meminfo" and after != "parent")
     ]
+
+
+def _types_of(marked: MarkedCall) -> list[types.Type]:
+    """The types of the arguments and, last, of the result, as rules see them."""
+    return [*map(plain_type, marked.signature.args), marked.result_type]
 
 
 def _is_opaque(kind: str, ty: types.Type) -> bool:

@@ -219,7 +219,7 @@ def test_a_function_without_forward_rule_is_its_body():
 
     assert not capture(calls, (float64,), rules=ForwardView(RULES)).marked
     assert capture(calls, (float64,), rules=RULES).marked
-    assert RULES.find_forward(f, (float64,), float64, ("duplicated",), "duplicated") is None
+    assert RULES.find_forward(f, (float64, float64), ("duplicated", "duplicated")) is None
 
 
 def test_a_capture_tells_of_its_own_calls_alone():
@@ -273,7 +273,7 @@ def test_forward_of_pair_p1_p3_a_tuple_whose_array_is_written():
     call = capture(lambda p: squared_in_place(p), (pair_type,), rules=RULES)
     (marked,) = call.marked.values()
     asked = "duplicated", "const"
-    kinds, pair = RULES.find_behind(squared_in_place, [pair_type], types.none, asked[:1], asked[1])
+    kinds, pair = RULES.find_behind(squared_in_place, [pair_type, types.none], asked)
     rule = forward_of_pair(marked, pair, kinds.kinds, (True,), looped=False)
     x, x_dot, a, a_dot = np.array([1.3, 0.7]), np.array([0.5, -2.0]), 1.7, 0.3
     expected = a_dot * x**2 + 2.0 * a * x * x_dot, a * x**2

@@ -66,5 +66,5 @@ def test_d1_samplers_that_reject_by_their_parameters_are_refused():
     for name, count in found:
         kinds = ["const", "active", *["const"] * (count - 2)]
         with pytest.raises(ar.NoRuleForActivity) as refused:
-            RULES.find(getattr(distributions, name), [float64] * count, float64, kinds, "active")
+            RULES.find(getattr(distributions, name), [float64] * (count + 1), (*kinds, "active"))
         assert DRAWN.split("\n")[0] in str(refused.value)

@@ -39,7 +39,7 @@ def check(function, *values, kinds, overwritten=False):
     w = sample(rng, result)
     directions = [sample(rng, v) for v in values]
     kind_of_result = "duplicated" if np.ndim(result) else "active"
-    pair = RULES.find(function, types_of(values), types_of([result])[0], kinds, kind_of_result)
+    pair = RULES.find(function, types_of([*values, result]), (*kinds, kind_of_result))
     start = [sample(rng, v) for v in values]
     arguments = [
         Duplicated(v.copy(), s.copy()) if k == "duplicated" else BY_NAME[k](v.copy())
@@ -144,7 +144,7 @@ def test_norms_of_complex_vectors(order):
     def norm(x, ord):
         return np.linalg.norm(x, ord)
 
-    pair = RULES.find(np.linalg.norm, types_of([z, 1.0]), float64, ("duplicated", "const"), Active)
+    pair = RULES.find(np.linalg.norm, types_of([z, 1.0, 1.0]), ("duplicated", "const", Active))
     x = Duplicated(z.copy(), np.ones_like(z))
     answer = pair.augmented(RuleConfig((False, False)), Active, x, Const(order))
     pair.reverse(None, Active(2.0), answer.tape, x, Const(order))
@@ -159,9 +159,7 @@ def test_cholesky_of_a_complex_matrix_reads_the_lower_triangle():
     w, direction = sample(rng, C), np.tril(sample(rng, C))
     hermitian = STEP * (direction + np.conj(np.tril(direction, -1)).T)
     hermitian -= 1j * np.diag(np.diag(hermitian).imag)
-    pair = RULES.find(
-        np.linalg.cholesky, types_of([A]), types_of([A])[0], ("duplicated",), "duplicated"
-    )
+    pair = RULES.find(np.linalg.cholesky, types_of([A, A]), ("duplicated", "duplicated"))
     x = Duplicated(A, np.zeros_like(A))
     answer = pair.augmented(RuleConfig((False,)), Duplicated, x)
     pair.reverse(None, Duplicated(answer.primal, w), answer.tape, x)
@@ -180,4 +178,4 @@ def test_what_has_no_derivative():
 def test_layouts_do_not_matter():
     strided = float64[:]
     for array in (float64[::1], strided):
-        assert RULES.find(np.dot, [array, array], float64, [Const, Duplicated], Active)
+        assert RULES.find(np.dot, [array, array, float64], [Const, Duplicated, Active])
