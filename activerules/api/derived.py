@@ -240,10 +240,7 @@ def imitate(derived: Any, plain: Callable[..., Any], signature: inspect.Signatur
     """Give a derived function the attributes of the plain one, and this signature, without what is
     returned: a derivative returns something else.
     """
-    annotations = {
-        "__annotations__",
-        "__annotate__",
-    }  # the first up to Python 3.13, the second later
+    annotations = {"__annotations__", "__annotate__"}  # up to Python 3.13, and later
     functools.update_wrapper(derived, plain, {*functools.WRAPPER_ASSIGNMENTS} - annotations)
     derived.__signature__ = signature.replace(return_annotation=inspect.Signature.empty)
     derived.__annotations__ = {

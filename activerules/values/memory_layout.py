@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind
-from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, size_of
+from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, align_up, size_of
 from activerules.values.abi import float_offsets
 from activerules.values.kinds import (
     is_instance,
@@ -156,16 +156,12 @@ def _records_over(items: ItemMemory) -> types.Array:
 def entry_sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int, int]:
     """The sizes in bytes of a key, a value and an entry of a dictionary."""
     key, value = (context.get_abi_sizeof(context.get_data_type(t)) for t in (key_type, value_type))
-    return key, value, value_offset(key) + _aligned(value)
+    return key, value, value_offset(key) + align_up(value, 8)
 
 
 def value_offset(key_size: int) -> int:
     """The offset of the value in an entry, which begins with the hash and the key."""
-    return 8 + _aligned(key_size)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // 8) * 8
+    return 8 + align_up(key_size, 8)
 
 
 def struct_type(ty: Any) -> ir.Type:

@@ -51,11 +51,7 @@ RETURNED_NONE = "the differentiated function returned None at this point, which 
 _ENDS = (
     (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
     (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
-    (
-        callconv.RETCODE_NONE.constant,
-        NotAFloatReturn,
-        RETURNED_NONE,
-    ),
+    (callconv.RETCODE_NONE.constant, NotAFloatReturn, RETURNED_NONE),
 )
 _WHERE_CALLED = (
     (dict_runtime.PREFIX, dict_runtime.link_into),
@@ -339,11 +335,7 @@ class Emitter:
         status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
         with cgutils.if_unlikely(self.builder, status.is_error):
             release()
-            self.return_error(status)
-
-    def return_error(self, status: Any) -> None:
-        """Return from the function being generated with the primal's error status."""
-        return_error(self.context, self.builder, status)
+            return_error(self.context, self.builder, status)
 
     def _rebuilt(self, ty: Any, floats: Iterator[Any]) -> Any:
         """Derivatives, given in order, in the structure of the values they belong to."""

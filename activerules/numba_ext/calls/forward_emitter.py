@@ -67,43 +67,39 @@ def _tangent_of_leaf(leaf: Node) -> Any:
 
 
 class ForwardEmitter(Emitter):
-    """Emits one call of a forward derivative; `owns_shadows` as in `Emitter`."""
+    """Emits one call of a forward derivative."""
 
-    def __init__(
-        self, context: Context, builder: Builder, call: ForwardCall, *, owns_shadows: bool = False
-    ) -> None:
-        super().__init__(context, builder, call, owns_shadows=owns_shadows)
+    def __init__(self, context: Context, builder: Builder, call: ForwardCall) -> None:
+        super().__init__(context, builder, call)
         self.call = call
 
     def push(self, fields: Sequence[tuple[Any, Lanes]]) -> tuple[Any, Any]:
         """Emit checks and call; returns what the primal returned, and its tangent of type
         `tangent_type`.
 
-        `fields` are the primals, with a tangent per lane unless Const. Shadows that the emitter
-        owns are not checked.
+        `fields` are the primals, with a tangent per lane unless Const.
         """
         per_argument = zip(self.arguments, fields, self.call.shadows, strict=True)
         fields = [self._as_value(*argument) for argument in per_argument]
         fields = self._with_scratch(fields)
 
         def release() -> None:
-            self._release(fields, everything=self.owns_shadows)
+            self._release(fields, everything=False)
 
-        if not self.owns_shadows:
-            memory.check_lanes(
-                self.context,
-                self.builder,
-                self.arguments,
-                fields,
-                self.gradient,
-                self.gradient.width,
-                release,
-            )
+        memory.check_lanes(
+            self.context,
+            self.builder,
+            self.arguments,
+            fields,
+            self.gradient,
+            self.gradient.width,
+            release,
+        )
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._result_memory(), self._excinfo()
         status = self._run([*self._parameters(fields, returned, excinfo)], cgutils.false_bit)
         self._propagate(status, excinfo, release)
-        self._release(fields, everything=False)
+        release()
         primal, *tangents = [
             self.context.get_returned_value(
                 self.builder, self.gradient.result_type, self.builder.load(address)

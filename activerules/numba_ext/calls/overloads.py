@@ -89,7 +89,8 @@ def _accumulated_items(x: Any, g: Any) -> Any:
         if not is_zero_type(item)
     ]
     source = f"def impl(x, g):\n{''.join(items) or '    pass'}"
-    return _from_source(source, accumulate=accumulate, Duplicated=Duplicated)
+    scope = {"accumulate": accumulate, "Duplicated": Duplicated}
+    return function_from(source, "impl", scope, module=__name__)
 
 
 @overload(accumulate_scaled)
@@ -201,11 +202,6 @@ def _onehot(x):
 def _map_tuple(function: str, x: Any) -> Any:
     """Return an implementation that applies one of the functions above to every item of a tuple."""
     return item_by_item(x, "x", f"{function}(x[{{i}}])", _SCOPE, module=__name__)
-
-
-def _from_source(source: str, **names: Any) -> Any:
-    """Return the function `impl` defined by a source text, in which tuple items are written out."""
-    return function_from(source, "impl", {**_SCOPE, **names}, module=__name__)
 
 
 _SCOPE = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero}

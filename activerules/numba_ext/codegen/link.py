@@ -211,7 +211,9 @@ def provide_environments(codegen: Any, name: str, variables: Iterable[str]) -> N
 def publish_environment(
     target_context: Any, fndesc: Any, environment: Any, module: llvm.ModuleRef
 ) -> None:
-    """Do the same for one function, compiled without an entry point."""
+    """Define the pointer to the environment of one function, if its code reads that, and set it:
+    Numba does so only for functions with an entry point.
+    """
     variable = target_context.get_env_name(fndesc)
     if variable in _environments:
         return

@@ -7,8 +7,8 @@
 
 Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
-`LastMade`        the compiled function that served a call from Python last, looked up in a
-                  fraction of a microsecond
+`LastMade`        of a Python function, as it was given, under the current rules: looked up in a
+                  fraction of a microsecond, for calls that come again
 
 `make` runs outside of the lock: it may compile, and Numba's compiler has a lock of its own, which
 another thread may hold while it asks here. If two threads make the same thing, both use
@@ -75,8 +75,8 @@ class MadeUnderRules(MadeOnce):
 
 
 class LastMade:
-    """The compiled function that served the last call from Python under the current rules, by the
-    Python function and a key.
+    """What was last made for a Python function and a key under the current rules: the compiled
+    function that served a call, the attributes of a `DerivedFunction`.
     """
 
     def __init__(self) -> None:

@@ -44,6 +44,7 @@ from activerules.numba_ext.calls.emitter import (
 )
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
+from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
@@ -256,8 +257,7 @@ def read_kinds(
             )
     with error_context.of_call(dispatcher):
         width_of(names, args)
-        arguments = checks.read_arguments(names, [first_lane(ty) for ty in args])
-        return arguments
+        return checks.read_arguments(names, [first_lane(ty) for ty in args])
 
 
 # --- lowering ---
@@ -391,7 +391,7 @@ class SplitEmitter(Emitter):
             self.builder, code.fndesc, typed, values
         )
         with cgutils.if_unlikely(self.builder, status.is_error):
-            self.return_error(status)
+            return_error(self.context, self.builder, status)
         return value
 
     # --- the tape ---

@@ -204,24 +204,25 @@ def _steep_at_one(zero, one, value):
     return value
 
 
-@LOWERING.lower(cmath.asinh, types.complex128)
-@LOWERING.lower(cmath.asinh, types.complex64)
-def _inverse_sinh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    value = cmathimpl.asinh_impl(context, builder, sig, args)
-    typed = signature(sig.return_type, *sig.args, sig.return_type)
-    return context.compile_internal(
-        builder, lambda z, value: _steep_at_one(z.real, z.imag, value), typed, [*args, value]
-    )
+def _steep(function: Any, implementation: Any, corrected: Callable[..., Any]) -> Any:
+    """The lowering of a function: Numba's own, and `corrected` of the argument and its value."""
+
+    @LOWERING.lower(function, types.complex128)
+    @LOWERING.lower(function, types.complex64)
+    def lower(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
+        value = implementation(context, builder, sig, args)
+        typed = signature(sig.return_type, *sig.args, sig.return_type)
+        return context.compile_internal(builder, corrected, typed, [*args, value])
+
+    return lower
 
 
-@LOWERING.lower(cmath.atanh, types.complex128)
-@LOWERING.lower(cmath.atanh, types.complex64)
-def _inverse_tanh(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    value = cmathimpl.atanh_impl(context, builder, sig, args)
-    typed = signature(sig.return_type, *sig.args, sig.return_type)
-    return context.compile_internal(
-        builder, lambda z, value: _steep_at_one(z.imag, z.real, value), typed, [*args, value]
-    )
+_inverse_sinh = _steep(
+    cmath.asinh, cmathimpl.asinh_impl, lambda z, value: _steep_at_one(z.real, z.imag, value)
+)
+_inverse_tanh = _steep(
+    cmath.atanh, cmathimpl.atanh_impl, lambda z, value: _steep_at_one(z.imag, z.real, value)
+)
 
 
 _LOOPS: dict[Any, Callable[..., Any]] = {
