@@ -111,7 +111,7 @@ def restored(x: Any) -> Any:
     if not is_tuple(x) or _is_flat(x):
         return x
     items = [restored(item) for item in x]
-    origin: Any = getattr(type(x), _ORIGIN, None)
+    origin = origin_of(type(x))
     if origin is None:
         return x if _same(items, x) else like_tuple(type(x), items)
     if is_tuple(origin):
@@ -127,8 +127,8 @@ def index_of_key(kind: type, key: str) -> int | None:
     """The position of a key's value in a named tuple of the class `kind`; None if it has no such
     key, or is another class.
     """
-    origin: Any = getattr(kind, _ORIGIN, None)
-    return origin.index(key) if is_tuple(origin) and key in origin else None
+    keys = keys_of(kind)
+    return keys.index(key) if key in keys else None
 
 
 def origin_of(kind: type) -> Any:

@@ -34,7 +34,6 @@ from activerules.annotations.tangents import (
     is_zero,
 )
 from activerules.annotations.thunks import extern, unthunk
-from activerules.errors import TangentNotImplemented
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.stubs import carries_no_data
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
@@ -278,6 +277,3 @@ def _is_zero(tangent):
 @overload(extern)
 def _nothing_to_compute(x):
     return lambda x: x
-
-
-__all__ = ["StructuralTangentType", "TangentNotImplemented", "refuse_type"]

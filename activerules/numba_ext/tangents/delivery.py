@@ -11,12 +11,11 @@ from typing import Any
 
 from numba.core import types
 from numba.extending import overload, register_jitable
-from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import names_of
-from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
+from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate
 from activerules.annotations.trees import index_of_key, keys_of, origin_of
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
@@ -24,12 +23,12 @@ from activerules.numba_ext.calls import overloads  # noqa: F401  accumulate and 
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
-    TangentType,
     is_zero_type,
     marker_class,
 )
 from activerules.numba_ext.rules.checks import copied, overlap
 from activerules.numba_ext.tangents.dataless import StructuralTangentType, refuse_type
+from activerules.numba_ext.tangents.projection import number_projection
 from activerules.rules.closures.delivery import (
     by_argument,
     combined,
@@ -102,18 +101,13 @@ def _projected(ty: Any, tangent: Any) -> Any:
         return register_jitable(lambda x, tangent: None)
     if is_zero_type(tangent):
         return register_jitable(lambda x, tangent: make_zero(x))
-    convert = as_dtype(ty).type
-    if isinstance(tangent, TangentType) and isinstance(tangent.value, One):
-        one = convert(1)
-        return register_jitable(lambda x, tangent: one)
-    if not isinstance(tangent, types.Number):
+    project = number_projection(ty, tangent)
+    if project is None:
         raise RuleReturnError(
             f"a rule gives {tangent} as the tangent or cotangent of {ty}",
             why="that of a number is a number",
         )
-    if isinstance(tangent, types.Complex) and not isinstance(ty, types.Complex):
-        return register_jitable(lambda x, tangent: convert(tangent.real))
-    return register_jitable(lambda x, tangent: convert(tangent))
+    return project
 
 
 def _projected_tuple(ty: Any, tangent: Any) -> Any:

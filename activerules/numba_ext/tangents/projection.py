@@ -132,16 +132,22 @@ def _projected(primal: Any, dx: Any) -> Any:
         return _projected_tuple(primal, dx)
     if isinstance(primal, types.Array):
         return _projected_array(primal, dx)
-    return _projected_number(primal, dx)
+    project = number_projection(primal, dx)
+    if project is None:
+        raise TypingError(f"{dx} is not a tangent of {primal}")
+    return project
 
 
-def _projected_number(primal: Any, dx: Any) -> Any:
+def number_projection(primal: Any, dx: Any) -> Any:
+    """A compiled `(_, dx) -> dx` that gives a number, or `One`, the type of the number `primal`;
+    None if `dx` is the type of something else.
+    """
     convert = as_dtype(primal).type
     if isinstance(dx, TangentType) and isinstance(dx.value, One):
         one = convert(1)
         return register_jitable(lambda shapes, dx: one)
     if not isinstance(dx, types.Number):
-        raise TypingError(f"{dx} is not a tangent of {primal}")
+        return None
     if isinstance(dx, types.Complex) and not isinstance(primal, types.Complex):
         return register_jitable(lambda shapes, dx: convert(dx.real))
     return register_jitable(lambda shapes, dx: convert(dx))

@@ -325,12 +325,15 @@ def _from_source(source: str, **names: Any) -> Any:
 _ALGEBRA = {"plus": plus, "times": times, "over": over, "conjugate": conjugate}
 
 
-def _made(tangent: StructuralTangentType, head: str, fields: dict[Key, str]) -> Any:
-    """The implementation that returns a tangent of the same class with these fields."""
+def _made(tangent: StructuralTangentType, head: str, fields: dict[Key, str], **names: Any) -> Any:
+    """The implementation that returns a tangent of the same class with these fields, whose
+    expressions may mention `names`.
+    """
     entries = ", ".join(
         text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
     )
-    return _from_source(f"def impl({head}): return make({entries})", make=TangentOf(tangent.primal))
+    source = f"def impl({head}): return make({entries})"
+    return _from_source(source, make=TangentOf(tangent.primal), **names)
 
 
 def _sum(x: Any, y: Any) -> Any:
@@ -447,12 +450,7 @@ def _canonicalize(tangent):
     fields = {
         key: f"tangent.{_identifier(key)}" if key in tangent.fields else "zero" for key in names
     }
-    entries = ", ".join(
-        text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
-    )
-    constructor = TangentOf(tangent.primal)
-    source = f"def impl(tangent): return make({entries})"
-    return _from_source(source, make=constructor, zero=ZeroTangent())
+    return _made(tangent, "tangent", fields, zero=ZeroTangent())
 
 
 # --- operations on fields (X2) ---
