@@ -227,8 +227,7 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
             "along",
             {"_jvp": jvp, "_function": dispatcher, "_along_float": _along_float},
             module=__name__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
+            like=plain,
         )
         directional.__name__ = plain.__name__  # errors show the user's function
         return njit(directional)

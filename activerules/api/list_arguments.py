@@ -24,17 +24,10 @@ from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.rules.written import function_from
-from activerules.values.kinds import is_number
+from activerules.values.kinds import is_number_list
 
 _of_arrays = MadeOnce()
 _LENGTH = "the function changes the length of a list it was given"
-
-
-def is_number_list(ty: Any) -> bool:
-    """Whether a type is a list of floats or complex numbers."""
-    if isinstance(ty, types.List):
-        return is_number(ty.dtype)
-    return isinstance(ty, types.ListType) and is_number(ty.item_type)
 
 
 def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] = ()) -> Any:
@@ -68,8 +61,7 @@ def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] =
                 "put_into": put_into,
             },
             module=__name__,
-            file=plain.__code__.co_filename,
-            line=plain.__code__.co_firstlineno,
+            like=plain,
         )
         on_arrays.__name__ = plain.__name__  # errors show the user's function
         return njit(**NO_C_WRAPPER)(on_arrays)

@@ -160,12 +160,8 @@ def register_rrule(
     names = locals_of_caller(2)
 
     def register(rule: F) -> F:
-        plain = plain_function(rule, "rrule")
-        types = parameter_types(plain, leading=1, names=names)
-        where = [("the rule", "@rrule.register", location(plain))]
-        refuse_other_count(function, len(types), where, leading="the function itself")
+        plain, types = _read(rule, "rrule", function, names, compiled)
         if compiled:
-            refuse_keyword_only(function, where)
             conversion = convert(plain, function)
             paths = {"sends": sends, "receives": receives}
             halves = _pair(conversion, rule)
@@ -193,12 +189,8 @@ def register_frule(
     names = locals_of_caller(2)
 
     def register(rule: F) -> F:
-        plain = plain_function(rule, "frule")
-        types = parameter_types(plain, leading=2, names=names)
-        where = [("the rule", "@frule.register", location(plain))]
-        refuse_other_count(function, len(types), where, leading="the tangents and the function")
+        plain, types = _read(rule, "frule", function, names, compiled)
         if compiled:
-            refuse_keyword_only(function, where)
             parameters = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
             converted = forward_rule(plain, function, parameters, inner)
@@ -208,6 +200,25 @@ def register_frule(
         return rule
 
     return register
+
+
+_LEADING = {"rrule": ["the function itself"], "frule": ["the tangents", "the function"]}
+
+
+def _read(
+    rule: Any, which: str, function: Any, names: Mapping[str, Any], compiled: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """The Python function of a rule, and the types of its parameters; `RuleDefinitionError` if they
+    are not those of `function`.
+    """
+    leading = _LEADING[which]
+    plain = plain_function(rule, which)
+    types = parameter_types(plain, leading=len(leading), names=names)
+    where = [("the rule", f"@{which}.register", location(plain))]
+    refuse_other_count(function, len(types), where, leading=" and ".join(leading))
+    if compiled:
+        refuse_keyword_only(function, where)
+    return plain, types
 
 
 def _jitted(rule: Any, plain: Any) -> Any:

@@ -91,7 +91,7 @@ class Specialised:
         function = self._known.get(key)
         if function is None:
             function = ArrayFunction(self.target, key, self._conjugated)
-            assert function.results  # raises for what is none
+            _ = function.results  # raises here, not at the first call
             self._known[key] = function
         return function
 

@@ -70,8 +70,7 @@ def _in_last(name: str, slope: Callable[..., float], names: str = "a") -> None:
     }
 
     def half_of(half: str) -> Any:
-        line = _in_last.__code__.co_firstlineno
-        return function_from(source, half, scope, module=__name__, file=__file__, line=line)
+        return function_from(source, half, scope, module=__name__, like=_in_last)
 
     augmented_primal(function)(half_of("augmented"))
     reverse(function)(half_of("pullback"))

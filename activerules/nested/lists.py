@@ -17,7 +17,6 @@ from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import (
     array_of,
-    is_number_list,
     of_arrays,
     put_into,
     shadow_array,
@@ -27,6 +26,7 @@ from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import by_name, replacement_of, tuple_of
+from activerules.values.kinds import is_number_list
 
 
 def has_number_lists(nested: ReadCall) -> bool:

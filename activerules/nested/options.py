@@ -24,7 +24,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
-from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
+from activerules.api.list_arguments import array_of, typed_list_of
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
@@ -32,7 +32,7 @@ from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, comp
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import by_name, function_from, tuple_of
-from activerules.values.kinds import is_number
+from activerules.values.kinds import is_number, is_typed_number_list
 from activerules.values.leaf_texts import TupleTexts
 
 _real_parts = MadeOnce()
@@ -139,7 +139,7 @@ def zero_where_same(x, shadow):
             return shadow
 
         return impl
-    if isinstance(x, types.ListType) and is_number_list(x):
+    if is_typed_number_list(x):
 
         def of_list(x, shadow):
             return typed_list_of(np.zeros_like(array_of(x))) if x is shadow else shadow

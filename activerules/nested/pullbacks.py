@@ -24,7 +24,7 @@ from activerules.annotations.signature import Mode, SplitSpec
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
-from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
+from activerules.api.list_arguments import array_of, typed_list_of
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same
 from activerules.numba_ext.calls import call_arguments
@@ -44,7 +44,7 @@ from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, item_by_item, replacement_of, tuple_of
-from activerules.values.kinds import is_number, optional_leaf, returned_type
+from activerules.values.kinds import is_number, is_typed_number_list, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
 
 _IS_VIEW = (
@@ -219,7 +219,7 @@ def copy_arrays(x):
         return item_by_item(x, "x", "copy_arrays(x[{i}])", _SCOPE, module=__name__)
     if isinstance(x, _UNCHANGING):
         return lambda x: x
-    if isinstance(x, types.ListType) and is_number_list(x):
+    if is_typed_number_list(x):
         return lambda x: typed_list_of(array_of(x))
     if not isinstance(x, types.Array) or not isinstance(x.dtype, types.Number | types.Boolean):
         raise NotYetSupported(

@@ -19,13 +19,16 @@ def function_from(
     *,
     module: str,
     file: str = "<string>",
-    line: int = 1,
+    like: Any = None,
 ) -> Any:
     """The function `name` that `source` defines, with `names` as its globals.
 
-    `module` is the name of an importable module, which Numba's cache requires; `file` and `line`
-    are the location in errors, where that cache also looks for the source.
+    `module` is the name of an importable module, which Numba's cache requires. Errors show `file`,
+    where that cache also looks for the source, or the place of the Python function `like`.
     """
+    line = 1
+    if like is not None:
+        file, line = like.__code__.co_filename, like.__code__.co_firstlineno
     scope: dict[str, Any] = {**names, "__name__": module}
     exec(compile("\n" * (line - 1) + source, file, "exec"), scope)
     return scope[name]

@@ -68,7 +68,12 @@ def is_known_list(ty: Any) -> bool:
     return isinstance(ty, types.ListType) and layout_of(ty).unknown_path is None
 
 
-def is_list_of_numbers(ty: Any) -> bool:
+def is_number_list(ty: Any) -> bool:
+    """Whether a value is a list of floats or complex numbers, a typed one or Python's."""
+    return is_typed_number_list(ty) or (isinstance(ty, types.List) and is_number(ty.dtype))
+
+
+def is_typed_number_list(ty: Any) -> bool:
     """Whether a value is a typed list of floats or complex numbers."""
     return isinstance(ty, types.ListType) and ty.item_type in FLOATS
 

@@ -27,7 +27,7 @@ from activerules.values.kinds import (
     is_instance,
     is_known_dict,
     is_known_list,
-    is_list_of_numbers,
+    is_typed_number_list,
     leaves_of,
 )
 from activerules.values.layout import Array, Items, Node, Struct, layout_of
@@ -134,7 +134,7 @@ def items_array(ty: Any) -> types.Array:
     Items that are not numbers become records of the floats in them, or plain bytes if there are
     none.
     """
-    if is_list_of_numbers(ty):
+    if is_typed_number_list(ty):
         return types.Array(ty.item_type, 1, "C")
     return _records_over(items_in(ty))
 

@@ -123,7 +123,7 @@ def differentiate(
 def of_module(llvm_ir: str, function: str, make: Callable[[str, Module, str, str], str]) -> str:
     """What `make(text, module, symbol, stem)` returns, with the names that the module has.
 
-    Arguments
+    Arguments of `make`
         text     the text of the module, with plain names
         module   what the analyses start from; all functions are inlined if `make` refuses it so
         symbol   the function's name in it

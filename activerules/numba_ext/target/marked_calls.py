@@ -34,7 +34,7 @@ from activerules.numba_ext.substitutes.ufuncs import FOR_EACH
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
 from activerules.rules.treatment import Treatment
 from activerules.rules.views import RuleView
-from activerules.values.kinds import is_list_of_numbers, leaves_of
+from activerules.values.kinds import is_typed_number_list, leaves_of
 
 SYMBOL_PREFIX = "activerules.rule."
 
@@ -83,7 +83,7 @@ class MarkedCall:
         if any(map(_is_reflected, self.signature.args)):
             return True  # a copy in it may be one of list items
         no_pointers = all(
-            isinstance(ty, types.Array | types.Number) or is_list_of_numbers(ty)
+            isinstance(ty, types.Array | types.Number) or is_typed_number_list(ty)
             for ty in self.signature.args
         )
         return replaces_pointers(self._compiled_function(), lists=not no_pointers)

@@ -8,7 +8,6 @@ arguments, zeros for Const ones, and the tangent it returns is copied if it shar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from activerules.annotations.tangents import NoTangent
@@ -35,13 +34,4 @@ def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any
         "separate": separate,
         "tangent": tangent,
     }
-    # with the file and the line of the rule, where errors should point
-    plain: Callable[..., Any] = rule
-    return function_from(
-        "\n".join(source),
-        "forward",
-        scope,
-        module=__name__,
-        file=plain.__code__.co_filename,
-        line=plain.__code__.co_firstlineno,
-    )
+    return function_from("\n".join(source), "forward", scope, module=__name__, like=rule)
