@@ -109,13 +109,8 @@ def run_pair(
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)
         ]
-        shadows = list(arrays_in(tuple(x.fields[1:] for x in (dret, *passed))))
-        own = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
-        before = [array.copy() for array in own]
-        with _assignments_refused(pair.name, "reverse"):
-            returned = second(dret, _with_own_lists(tape), *passed)
+        returned = _run_reverse(pair, second, dret, tape, passed)
         entries.append(entry_per_argument(returned, passed))
-        _require_kept(pair, own, before)
         if not all(map(_same, arrays_in(primal), arrays_in(kept))):
             raise RuleCheckError(
                 f"{pair.name}: `reverse` writes into `dret.val`",
@@ -127,6 +122,19 @@ def run_pair(
                 array[...] = 0
     untouched = all(map(_same, overwritten, spoiled))
     return PairOutcome(primal, tuple(entries), untouched)
+
+
+def _run_reverse(
+    pair: RulePair, reverse: Any, dret: Annotation, tape: Any, passed: Sequence[Annotation]
+) -> Any:
+    """What `reverse` returns; `RuleCheckError` if it writes into an array of its tape."""
+    shadows = list(arrays_in(tuple(x.fields[1:] for x in (dret, *passed))))
+    own = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
+    before = [array.copy() for array in own]
+    with _assignments_refused(pair.name, "reverse"):
+        returned = reverse(dret, _with_own_lists(tape), *passed)
+    _require_kept(pair, own, before)
+    return returned
 
 
 def _require_protocol(pair: RulePair, returned: Any) -> None:
