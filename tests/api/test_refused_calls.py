@@ -1,10 +1,12 @@
 """Calls that are refused before anything is compiled, or by a pullback that was made."""
 
+import ctypes
 import pickle
 
 import numpy as np
 import pytest
 from numba import TypingError, cfunc, guvectorize, njit
+from numba.extending import overload
 
 import activerules as ar
 
@@ -62,6 +64,26 @@ def test_a_call_by_address_is_not_shown_as_numbas_lookup():
         ar.grad(njit(lambda x: callback(x) * 2))(2.0)
     assert "an @njit function in its place" in str(caught.value)
     assert "PyImport" not in str(caught.value)
+
+
+def bessel_j0(x):
+    """What an overload calls by its address, as packages call SciPy's special functions."""
+
+
+J0 = ctypes.CDLL("libm.so.6").j0
+J0.argtypes, J0.restype = [ctypes.c_double], ctypes.c_double
+
+
+@overload(bessel_j0)
+def _(x):
+    return lambda x: J0(x)
+
+
+def test_a_call_by_address_in_an_overload_is_named_as_the_user_spells_it():
+    with pytest.raises(ar.UnknownCall, match=r"flows into bessel_j0, .*no derivative") as caught:
+        ar.grad(njit(lambda x: bessel_j0(abs(x)) * float(x)))(2.0)
+    assert "scalar_rule(bessel_j0, lambda Ω, x: " in str(caught.value)
+    assert "called by its address" in str(caught.value)
 
 
 def test_a_guvectorize_function_without_output():

@@ -73,7 +73,7 @@ class CallSites:
         self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
 
     def call_at(self, location: str, symbol: str | None) -> CallSite | None:
-        """The call at `file:line` that leads to `symbol`, or, if that is None, the call through a
+        """The call at `file:line` that leads to `symbol`, or, if that is None, to a call through a
         pointer; None unless there is exactly one.
         """
         file, _, line = location.rpartition(":")
@@ -81,7 +81,9 @@ class CallSites:
         # Numba asks the interpreter for the address of a @cfunc
         by_address = symbol is None or symbol.startswith(OF_PYTHON)
         fitting = [s for s in sites if s.is_by_address == by_address]
-        if not by_address and len(fitting) > 1:
+        if symbol is None and not fitting:  # the code of one of them calls a pointer
+            fitting = [s for s in sites if _calls_a_pointer(self._modules_of(s))]
+        elif not by_address and len(fitting) > 1:
             leading = [s for s in fitting if _leads_to(symbol, self._modules_of(s))]
             fitting = leading or [s for s in fitting if _is_named_by(symbol, s.name)]
         return fitting[0] if len({s.name for s in fitting}) == 1 else None
@@ -95,6 +97,12 @@ def _is_followed_by_name(callee: Any, signature: Any) -> bool:
 
 def _leads_to(symbol: str | None, modules: Iterable[Any]) -> bool:
     return any(symbol == function.name for module in modules for function in module.functions)
+
+
+def _calls_a_pointer(modules: Iterable[Any]) -> bool:
+    functions = (function for module in modules for function in module.functions)
+    instructions = (i for f in functions for block in f.blocks for i in block.instructions)
+    return any(i.opcode == "call" and not [*i.operands][-1].is_function for i in instructions)
 
 
 def _is_named_by(symbol: str | None, name: str) -> bool:
@@ -150,7 +158,8 @@ def name_call(
     rules = [call.reason for call in followed if call.name.split(".")[-1] == name.split(".")[-1]]
     if site.is_by_address:  # the instruction is Numba's, which looks the address up
         error.where = [entry for entry in error.where if entry[0] != "in LLVM IR"]
-    reached = "by its address" if site.is_by_address else f"through `{symbol}`"
+    by_address = site.is_by_address or symbol is None
+    reached = "by its address" if by_address else f"through `{symbol}`"
     why = f": {rules[0]}" if rules else ""
     error.why = (
         f"it is compiled code, called {reached}, which cannot be looked into, and no rule serves "

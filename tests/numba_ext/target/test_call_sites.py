@@ -29,7 +29,7 @@ def recorded(function):
 
     def modules_of(site):
         asked.append(site.name)
-        names = (SimpleNamespace(name=name) for name in CODE[site.name])
+        names = (SimpleNamespace(name=name, blocks=()) for name in CODE[site.name])
         return [SimpleNamespace(functions=[*names])]
 
     sites, func_ir = CallSites(modules_of), run_frontend(function)
