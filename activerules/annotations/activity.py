@@ -163,6 +163,12 @@ KINDS: tuple[type[Annotation], ...] = (
     MixedDuplicated,
 )
 
+RETURNED = (Active, MixedDuplicated)
+"""Those whose derivative a rule returns, as a number or the numbers of a tuple."""
+SHADOWED = (Duplicated, MixedDuplicated)
+"""Those with one shadow, in a rule or a call in reverse mode."""
+BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
+
 BY_NAME: dict[str, type[Annotation]] = {
     "const": Const,
     "active": Active,

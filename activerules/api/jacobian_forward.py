@@ -26,11 +26,12 @@ from activerules.api.jacobian_blocks import (
 )
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.list_arguments import by_arrays
+from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
-from activerules.numba_ext.target.derivative import ActivityName, CompiledDerivative
+from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of
 from activerules.values.leaf_texts import TupleTexts

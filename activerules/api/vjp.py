@@ -12,7 +12,11 @@ from typing import Any, Literal, TypeVar
 
 from numba import njit
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import (
+    BY_NAME,
+    Annotation,
+    Const,
+)
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
@@ -197,15 +201,7 @@ def _kind_of(name: str, ty: Any) -> type[Annotation]:
         checks.refuse_records(name, ty, "vjp")
     elif node.numbers.by_value or node.numbers.by_reference:
         checks.require_differentiable(name, ty)  # raises: None would pass for a derivative of zero
-    return _KINDS[node.activity]
-
-
-_KINDS: dict[str, type[Annotation]] = {
-    "const": Const,
-    "active": Active,
-    "duplicated": Duplicated,
-    "mixed": MixedDuplicated,
-}
+    return BY_NAME[node.activity]
 
 
 def _make_stub(target: Any, spec: SplitSpec) -> Any:

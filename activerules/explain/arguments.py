@@ -23,10 +23,11 @@ from activerules.annotations.activity import (
     Narrowed,
 )
 from activerules.errors import ActivityError, ArityError, NotYetSupported
+from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import read_forward_arguments
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.numba_ext.target.derivative import ActivityName, DerivativeSpec
+from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.forward import ForwardDerivation, derive_forward
 from activerules.pipeline.reverse import Derivation, derive

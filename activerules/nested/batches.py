@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import BATCHED, Active, Const, Duplicated
 from activerules.api.autodiff import autodiff
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.emitter import BATCHED
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.calls.lanes import first_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by

@@ -36,6 +36,7 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.errors import NotYetSupported
 from activerules.nested.lists import call_by_arrays, has_number_lists
+from activerules.numba_ext.calls.emitter import BY_SHADOW
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
@@ -158,7 +159,7 @@ class _GradientWriter:
         for k, argument in enumerate(spec.arguments):
             primal = self.rebuilt(k, lambda leaf: leaf.name)
             shadow = self.rebuilt(k, lambda x: x.shadow if x.role == "array" else x.name)
-            fields = f"{primal}, {shadow}" if argument.activity in _SHADOWED else primal
+            fields = f"{primal}, {shadow}" if argument.activity in BY_SHADOW else primal
             args.append(f"{kinds[argument.activity]}({fields})")
         names = [leaf.name for leaf in self.leaves]
         names += [leaf.shadow for leaf in self.of_role("array")]
@@ -321,9 +322,6 @@ class _GradientWriter:
         return self._source_function("rule", names, lines, _along=along, _mode=spec.mode, _np=np)
 
 
-_SHADOWED = ("duplicated", "mixed")
-
-
 def _has_collection(node: Node) -> bool:
     return isinstance(node, Items) or any(_has_collection(child) for _, child in node.children)
 
@@ -340,9 +338,9 @@ def _returned(items: Sequence[str]) -> str:
 def _role(argument: ArgumentSpec, ty: Any) -> str:
     if is_number(ty) and argument.activity in ("active", "mixed"):
         return "number"
-    if is_number_array(ty) and argument.activity in _SHADOWED:
+    if is_number_array(ty) and argument.activity in BY_SHADOW:
         return "array"
-    if argument.activity in _SHADOWED and layout_of(ty).has_shadow:
+    if argument.activity in BY_SHADOW and layout_of(ty).has_shadow:
         raise NotYetSupported(
             f"a gradient with respect to {argument}, inside a function that is differentiated",
             why="only floats, arrays and tuples of them have second derivatives there",

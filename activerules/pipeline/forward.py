@@ -26,7 +26,6 @@ from activerules.numba_ext.replaced.replaced import changing_arguments
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import (
-    ArgumentActivity,
     CompiledDerivative,
     DerivativeSpec,
 )
@@ -44,6 +43,7 @@ from activerules.rules import library  # noqa: F401  defines the rules that come
 from activerules.rules.registry import RULES
 from activerules.rules.views import FORWARD_VIEW, RuleView
 from activerules.values.kinds import returned_type
+from activerules.values.layout import ValueActivity
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
     modules = copies_of(module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
 
-    def make(shadowed: tuple[ArgumentActivity, ...]) -> ForwardPlan:
+    def make(shadowed: tuple[ValueActivity, ...]) -> ForwardPlan:
         request = make_request(
             captured,
             next(modules),

@@ -32,7 +32,7 @@ from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.replaced import derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
-from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec
+from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.stages import STEM
 from activerules.rules.views import RuleView
@@ -45,7 +45,7 @@ from activerules.values.kinds import (
     leaves_of,
     returned_type,
 )
-from activerules.values.layout import layout_of
+from activerules.values.layout import ValueActivity, layout_of
 from activerules.values.memory_layout import (
     ItemMemory,
     Pointers,
@@ -90,7 +90,7 @@ def seeded_return(captured: Captured, return_activity: ActivityName | None) -> A
 def make_request(
     captured: Captured,
     module: Module,
-    activities: tuple[ArgumentActivity, ...],
+    activities: tuple[ValueActivity, ...],
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
     *,
@@ -116,9 +116,7 @@ def make_request(
         ),
         Parameter(excinfo, "const", "exception", private=True),
     ]
-    left_out: tuple[ArgumentActivity, ...] = ("const",) * (
-        len(captured.arguments) - len(activities)
-    )
+    left_out: tuple[ValueActivity, ...] = ("const",) * (len(captured.arguments) - len(activities))
     pointees: dict[object, Pointee] = {}
     for number, activity in enumerate(activities + left_out):
         argument = captured.arguments[number]
@@ -154,7 +152,7 @@ def make_request(
 def _parameters(
     number: int,
     argument: LoweredArgument,
-    activity: ArgumentActivity,
+    activity: ValueActivity,
     function: Function,
     forward: bool,
 ) -> Iterator[tuple[types.Type, Parameter]]:
@@ -222,7 +220,7 @@ def _is_start(role: str, leaf: types.Type) -> bool:
     return role in _DATA_ROLES or (role == "meminfo" and isinstance(leaf, types.StructRef))
 
 
-def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
+def _multiple(role: str, leaf: types.Type, activity: ValueActivity) -> int:
     """A number known to divide an integer parameter: the size of an item, by its type, and a stride
     of an array of records, which is checked if the array has a shadow.
     """
@@ -258,7 +256,7 @@ def argument_of(group: object) -> int | None:
 
 
 def _slot_activity(
-    role: str, leaf: types.Type, activity: ArgumentActivity, forward: bool
+    role: str, leaf: types.Type, activity: ValueActivity, forward: bool
 ) -> ActivityName:
     """The activity of one LLVM parameter: constant unless it is data or a float of an active leaf,
     as `activity` says.
@@ -310,8 +308,8 @@ def with_options(request: Request, options: frozenset[str]) -> Request:
 
 def with_scratch(
     captured: Captured,
-    activities: tuple[ArgumentActivity, ...],
-    make: Callable[[tuple[ArgumentActivity, ...]], T],
+    activities: tuple[ValueActivity, ...],
+    make: Callable[[tuple[ValueActivity, ...]], T],
 ) -> tuple[T, frozenset[int]]:
     """The result of `make` for the activities, and the Const arguments that need a scratch shadow.
 
@@ -322,7 +320,7 @@ def with_scratch(
     """
 
     def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:
-        shadowed: tuple[ArgumentActivity, ...] = tuple(
+        shadowed: tuple[ValueActivity, ...] = tuple(
             "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
         )
         try:

@@ -31,7 +31,6 @@ from activerules.numba_ext.replaced.replaced import changing_arguments
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import (
-    ArgumentActivity,
     CompiledDerivative,
     DerivativeSpec,
 )
@@ -52,6 +51,7 @@ from activerules.rules import library  # noqa: F401  defines the rules that come
 from activerules.rules.registry import RULES
 from activerules.rules.views import RuleView
 from activerules.values.kinds import returned_type
+from activerules.values.layout import ValueActivity
 
 # the part of a symbol that marks the version for overlapping arguments
 CONSERVATIVE = ".conservative"
@@ -176,7 +176,7 @@ def _planned(
     a scratch shadow.
     """
 
-    def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
+    def make(shadowed: tuple[ValueActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(
             captured, next(modules), shadowed, spec.return_activity, rules, changing=changing
         )

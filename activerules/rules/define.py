@@ -23,12 +23,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from activerules.annotations.activity import (
+    BATCHED,
     BY_NAME,
     KINDS,
     Active,
     Annotation,
-    BatchDuplicated,
-    BatchDuplicatedNoNeed,
     Const,
     Duplicated,
     is_annotation_class,
@@ -469,7 +468,7 @@ def _refuse_hopeless(
                 where=where,
                 instead=["Duplicated: `x.dval` is the tangent, of floats too"],
             )
-        if which != "forward" and all(a.kind in _BATCHED for a in pattern):
+        if which != "forward" and all(a.kind in BATCHED for a in pattern):
             raise RuleDefinitionError(
                 "in reverse mode a rule has one shadow at a time",
                 where=where,
@@ -496,9 +495,6 @@ def _refuse_hopeless(
     refuse_keyword_only(function, where)
     leading = f"`{', '.join(_LEADING[which])}`"
     refuse_other_count(function, len(rule.arguments), where, leading=leading)
-
-
-_BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 
 
 def evaluated(

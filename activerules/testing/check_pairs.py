@@ -12,13 +12,13 @@ from typing import Any
 
 import numba
 
-from activerules.annotations.activity import Const, MixedDuplicated
+from activerules.annotations.activity import RETURNED, SHADOWED, Const, MixedDuplicated
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.numba_ext.rules.tapes import reads_value
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RulePair
-from activerules.testing.gradient import RETURNED, SHADOWED, arrays_of, completed
+from activerules.testing.gradient import arrays_of, completed
 from activerules.testing.halves import PairOutcome, arrays_in, is_like, run_pair
 from activerules.testing.numeric import inner_terms, scaled
 from activerules.testing.reference import SCALES, Reference, located

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import activerules as ar
+from activerules.annotations.activity import RETURNED, SHADOWED
 from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.target.dispatchers import as_compiled
@@ -282,10 +283,6 @@ def default_activity(x: Any) -> Any:
     if not is_differentiable(arrays_of(x)):
         return ar.Active
     return ar.MixedDuplicated if is_differentiable(numbers_of(x)) else ar.Duplicated
-
-
-SHADOWED = (ar.Duplicated, ar.MixedDuplicated)
-RETURNED = (ar.Active, ar.MixedDuplicated)
 
 
 def arrays_of(x: Any) -> Any:

@@ -28,6 +28,7 @@ import numba
 import numpy as np
 
 from activerules.annotations.activity import (
+    SHADOWED,
     Active,
     Annotation,
     BatchDuplicated,
@@ -46,7 +47,7 @@ from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.rules.written import function_from
-from activerules.testing.gradient import SHADOWED, arrays_of
+from activerules.testing.gradient import arrays_of
 from activerules.testing.numeric import is_differentiable, shifted
 from activerules.testing.situations import Lane, annotate
 from activerules.testing.spoiling import spoil

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import Const
+from activerules.annotations.activity import SHADOWED, Const
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.rule import ForwardRule, RulePair, display_name
@@ -21,7 +21,6 @@ from activerules.testing.gradient import (
     FLOOR,
     RESOLUTION,
     SAFETY,
-    SHADOWED,
     Comparison,
     agree,
     compared,

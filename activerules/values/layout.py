@@ -28,6 +28,7 @@ EACH = "[…]"
 """The step from a list to its items, from a dictionary to its values."""
 Path = tuple[Step, ...]
 ValueActivity = Literal["const", "active", "duplicated", "mixed"]
+"""Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from numba import types as numba_types
 
 import activerules as ar
 from activerules.annotations.activity import KINDS
+from activerules.ir.tape.runtime import OUT_OF_MEMORY
 from activerules.numba_ext.calls import intrinsics
-from activerules.numba_ext.target.derivative import OUT_OF_MEMORY, CompiledDerivative
+from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.pipeline.compile_derivative import compile_derivative
 
 FIELDS = ("meminfo", "parent", "items", "size", "data", "shape", "stride")

@@ -160,10 +160,10 @@ def counted_memory() -> CountedMemory:
     return _declared.counted
 
 
-_NOTHING = CallEffect()
+NOTHING = CallEffect()
 _FREES = CallEffect(mirrored=(0,), frees=True)
 _PURE = CallEffect(pure=True)
-_OPAQUE = CallEffect(opaque=True)
+OPAQUE = CallEffect(opaque=True)
 
 COPY_RESIZED = "activerules.copy_resized"
 COPIED_SIZE = "activerules.copied_size"
@@ -199,16 +199,16 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdaPvm": CallEffect(mirrored=(0,), frees=True, plain="_ZdaPv"),
     # what the engine writes itself
     COPY_RESIZED: CallEffect(reads=(1,), writes=(0,)),
-    COPIED_SIZE: _NOTHING,
+    COPIED_SIZE: NOTHING,
     GROW_SHADOW: RESIZES,
     FAILED_AT: CallEffect(writes=(1,), keeps=True),
-    "activerules.stack.floor": _NOTHING,
-    "activerules.stack.left": _NOTHING,
+    "activerules.stack.floor": NOTHING,
+    "activerules.stack.left": NOTHING,
     # C's output: what is written carries no derivative
     **dict.fromkeys(
         "printf fprintf __printf_chk __fprintf_chk puts fputs putchar putc fputc fwrite "
         "fflush".split(),
-        _NOTHING,
+        NOTHING,
     ),
     **dict.fromkeys(
         "sprintf snprintf __sprintf_chk __snprintf_chk".split(), CallEffect(writes=(0,))
@@ -229,18 +229,18 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.memcpy.inline.", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.memmove.p", CallEffect(reads=(1,), writes=(0,))),
-    ("llvm.lifetime.", _NOTHING),
-    ("llvm.dbg.", _NOTHING),
-    ("llvm.assume", _NOTHING),
-    ("llvm.experimental.noalias.scope.decl", _NOTHING),
-    ("llvm.donothing", _NOTHING),
-    ("llvm.prefetch.", _NOTHING),
-    ("llvm.fake.use", _NOTHING),
+    ("llvm.lifetime.", NOTHING),
+    ("llvm.dbg.", NOTHING),
+    ("llvm.assume", NOTHING),
+    ("llvm.experimental.noalias.scope.decl", NOTHING),
+    ("llvm.donothing", NOTHING),
+    ("llvm.prefetch.", NOTHING),
+    ("llvm.fake.use", NOTHING),
     ("llvm.ptr.annotation.", CallEffect(returns=0, pure=True)),
-    ("llvm.trap", _NOTHING),
-    ("llvm.stacksave", _OPAQUE),
-    ("llvm.stackrestore", _NOTHING),
-    ("llvm.invariant.", _NOTHING),
+    ("llvm.trap", NOTHING),
+    ("llvm.stacksave", OPAQUE),
+    ("llvm.stackrestore", NOTHING),
+    ("llvm.invariant.", NOTHING),
     ("llvm.launder.invariant.group", CallEffect(returns=0, pure=True)),
     ("llvm.strip.invariant.group", CallEffect(returns=0, pure=True)),
     ("llvm.threadlocal.address", CallEffect(returns=0, pure=True)),

@@ -27,7 +27,9 @@ from __future__ import annotations
 TAPE_SIZE = 80
 STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
+"""The status of a derivative that ran out of memory for its tape."""
 TOO_DEEP = 0x41520002
+"""The status of a derivative whose recursion was too deep for the machine's stack."""
 REFUSED = 0x41520003
 """The status if the engine's check of a rule has failed; its exception is stored like that of a
 function that raises.

@@ -15,9 +15,10 @@ from typing import Any
 from llvmlite import ir
 from numba.core import callconv, cgutils, types
 
-from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
+from activerules.annotations.activity import BATCHED
 from activerules.errors import NotAFloatReturn
 from activerules.ir.llvm.names import FAILED_AT
+from activerules.ir.tape.runtime import OUT_OF_MEMORY, TOO_DEEP
 from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
@@ -28,8 +29,6 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.numba_ext.substitutes.vector_math import link_vector_math
 from activerules.numba_ext.target.derivative import (
-    OUT_OF_MEMORY,
-    TOO_DEEP,
     ArgumentsOverlap,
     CompiledDerivative,
 )
@@ -43,7 +42,6 @@ from activerules.values.walk import Emit, rebuild
 Field = tuple[Value, Sequence[Value]]
 """An argument as LLVM values: its primal, and its shadows, one per lane; () if it has none."""
 
-BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _BY_VALUE = ("active", "mixed")
 BY_SHADOW = ("duplicated", "mixed")
 RETURNED_NONE = "the differentiated function returned None at this point, which has no derivative"

@@ -12,14 +12,14 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
+from activerules.annotations.activity import BATCHED, Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.errors import ActivityError, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,
     refuse_declared_inactive,
     require_known_leaves,
 )
-from activerules.numba_ext.calls.emitter import BATCHED, is_batched
+from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.lanes import width_of
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.types import AnnotationType, runtime_type

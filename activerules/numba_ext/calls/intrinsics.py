@@ -22,6 +22,7 @@ from numba.core.typing.templates import make_intrinsic_template, signature
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import Mode, Reverse, no_mode
 from activerules.errors import ActivityError, NotYetSupported
+from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.emitter import (
     BY_SHADOW,
@@ -45,7 +46,6 @@ from activerules.numba_ext.codegen.types import (
 )
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import (
-    ActivityName,
     CompiledDerivative,
     DerivativeCompiler,
     DerivativeSpec,

@@ -11,10 +11,9 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import BATCHED, Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
-from activerules.numba_ext.calls.emitter import BATCHED
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.values.kinds import items_of

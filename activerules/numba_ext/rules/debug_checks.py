@@ -15,6 +15,7 @@ from numba.core import types
 from numba.extending import register_jitable
 
 from activerules.annotations.activity import (
+    SHADOWED,
     Active,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
@@ -57,13 +58,10 @@ def copy(x):
     return lambda x: x
 
 
-_SHADOWED = (Duplicated, MixedDuplicated)
-
-
 @chosen_by_types
 def value(dret):
     """A copy of the result that a reverse is given; None if it is not."""
-    if dret.kind in _SHADOWED:
+    if dret.kind in SHADOWED:
         return lambda dret: copy(dret.val)
     return lambda dret: None
 
@@ -71,7 +69,7 @@ def value(dret):
 @chosen_by_types
 def shadow(x):
     """A copy of the shadow of an argument; None if it has none."""
-    if x.kind in _SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
+    if x.kind in SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
         return lambda x: copy(x.dval)
     return lambda x: None
 
@@ -79,7 +77,7 @@ def shadow(x):
 @chosen_by_types
 def its_shadow(x):
     """The shadow of an argument itself; None if it has none."""
-    if x.kind in _SHADOWED:
+    if x.kind in SHADOWED:
         return lambda x: x.dval
     return lambda x: None
 
@@ -108,7 +106,7 @@ def _share_items(x, y):
 @chosen_by_types
 def cotangent(dret):
     """The cotangent of a result."""
-    if dret.kind in _SHADOWED:
+    if dret.kind in SHADOWED:
         return lambda dret: dret.dval
     if dret.kind is Active:
         return lambda dret: dret.val
@@ -253,7 +251,7 @@ def _wave(index):
 @chosen_by_types
 def direction(x, value, seed):
     """A direction to move an argument in; None if Const."""
-    if isinstance(x, AnnotationType) and x.kind not in (Active, *_SHADOWED):
+    if isinstance(x, AnnotationType) and x.kind not in (Active, *SHADOWED):
         return lambda x, value, seed: None
     if is_number_array(value):
         turn = 1j if isinstance(value.dtype, types.Complex) else 0.0

@@ -23,7 +23,14 @@ from numba.core import types
 from numba.extending import register_jitable
 from numba.np.numpy_support import as_dtype
 
-from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import (
+    RETURNED,
+    SHADOWED,
+    Active,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
 from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
@@ -45,8 +52,6 @@ from activerules.values.kinds import (
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 
-_SHADOWED = (Duplicated, MixedDuplicated)
-_RETURNED = (Active, MixedDuplicated)
 _PLAIN = (types.Number, types.Boolean, types.NoneType)
 
 
@@ -88,7 +93,7 @@ def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]
             strict=True,
         )
         if not (kind is of_pair is Const or _has_only_known_leaves(ty))
-        or of_pair not in (Const, Active, *_SHADOWED)
+        or of_pair not in (Const, Active, *SHADOWED)
     ]
     if not unfit:
         return
@@ -148,7 +153,7 @@ class _RuleWriter:
     def _scope(self) -> dict[str, Any]:
         config = RuleConfig(
             overwritten=(False,) * len(self.argtypes),
-            needs_shadow=self.pair.result in _SHADOWED,
+            needs_shadow=self.pair.result in SHADOWED,
             written=self.written,
         )
         flags = flags_in_place_of(self.marked.function)
@@ -188,7 +193,7 @@ class _RuleWriter:
         lines = [
             f"t_{x.name} = _copied({_tangent(x)})" for x in self._outputs() if x.root == f"a{k}"
         ]
-        if kind not in _SHADOWED:
+        if kind not in SHADOWED:
             return [*lines, f"b{k} = c{k} = _{kind.__name__}(a{k}.val)"]
         arrays = [x for x in leaves_at(f"a{k}", ty) if x.is_array]
         lines += [f"s_{x.name} = _make_zero({_value(x)})" for x in arrays]
@@ -210,7 +215,7 @@ class _RuleWriter:
         of_arguments = [
             f"s_{x.name}"
             for k, kind in enumerate(self.pair.arguments)
-            if kind in _SHADOWED
+            if kind in SHADOWED
             for x in leaves_at(f"a{k}", self.argtypes[k])
             if x.is_array
         ]
@@ -220,7 +225,7 @@ class _RuleWriter:
 
     def _leaves_of_result(self) -> Iterator[LeafText]:
         """The leaves of a result whose shadow is passed to the reverse."""
-        if self.pair.result in _SHADOWED:
+        if self.pair.result in SHADOWED:
             yield from leaves_at("y", self.marked.result_type)
 
     def _results(self) -> list[LeafText]:
@@ -310,7 +315,7 @@ class _RuleWriter:
             for k in numbers
             if k in self.pair.saves and self.written[k]
             for x in leaves_at(f"a{k}", self.argtypes[k])
-            if x.is_array and self.pair.arguments[k] in _SHADOWED
+            if x.is_array and self.pair.arguments[k] in SHADOWED
         ]
         terms = [
             f"_along({self._gradient(k, x)}, {self._before(x)})"
@@ -324,7 +329,7 @@ class _RuleWriter:
         """The expression of the derivative that the reverse gave for a leaf."""
         if leaf.is_array:
             return f"s_{leaf.name}"
-        only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
+        only = [kind in RETURNED for kind in self.pair.arguments].count(True) == 1
         return f"_entry(r, {k}, {len(self.argtypes)}, {only:d}, a{k}.val){leaf.path}"
 
     def _before(self, leaf: LeafText) -> str:

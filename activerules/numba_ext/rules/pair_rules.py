@@ -18,7 +18,14 @@ from numba.core import types
 from numba.core.registry import cpu_target
 from numba.core.typeconv.castgraph import Conversion
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import (
+    RETURNED,
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import ConfigType
@@ -423,7 +430,7 @@ def _derivative_paths(
     parameter that is Active at the call or has an Active part; None for all of that value.
     """
     returned = reverse.signature.return_type
-    active = [i for i, p in enumerate(parameters) if p.annotation.kind in _RETURNED]
+    active = [i for i, p in enumerate(parameters) if p.annotation.kind in RETURNED]
     wanted = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
     if returns_entries(returned, parameters):
         return tuple(wanted)
@@ -452,9 +459,6 @@ def _advice(parameters: Sequence[RuleParameter], returned: types.Type) -> str:
     return ""
 
 
-_RETURNED = (Active, MixedDuplicated)
-
-
 def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -> bool:
     """Whether a reverse returns an entry per parameter, rather than its only derivative."""
     return (
@@ -465,7 +469,7 @@ def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -
 
 
 def _fits(parameter: RuleParameter, ty: types.Type) -> bool:
-    if parameter.annotation.kind in _RETURNED:
+    if parameter.annotation.kind in RETURNED:
         wanted = derivative_type(parameter.value_type)
         return rounds(ty, wanted) or rounds(ty, anonymous(wanted))
     if parameter.annotation.kind is Duplicated:
@@ -476,7 +480,7 @@ def _fits(parameter: RuleParameter, ty: types.Type) -> bool:
 def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
     entries = [
         type_name(anonymous(derivative_type(p.value_type)))
-        if p.annotation.kind in _RETURNED
+        if p.annotation.kind in RETURNED
         else "None"
         for p in parameters
     ]

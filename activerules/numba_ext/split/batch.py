@@ -19,10 +19,10 @@ from typing import Any
 
 from numba.core import cgutils, types
 
-from activerules.annotations.activity import Active, Const
+from activerules.annotations.activity import BATCHED, Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
-from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field
+from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, Field
 from activerules.numba_ext.calls.intrinsics import (
     compiled,
     derivative_form,

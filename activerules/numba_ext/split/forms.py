@@ -33,6 +33,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
+from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
 from activerules.numba_ext.calls.emitter import (
     DerivativeCall,
@@ -62,7 +63,6 @@ from activerules.numba_ext.split.split_results import (
     shadow_of,
 )
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields, TapeType
-from activerules.numba_ext.target.derivative import ActivityName
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.identity import identity_of

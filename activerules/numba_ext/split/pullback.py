@@ -21,7 +21,7 @@ from numba.core.pythonapi import _boxers
 from numba.core.typing.templates import signature
 from numba.extending import NativeValue, box, intrinsic, models, register_model, unbox
 
-from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import SHADOWED, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import LEAVES, flattened, restored
 from activerules.errors import ActiverulesError, NotYetSupported, ShadowMismatch, TapeError
@@ -284,12 +284,9 @@ def _annotated(split_spec: SplitSpec, args: Sequence[Any]) -> list[Any]:
     return [
         ty
         if kind is Const
-        else AnnotationType(kind, ty, *([shadow_type_of(ty)] if kind in _SHADOWED else []))
+        else AnnotationType(kind, ty, *([shadow_type_of(ty)] if kind in SHADOWED else []))
         for kind, ty in zip(split_spec.arguments, args, strict=True)
     ]
-
-
-_SHADOWED = (Duplicated, MixedDuplicated)
 
 
 def _pulled_leaf_type(leaf: Node) -> Any:
@@ -341,7 +338,7 @@ class _Run:
         primals = cgutils.unpack_tuple(self.builder, self.primals, len(split_spec.arguments))
         shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
         return [
-            (primal, (next(shadows),) if kind in _SHADOWED else ())
+            (primal, (next(shadows),) if kind in SHADOWED else ())
             for kind, primal in zip(split_spec.arguments, primals, strict=True)
         ]
 

@@ -28,6 +28,7 @@ from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
+from activerules.ir.derivatives.rulecall import MARKED_PREFIX
 from activerules.ir.text.called_values import with_called_values
 from activerules.ir.text.symbols import (
     called,
@@ -52,7 +53,6 @@ from activerules.numba_ext.target.declared import converts
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.function_values import may_hold_a_function
 from activerules.numba_ext.target.marked_calls import (
-    SYMBOL_PREFIX,
     FollowedCall,
     MarkedCall,
     qualified_name,
@@ -200,10 +200,10 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     module, text = _with_resolved_recursion(session, result.library._final_module)
     text = with_definitions(text, DEFINITIONS, NEEDED)
     callers = dict.fromkeys((result.fndesc.llvm_func_name, *(f.name for f in module.functions)))
-    marked = {name: session.calls.get(name, callers) for name in called(text, SYMBOL_PREFIX)}
+    marked = {name: session.calls.get(name, callers) for name in called(text, MARKED_PREFIX)}
     exchanged = [result.signature, *(call.signature for call in marked.values())]
     text = with_called_values(text, closed=not any(map(_exchanges_functions, exchanged)))
-    text = with_results(text, _STATUS, prefix=SYMBOL_PREFIX)
+    text = with_results(text, _STATUS, prefix=MARKED_PREFIX)
     text = with_statuses(text, _STATUS, parameter="retptr", unless="-[23]")
     symbol, arguments = result.fndesc.llvm_func_name, _arguments(names, result.signature.args)
     return Captured(

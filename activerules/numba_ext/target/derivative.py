@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from activerules.errors import Where
+from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.values.layout import ValueActivity
 
 if TYPE_CHECKING:
     from activerules.numba_ext.target.marked_calls import MarkedCall
-
-ActivityName = Literal["const", "active", "duplicated"]
-ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
-"""Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
 
 
 class ArgumentsOverlap(Exception):
@@ -21,12 +19,6 @@ class ArgumentsOverlap(Exception):
 
     Raised before anything has run.
     """
-
-
-OUT_OF_MEMORY = 0x41520001
-"""Status of a derivative function that ran out of memory for its tape."""
-TOO_DEEP = 0x41520002
-"""Status of a derivative function whose recursion was too deep for the machine's stack."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +115,7 @@ class DerivativeSpec:
     """
 
     argtypes: tuple[Any, ...]
-    activities: tuple[ArgumentActivity, ...]
+    activities: tuple[ValueActivity, ...]
     return_activity: ActivityName | None = None
     mode: Literal["reverse", "split", "forward"] = "reverse"
     options: frozenset[str] = frozenset()

@@ -36,8 +36,6 @@ from activerules.rules.treatment import Treatment
 from activerules.rules.views import RuleView
 from activerules.values.kinds import is_typed_number_list, leaves_of
 
-SYMBOL_PREFIX = "activerules.rule."
-
 
 @dataclass(frozen=True)
 class MarkedCall:

@@ -28,6 +28,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.ir.derivatives.rulecall import MARKED_PREFIX
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.implementation_keys import TypedOnce
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
@@ -42,7 +43,6 @@ from activerules.numba_ext.substitutes.array_loops import steps_otherwise
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import for_each_element
 from activerules.numba_ext.target.marked_calls import (
-    SYMBOL_PREFIX,
     CallTable,
     FollowedCall,
     MarkedCall,
@@ -354,7 +354,7 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
     name = qualified_name(function)
     digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
     return MarkedCall(
-        symbol=f"{SYMBOL_PREFIX}{in_symbols(name)}.{digest}",
+        symbol=f"{MARKED_PREFIX}{in_symbols(name)}.{digest}",
         function=function,
         name=name,
         signature=signature(result.signature.return_type, *result.signature.args),

@@ -11,7 +11,15 @@ Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, a
 from __future__ import annotations
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger
-from activerules.ir.normal.effects import RESIZES, CallEffect, Explanation, LanguageRuntime, declare
+from activerules.ir.normal.effects import (
+    NOTHING,
+    OPAQUE,
+    RESIZES,
+    CallEffect,
+    Explanation,
+    LanguageRuntime,
+    declare,
+)
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
@@ -19,10 +27,8 @@ from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.values.dict_tables import PREFIX as KEYS
 
-_NOTHING = CallEffect()
 _MIRRORED = CallEffect(mirrored=(0,))
 _COUNTS = CallEffect(mirrored=(0,), counts=True)
-_OPAQUE = CallEffect(opaque=True)
 
 
 def _counted(
@@ -94,7 +100,7 @@ _EFFECTS: dict[str, CallEffect] = {
     ),
     _NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: their keys; values are handled by visible code
-    "numba_dict_length": _NOTHING,
+    "numba_dict_length": NOTHING,
     "numba_dict_set_method_table": _MIRRORED,
     f"{KEYS}begin": _MIRRORED,
     f"{KEYS}add": CallEffect(mirrored=(0,), adds_keys=True),
@@ -103,41 +109,41 @@ _EFFECTS: dict[str, CallEffect] = {
     f"{KEYS}fill": CallEffect(mirrored=(0, 1)),
     f"{KEYS}key": CallEffect(writes=(2,)),
     # objects of a caller, after their last read
-    f"{OBJECTS}keep": _NOTHING,
-    f"{OBJECTS}leave": _NOTHING,
+    f"{OBJECTS}keep": NOTHING,
+    f"{OBJECTS}leave": NOTHING,
     f"{OBJECTS}write": CallEffect(hands_over=True),
     f"{OBJECTS}items": CallEffect(hands_over=True),
     f"{OBJECTS}length": CallEffect(mirrored=(0, 1)),
-    **dict.fromkeys((f"{OBJECTS}{name}" for name in ("notes", "note", "meet")), _NOTHING),
+    **dict.fromkeys((f"{OBJECTS}{name}" for name in ("notes", "note", "meet")), NOTHING),
     # random numbers: state that is no data of the program
-    "numba_get_np_random_state": _OPAQUE,
-    "numba_get_py_random_state": _OPAQUE,
+    "numba_get_np_random_state": OPAQUE,
+    "numba_get_py_random_state": OPAQUE,
     "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
     "numba_rnd_init": CallEffect(writes=(0,)),
     "numba_poisson_ptrs": CallEffect(reads=(0,), writes=(0,)),
     # the interpreter: locks and printing
     "numba_gil_ensure": CallEffect(writes=(0,)),
     "numba_gil_release": CallEffect(reads=(0,)),
-    "PyGILState_Ensure": _NOTHING,
-    "PyGILState_Release": _NOTHING,
-    "PyFloat_FromDouble": _OPAQUE,
-    "PyComplex_FromDoubles": _OPAQUE,
-    "PyLong_FromLongLong": _OPAQUE,
-    "PyLong_FromSsize_t": _OPAQUE,
-    "PyBool_FromLong": _OPAQUE,
-    "PyObject_Str": _OPAQUE,
-    "PyUnicode_AsUTF8": _OPAQUE,
-    "PyUnicode_FromString": _OPAQUE,
-    "PyUnicode_FromStringAndSize": _OPAQUE,
-    "PySys_FormatStdout": _NOTHING,
-    "PyErr_WriteUnraisable": _NOTHING,
-    "numba_unpickle": _OPAQUE,
-    "Py_IncRef": _NOTHING,
-    "Py_DecRef": _NOTHING,
+    "PyGILState_Ensure": NOTHING,
+    "PyGILState_Release": NOTHING,
+    "PyFloat_FromDouble": OPAQUE,
+    "PyComplex_FromDoubles": OPAQUE,
+    "PyLong_FromLongLong": OPAQUE,
+    "PyLong_FromSsize_t": OPAQUE,
+    "PyBool_FromLong": OPAQUE,
+    "PyObject_Str": OPAQUE,
+    "PyUnicode_AsUTF8": OPAQUE,
+    "PyUnicode_FromString": OPAQUE,
+    "PyUnicode_FromStringAndSize": OPAQUE,
+    "PySys_FormatStdout": NOTHING,
+    "PyErr_WriteUnraisable": NOTHING,
+    "numba_unpickle": OPAQUE,
+    "Py_IncRef": NOTHING,
+    "Py_DecRef": NOTHING,
 }
 
 _FAMILIES = (
-    (KEYS, _NOTHING),
+    (KEYS, NOTHING),
     (RAISES, CallEffect(writes=(1,), keeps=True)),
 )
 

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import (
+    SHADOWED,
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (
@@ -101,12 +108,9 @@ def copy_for_tape(value: Any) -> Any:
     return kept(value, None, True)
 
 
-_WITH_SHADOW = (Duplicated, MixedDuplicated)
-
-
 def result_shadow(ret: Any, result: Any) -> Any:
     """The shadow of a rule's result: zeros of its structure if it has arrays, otherwise None."""
-    if ret in _WITH_SHADOW or isinstance(ret, _WITH_SHADOW):
+    if ret in SHADOWED or isinstance(ret, SHADOWED):
         if not isinstance(result, np.ndarray | tuple):
             raise RuleReturnError(f"a Duplicated result is an array, not {type(result).__name__}")
         return make_zero(result)

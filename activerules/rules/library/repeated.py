@@ -27,22 +27,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, complex64, complex128, float32, float64, int64, njit
+from numba import boolean, int64, njit
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.activity import Const
 from activerules.errors import NotYetSupported, RepeatedValues
 from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.linalg import VectorResult as Vector
 from activerules.rules.library.matrices import of_complex
 from activerules.rules.protocol import AugmentedReturn, accumulate
 from activerules.values.overwriting import overwrite
 
-Vector = (
-    Duplicated[float64[:]]
-    | Duplicated[float32[:]]
-    | Duplicated[complex128[:]]
-    | Duplicated[complex64[:]]
-)
 Count = Const[int64] | Const[boolean]
 
 
