@@ -32,7 +32,7 @@ arrays, as they are; they are tested for first, as a call of a gradient takes le
 microsecond.
 """
 LEAVES = NUMBERS | {np.ndarray}
-"""These and the type of arrays."""
+"""These types, and that of arrays."""
 NATIVE = "x.astype(x.dtype.newbyteorder('='))"
 """An array whose bytes are in the other order, converted."""
 

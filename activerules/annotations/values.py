@@ -134,7 +134,7 @@ _compiled_forms: dict[str, Callable[..., Any]] = {}
 
 
 def use_compiled(**forms: Callable[..., Any]) -> None:
-    """Register what computes the zero and the sum of objects that only Numba has the types of."""
+    """Register the functions that compute zeros and sums of objects whose types only Numba knows."""
     _compiled_forms.update(forms)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, TypeVar
 
 import numpy as np
-from numba import types
 
 from activerules.annotations.trees import NUMBERS
 from activerules.annotations.values import laid_like
@@ -33,7 +32,7 @@ from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.rules.rule import location_of
-from activerules.values.kinds import is_number_list
+from activerules.values.kinds import is_absent, is_number_list
 
 X = TypeVar("X")
 
@@ -99,7 +98,7 @@ def product_of(typing_context, spec, function, *argtypes):
     x, v, *rest = map(runtime_type, argtypes)
     args = (x, *rest)
     dispatcher = dispatcher_of_type(function)
-    if isinstance(v, types.NoneType | types.Omitted):
+    if is_absent(v):
         name = dispatcher.py_func.__name__
         raise ArityError(
             f"a product with the Hessian of {name} takes a vector, and there is none",
@@ -218,13 +217,9 @@ def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
 @renewed.overload(hvp)
 def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
     product = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
-    if _is_left_out(x) and _is_left_out(v):
+    if is_absent(x) and is_absent(v):
         return lambda function, x=None, v=None, *args: product
     return lambda function, x=None, v=None, *args: product(x, v, *args)
-
-
-def _is_left_out(ty: Any) -> bool:
-    return ty is None or isinstance(ty, types.Omitted) or ty == types.none
 
 
 def _copy(ty: Any, text: str) -> str:

@@ -20,6 +20,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target import implementations  # noqa: F401  (registers the target)
 from activerules.rules.define import augmented_primal, forward, inactive, reverse
 from activerules.rules.protocol import AugmentedReturn, accumulate
+from activerules.values.kinds import is_absent
 
 extras.load("rocket_fft", "rocket-fft", "its transforms are to be differentiated")
 
@@ -142,13 +143,9 @@ for _one, _other in ((ahead, back), (plane_ahead, plane_back), (whole_ahead, who
 # --- what code compiled for a derivative calls ---
 
 
-def _is_none(p: Any) -> bool:
-    return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
-
-
 def _serves(a: Any, *absent: Any) -> bool:
     dtypes = (types.float64, types.complex128)
-    return isinstance(a, types.Array) and a.dtype in dtypes and all(map(_is_none, absent))
+    return isinstance(a, types.Array) and a.dtype in dtypes and all(map(is_absent, absent))
 
 
 def _number(norm):
@@ -161,7 +158,7 @@ def _number(norm):
 
 @overload(_number)
 def _number_compiled(norm):
-    if _is_none(norm):
+    if is_absent(norm):
         return lambda norm: 0
     return _number
 
@@ -173,7 +170,7 @@ def _length(a, n, axis):
 
 @overload(_length)
 def _length_compiled(a, n, axis):
-    if _is_none(n):
+    if is_absent(n):
         return lambda a, n, axis: a.shape[axis]
     return lambda a, n, axis: n
 
@@ -197,7 +194,7 @@ _of_one_axis(np.fft.rfft, real_ahead)
 def _irfft(a, n=None, axis=-1, norm=None, out=None):
     if not _serves(a, out):
         return None
-    if _is_none(n):
+    if is_absent(n):
         return lambda a, n=None, axis=-1, norm=None, out=None: real_back(
             np.ascontiguousarray(a), 2 * (a.shape[axis] - 1), axis, _number(norm)
         )

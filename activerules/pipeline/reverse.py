@@ -70,7 +70,7 @@ class Derivation:
     fallbacks: tuple[Fallback, ...] = ()
 
 
-def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> Derivation:
+def derive(function: Any, spec: DerivativeSpec, *, view: RuleView) -> Derivation:
     """Derive the gradient of a function; the result includes that of every stage.
 
     `view`: the rules that capture sees.

@@ -68,6 +68,13 @@ def is_known_list(ty: Any) -> bool:
     return isinstance(ty, types.ListType) and layout_of(ty).unknown_path is None
 
 
+def is_absent(argument: Any) -> bool:
+    """Whether an argument of an overload is left out or None."""
+    if isinstance(argument, types.NoneType):
+        return True
+    return getattr(argument, "value", argument) is None
+
+
 def is_number_list(ty: Any) -> bool:
     """Whether a value is a list of floats or complex numbers, a typed one or Python's."""
     return is_typed_number_list(ty) or (isinstance(ty, types.List) and is_number(ty.dtype))

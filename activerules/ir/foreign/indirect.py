@@ -138,7 +138,7 @@ def _is_own(pointer: Value) -> bool:
 
 @dataclass(frozen=True)
 class _Assumed:
-    """Calls that are assumed to have no effect (`analysis.memory.callee.Summaries`)."""
+    """What calls do to memory, where some are assumed to have no effect; a `Summaries`."""
 
     calls: set[Instruction]
 

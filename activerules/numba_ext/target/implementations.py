@@ -42,6 +42,7 @@ from activerules.rules.library.linalg import dot_value
 from activerules.rules.library.repeated import vectors_of
 from activerules.rules.library.singular_values import svd_parts, svd_shapes
 from activerules.rules.written import always
+from activerules.values.kinds import is_absent
 
 _REAL = (types.float32, types.float64)
 _FLOATING = (*_REAL, types.complex64, types.complex128)
@@ -53,10 +54,6 @@ def _is_real(a: Any, *dimensions: int) -> bool:
 
 def _is_floating(a: Any, *dimensions: int) -> bool:
     return isinstance(a, types.Array) and a.dtype in _FLOATING and a.ndim in dimensions
-
-
-def _is_none(p: Any) -> bool:
-    return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
 
 
 @overload(np.linalg.eigh, target=AD_TARGET)
@@ -168,7 +165,7 @@ def _solution_of(columns, b):
 
 @overload(np.linalg.cond, target=AD_TARGET)
 def _cond(x, p=None):
-    if not (_is_floating(x, 2) and _is_none(p)):
+    if not (_is_floating(x, 2) and is_absent(p)):
         return None
     return lambda x, p=None: condition_number(x)
 
@@ -221,8 +218,7 @@ for _function in (np.dot, operator.matmul):
 @overload(np.outer, target=AD_TARGET)
 def _outer(a, b, out=None):
     vectors = all(isinstance(x, types.Array) and x.ndim == 1 for x in (a, b))
-    has_out = out not in (None, types.none) and not isinstance(out, types.Omitted)
-    if has_out or not vectors or a.dtype != b.dtype or a.dtype not in _FLOATING:
+    if not is_absent(out) or not vectors or a.dtype != b.dtype or a.dtype not in _FLOATING:
         return None
     dtype = as_dtype(a.dtype)
 
