@@ -134,7 +134,7 @@ _compiled_forms: dict[str, Callable[..., Any]] = {}
 
 
 def use_compiled(**forms: Callable[..., Any]) -> None:
-    """Register the functions that compute zeros and sums of objects whose types only Numba knows."""
+    """Register the functions that compute zeros and sums of objects of types that Numba defines."""
     _compiled_forms.update(forms)
 
 
