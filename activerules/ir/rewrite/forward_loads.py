@@ -14,6 +14,7 @@ and its cotangent is summed in a register.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import is_invariant
@@ -24,14 +25,22 @@ from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Block, Function, Instruction
 
 
+@dataclass(frozen=True)
+class Forwarded:
+    """What was changed: `anything` at all; loads of `pointers`, replaced by what was stored."""
+
+    anything: bool
+    pointers: bool
+
+
 def forward_loads(
     function: Function,
     flow: ControlFlow,
     memory: MemoryFacts,
     dependence: Dependence,
     live: Collection[Block],
-) -> bool:
-    """Rewrite; returns whether anything was changed.
+) -> Forwarded:
+    """Rewrite.
 
     live    the blocks whose writes are in `memory`
     """
@@ -42,7 +51,10 @@ def forward_loads(
     instead = repeated_loads(flow, memory, dependence, live)
     if instead:
         function.replace(instead)
-    return mover.changed or bool(instead)
+    return Forwarded(
+        anything=mover.changed or bool(instead),
+        pointers=any(load.type.is_pointer for load in instead),
+    )
 
 
 class _Mover:

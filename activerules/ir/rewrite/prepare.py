@@ -70,8 +70,9 @@ def prepare(
     """Run each rewrite once; none of them changes the control flow.
 
     The analyses that a rewrite invalidates are discarded after it: `integers` if integers are
-    computed differently or elsewhere, `memory` if an integer became a pointer, `types` if one
-    became a float. Moving a load, or removing a repeated one, changes no pointer's targets.
+    computed differently or elsewhere, `memory` if an integer became a pointer, or the offset of one
+    in its object may be known now, `types` if an integer became a float. Moving a load changes no
+    pointer's targets.
 
     status   the function returns an integer that is 0 for success
 
@@ -85,13 +86,16 @@ def prepare(
     if decide(function, analyses.integers):
         analyses.renew("integers")
     analyses.drop_changed_pointees()
+    anywhere = replace(analyses.memory, disjoint=False)
+    forwarded = forward_loads(function, flow, anywhere, Dependence(analyses.integers), returns.live)
+    if forwarded.anything:
+        analyses.renew("integers")
+    if forwarded.pointers:
+        analyses.renew("memory")
     if analyses.memory.integer_sources and retype_pointer_copies(
         function, analyse_value_types(function, analyses.memory, {}, analyses.shapes)
     ):
         analyses.renew("memory")
-    anywhere = replace(analyses.memory, disjoint=False)
-    if forward_loads(function, flow, anywhere, Dependence(analyses.integers), returns.live):
-        analyses.renew("integers")
     if retype_float_copies(function, analyses.types):
         analyses.renew("types")
     return analyses

@@ -131,6 +131,54 @@ def multiplied(one, *factors):
     return one.x[0]
 
 
+@jitclass([("one", One.class_type.instance_type), ("y", ARRAY)])
+class Outer:
+    def __init__(self, one, y):
+        self.one = one
+        self.y = y
+
+
+@njit
+def simulated_in_two_objects(o, n):
+    for i in range(n):
+        o.one.x = o.one.x + 0.3 * o.y
+        o.y = np.sin(o.y) * o.one.x[0]
+        if i == 1:
+            o.one.x, o.y = o.y, o.one.x
+    return o.one.x[1] * o.y[2]
+
+
+def outer_of(numbers):
+    return Outer(One(numbers[:3].copy()), numbers[3:].copy())
+
+
+def in_outer(o):
+    return np.append(o.one.x, o.y)
+
+
+def test_arrays_are_replaced_in_an_object_and_in_one_of_its_fields():
+    rng = np.random.default_rng(3)
+    point, seed, direction = rng.uniform(0.4, 1.2, size=(3, 6))
+
+    def along(t):
+        o = outer_of(point + t * direction)
+        value = simulated_in_two_objects(o, 3)
+        return value + in_outer(o) @ seed
+
+    slope, error = central_fdm(5).estimate(along, 0.0)
+    shadow = outer_of(seed)
+    ar.autodiff(
+        ar.Reverse, simulated_in_two_objects, Active, Duplicated(outer_of(point), shadow), 3
+    )
+    assert in_outer(shadow) @ direction == pytest.approx(slope, abs=1e-9 + 10 * error)
+    shadow = outer_of(direction)
+    tangent = ar.autodiff(
+        ar.Forward, simulated_in_two_objects, Duplicated(outer_of(point), shadow), 3
+    )
+    found = tangent + in_outer(shadow) @ seed
+    assert found == pytest.approx(slope, abs=1e-9 + 10 * error)
+
+
 def test_arguments_without_names_and_a_function_without_one():
     found = []
     for function in (multiplied, njit(lambda one, a, b: multiplied(one, a, b))):
