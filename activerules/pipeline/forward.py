@@ -41,7 +41,7 @@ from activerules.pipeline.stages import Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
-from activerules.rules.views import RuleView
+from activerules.rules.views import FORWARD_VIEW, RuleView
 from activerules.values.kinds import returned_type
 from activerules.values.layout import ValueActivity
 
@@ -58,7 +58,9 @@ class ForwardDerivation:
     fallbacks: tuple[Fallback, ...] = ()
 
 
-def derive_forward(function: Any, spec: DerivativeSpec, *, view: RuleView) -> ForwardDerivation:
+def derive_forward(
+    function: Any, spec: DerivativeSpec, *, view: RuleView = FORWARD_VIEW
+) -> ForwardDerivation:
     """Derive the forward derivative of a function, with the results of every stage.
 
     `view`: the registry as forward mode sees it.

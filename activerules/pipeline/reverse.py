@@ -49,7 +49,7 @@ from activerules.pipeline.stages import STEM, Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
-from activerules.rules.views import RuleView
+from activerules.rules.views import REVERSE_VIEW, RuleView
 from activerules.values.kinds import returned_type
 from activerules.values.layout import ValueActivity
 
@@ -70,7 +70,7 @@ class Derivation:
     fallbacks: tuple[Fallback, ...] = ()
 
 
-def derive(function: Any, spec: DerivativeSpec, *, view: RuleView) -> Derivation:
+def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = REVERSE_VIEW) -> Derivation:
     """Derive the gradient of a function; the result includes that of every stage.
 
     `view`: the rules that capture sees.

@@ -9,7 +9,6 @@ from numba import boolean, float64, int64, njit
 import activerules as ar
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.pipeline.reverse import derive
-from activerules.rules.views import REVERSE_VIEW
 
 ARRAY = float64[::1]
 
@@ -17,7 +16,7 @@ ARRAY = float64[::1]
 def derived(f, *activities):
     """The gradient, made to be differentiated again, of a function of arrays and numbers."""
     argtypes = tuple(float64 if a == "active" else ARRAY for a in activities)
-    return derive(f, DerivativeSpec(argtypes, activities, again=True), view=REVERSE_VIEW).gradient
+    return derive(f, DerivativeSpec(argtypes, activities, again=True)).gradient
 
 
 @njit
@@ -201,7 +200,7 @@ def test_arrays_have_no_room_for_loops_that_are_too_long():
     x, hessian = np.array([0.5, 0.25]), ar.hessian(never_so_often)
     activities = ("duplicated", "const", "const")
     spec = DerivativeSpec((ARRAY, int64, boolean), activities, again=True)
-    assert derive(never_so_often, spec, view=REVERSE_VIEW).gradient.ordinary
+    assert derive(never_so_often, spec).gradient.ordinary
     expected = np.full((2, 2), math.exp(0.75))  # of exp(x[0] + x[1])
     np.testing.assert_allclose(hessian(x, 1 << 60, False), expected, rtol=1e-14)
     with pytest.raises(MemoryError):
