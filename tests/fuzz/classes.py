@@ -69,6 +69,16 @@ def spoil(arrays, p):
 
 
 @njit
+def renew(o, p):
+    o.data = np.sin(o.data) * p
+
+
+@njit
+def exchange(first, second):
+    first.data, second.data = second.data, first.data
+
+
+@njit
 def turned(t, p):
     a, b, c = t
     return b, c * p, a

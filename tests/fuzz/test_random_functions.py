@@ -26,6 +26,7 @@ from fuzz.expressions import ARGUMENTS as SHAPES_OF_EXPRESSIONS
 from fuzz.expressions import expression_programs
 from fuzz.generator import programs
 from fuzz.nests import nests
+from fuzz.replacing import check_replacing, replacing_programs
 from fuzz.ruled import ruled
 
 # Numba says of some programs how they would be faster.
@@ -38,6 +39,7 @@ NESTED = 2 if FIXED else 32  # shards of programs of loops over matrices
 RULED = 1 if FIXED else 32  # shards of programs that call functions with rules
 CONTAINERS = 1 if FIXED else 32  # shards of programs of lists, dictionaries, records and objects
 ARGUMENTS = 1 if FIXED else 32  # shards of programs whose arguments are containers
+REPLACING = 1 if FIXED else 32  # shards of programs that replace arrays in their arguments
 EXPRESSIONS = 1 if FIXED else 32  # shards of programs of array expressions
 SIZE = 4
 LARGEST = 8 if FIXED else 18
@@ -130,6 +132,11 @@ def test_derivatives_by_containers_of_random_programs(shard: int):
     run_or_start("test_derivatives_by_containers_of_random_programs", run_arguments, shard)
 
 
+@pytest.mark.parametrize("shard", range(REPLACING))
+def test_derivatives_of_random_programs_that_replace_arrays(shard: int):
+    run_or_start("test_derivatives_of_random_programs_that_replace_arrays", run_replacing, shard)
+
+
 @pytest.mark.parametrize("shard", range(EXPRESSIONS))
 def test_gradient_of_random_array_expressions(shard: int):
     run_or_start("test_gradient_of_random_array_expressions", run_expressions, shard)
@@ -202,6 +209,14 @@ def run_arguments(shard: int) -> None:
             assume(False)
 
     run_unless_refused(shard, run, argument_programs(LARGEST), SEEDS)
+
+
+def run_replacing(shard: int) -> None:
+    def run(text: str, at: int) -> None:
+        note(f"check_replacing(…, {at})")
+        check_replacing(namespace_of(text), at)
+
+    run_unless_refused(shard, run, replacing_programs(LARGEST), SEEDS)
 
 
 def run_expressions(shard: int) -> None:
