@@ -16,7 +16,7 @@ help:
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
 	@echo "make test-numba NUMBA=0.62.1   a selection of them, with another release of Numba"
 	@echo "make bridges  the tests and pages of JAX, PyTorch, numba-stats, rocket-fft, quantecon; make pymc of PyMC"
-	@echo "make fuzz     compare the gradients of 6,000 random programs with finite differences (FUZZ=n)"
+	@echo "make fuzz     compare the gradients of 6,800 random programs with finite differences (FUZZ=n)"
 	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
 	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"

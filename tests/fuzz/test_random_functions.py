@@ -1,7 +1,7 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode;
 with many programs, Jacobians by both modes, Hessians and arguments that overlap, too.
 
-`make fuzz` runs 6,000 of them at random seeds; the ordinary tests the same 25 each time. A failure
+`make fuzz` runs 6,800 of them at random seeds; the ordinary tests the same 27 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
