@@ -90,10 +90,10 @@ class _Search:
 
     def _forget(self, i: Instruction, known: _Known) -> None:
         """Remove what an instruction may overwrite."""
-        for write in self.memory.writes_of(i):
+        for write in self.memory.changes.writes_of(i):
             for key, (access, _) in list(known.items()):
                 size = size_of(accessed_type(access), self.memory.named_types)
-                if self.memory.hits(write, key[0], size) and (
+                if self.memory.changes.hits(write, key[0], size) and (
                     i.opcode != "store"
                     or access.owner is not i.owner
                     or self.dependence.met_at_once(access, i)

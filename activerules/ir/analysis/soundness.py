@@ -350,7 +350,9 @@ class _Check:
         none.
         """
         holder = root(o)
-        declared = holder in self.types.declared and holder not in self.activity.memory.targets
+        declared = (
+            holder in self.types.declared and holder not in self.activity.memory.caller.targets
+        )
         return o.kind == "loaded" and declared
 
     def _derived_call(self, i: Instruction, called: CalledMemory) -> None:

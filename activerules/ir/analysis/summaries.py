@@ -18,9 +18,10 @@ from activerules.ir.analysis.activity import results_of
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import is_aligned
 from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMemory, Groups, Summary
+from activerules.ir.analysis.memory.declared import FromCaller
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
-from activerules.ir.analysis.memory.points_to import Tables
+from activerules.ir.analysis.memory.points_to import FromModule, Tables
 from activerules.ir.analysis.memory.shapes import Shapes, ShapesIn
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.types.value_types import analyse_value_types
@@ -177,14 +178,9 @@ class ModuleSummaries:
         memory = analyse_memory(
             function,
             flow,
-            group_of=lambda a: variant.groups[number[a]],
-            private=lambda a: False,
-            disjoint=variant.apart,
-            calls=self._calls,
-            named_types=self._module.types,
             live=returns.live,
-            callees=CallsIn(self, returns),
-            tables=self.tables,
+            caller=FromCaller(group_of=lambda a: variant.groups[number[a]], disjoint=variant.apart),
+            module=FromModule(self._module.types, self._calls, CallsIn(self, returns), self.tables),
         )
         return _Summariser(function, returns, memory, self._calls, self.shapes).result()
 

@@ -43,7 +43,7 @@ def changes_in(load: Instruction, loop: Loop, memory: MemoryFacts, dependence: D
     size = size_of(load.type, memory.named_types)
     return any(
         write.instruction.opcode != "store" or dependence.met_in_loop(load, write.instruction, loop)
-        for write in memory.hitting(load.operands[0], size)
+        for write in memory.changes.hitting(load.operands[0], size)
         if write.instruction.owner in loop.blocks
     )
 

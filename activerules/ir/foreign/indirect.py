@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.callee import Groups, Summary
+from activerules.ir.analysis.memory.declared import FromCaller
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.memory.points_to import Tables
+from activerules.ir.analysis.memory.points_to import FromModule, Tables
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Function, GlobalRef, Instruction, Module, Value
@@ -156,12 +157,7 @@ def _memory(
     return analyse_memory(
         function,
         flow,
-        group_of=lambda a: a,
-        private=lambda a: False,
-        disjoint=False,
-        calls=_CALLS,
-        named_types=module.types,
         live=flow.order,
-        callees=_Assumed(assumed),
-        tables=tables,
+        caller=FromCaller(group_of=lambda a: a),
+        module=FromModule(module.types, _CALLS, _Assumed(assumed), tables),
     )

@@ -13,9 +13,10 @@ from functools import cache, cached_property, partial
 
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.declared import Declared, FromCaller
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.points_to import FromModule
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
@@ -45,22 +46,24 @@ class Analyses:
     @cached_property
     def memory(self) -> MemoryFacts:
         """The memory its pointers may point to, and the instructions that write it."""
-        by_argument = {p.argument: p for p in self.request.parameters}
+        request = self.request
+        by_argument = {p.argument: p for p in request.parameters}
         return analyse_memory(
-            self.request.function,
+            request.function,
             self.flow,
-            group_of=lambda a: by_argument[a].group,
-            private=lambda a: by_argument[a].private,
-            disjoint=self.request.disjoint,
-            calls=self.calls,
-            named_types=self.request.module.types,
             live=self.returns.live,
-            split=self.request.split,
-            callees=self.callees,
-            clobbered=_clobbered(self.request),
-            targets=self.request.targets,
-            multiples={p.argument: p.multiple for p in self.request.parameters if p.multiple > 1},
-            tables=self.callees.summaries.tables,
+            caller=FromCaller(
+                group_of=lambda a: by_argument[a].group,
+                private=lambda a: by_argument[a].private,
+                disjoint=request.disjoint,
+                split=request.split,
+                clobbered=_clobbered(request),
+                targets=request.targets,
+                multiples={p.argument: p.multiple for p in request.parameters if p.multiple > 1},
+            ),
+            module=FromModule(
+                request.module.types, self.calls, self.callees, self.callees.summaries.tables
+            ),
         )
 
     @cached_property

@@ -276,7 +276,7 @@ def _is_written_only(called: CalledMemory, k: int) -> bool:
 
 def _is_overwritten(call: Instruction, called: CalledMemory, k: int, facts: Facts) -> bool:
     group = called.groups[k]
-    return group is not None and facts.memory.group_overwritten(call, group)
+    return group is not None and facts.memory.changes.group_overwritten(call, group)
 
 
 def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:

@@ -124,7 +124,7 @@ def refuse_leaving(i: Instruction, facts: Facts) -> None:
     request, memory = facts.request, facts.memory
     if request.callee or (i.opcode != "store" and i not in memory.called):
         return
-    for o in {o for w in memory.writes_of(i) for o in memory.written_by(w)}:
+    for o in {o for w in memory.changes.writes_of(i) for o in memory.written_by(w)}:
         left = memory.contents.get(o, frozenset()) & facts.activity.active_memory
         known = o.is_local or o in request.filled or o in request.changing
         if not known and any(p.kind in MADE for p in left):

@@ -296,8 +296,8 @@ class _Planner:
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:
         """Whether an argument of a rule may be overwritten before the reverse of the rule runs."""
         if container:
-            return self.memory.container_overwritten(call, pointer)
-        return self.memory.overwritten(call, pointer, None)
+            return self.memory.changes.container_overwritten(call, pointer)
+        return self.memory.changes.overwritten(call, pointer, None)
 
     def _control(self, reversal: Reversal) -> set[Node]:
         needed: set[Node] = {LeavingIteration(loop) for loop in reversal.loops}

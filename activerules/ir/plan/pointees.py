@@ -21,7 +21,7 @@ from activerules.ir.plan.request import Request
 
 def changes_pointers(memory: MemoryFacts) -> Instruction | None:
     """An instruction that may overwrite a declared pointer; None if there is none."""
-    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
+    holders = [holder for holder, pointers in memory.caller.targets.items() if pointers.at]
     for write in memory.writes if holders else ():
         if any(_hits(write, holder, memory) for holder in holders):
             return write.instruction
@@ -32,7 +32,7 @@ def _changed_groups(memory: MemoryFacts) -> tuple[object, ...]:
     """The groups of the memory in which declared pointers may be changed; where undeclared memory
     may be that memory, the groups of the arguments that lead to it.
     """
-    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
+    holders = [holder for holder, pointers in memory.caller.targets.items() if pointers.at]
     hits = [(w, holder) for w in memory.writes for holder in holders if _hits(w, holder, memory)]
     undeclared = [root(o) for w, _ in hits for o in memory.written_by(w) if o.kind == "loaded"]
     changed = (*(holder for _, holder in hits), *(o for o in undeclared if o.kind == "argument"))
@@ -61,7 +61,7 @@ def _misses_pointers(
     address = memory.address(pointer)
     if size is None or not memory.starts(address, holder):
         return False
-    return not memory.targets[holder].meets(address, size)
+    return not memory.caller.targets[holder].meets(address, size)
 
 
 def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:

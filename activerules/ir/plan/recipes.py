@@ -109,12 +109,12 @@ class Recipes:
         """Whether memory that a load reads may be written later; if it is volatile, by others."""
         if load not in self.overwriters:
             pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
-            writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
+            writes = [w.instruction for w in self.memory.changes.overwriting(load, pointer, size)]
             self.overwriters[load] = self.dependence.met_later(load, writes)
         return (
             self.overwriters[load] is not None
             or not load.is_ordinary
-            or self.memory.written_by_callers(load.operands[0])
+            or self.memory.changes.written_by_callers(load.operands[0])
         )
 
     def _of_phi(self, phi: Instruction) -> Recipe:

@@ -86,7 +86,8 @@ def prepare(
     if decide(function, analyses.integers):
         analyses.renew("integers")
     analyses.drop_changed_pointees()
-    anywhere = replace(analyses.memory, disjoint=False)
+    memory = analyses.memory
+    anywhere = replace(memory, caller=replace(memory.caller, disjoint=False))
     forwarded = forward_loads(function, flow, anywhere, Dependence(analyses.integers), returns.live)
     if forwarded.anything:
         analyses.renew("integers")

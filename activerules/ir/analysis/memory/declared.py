@@ -3,6 +3,7 @@ not show.
 
 Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
             Target: what a pointer in declared memory points to
+            FromCaller: all that is known of the caller of one function
 Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
             D2  declared pointers do not change while the function runs: for a function that may
                 change one, no targets are declared
@@ -10,16 +11,17 @@ Invariants  D1  bytes in which no float is declared never hold (parts of) the bi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
 
 if TYPE_CHECKING:  # front ends declare memory without the analyses
-    from activerules.ir.analysis.memory.addresses import Address
+    from activerules.ir.analysis.memory.addresses import Address, Multiples
     from activerules.ir.analysis.memory.objects import MemoryObject
+    from activerules.ir.llvm.model import Argument
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,29 @@ class Pointers:
 
 Targets: TypeAlias = "Mapping[MemoryObject, Pointers]"
 """Per memory object, the declared pointers in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromCaller:
+    """What is known of the memory that a function gets from its caller.
+
+    group_of    the argument of the program that a pointer parameter belongs to; parameters of one
+                group share an object
+    private     whether nothing else in the call reaches the parameter's memory (`noalias`); a name:
+                nothing else but memory of that name does
+    disjoint    whether the memory of different groups is known not to overlap (checked by the
+                caller at run time)
+    split       whether the caller may write what it can reach before the reverse sweep runs
+    clobbered   whether an argument's memory, or a global, may change after the return, so that
+                everything read from it counts as overwritten
+    targets     what pointers in argument memory point to, as far as the caller declares it
+    multiples   numbers that divide integer parameters
+    """
+
+    group_of: Callable[[Argument], object]
+    private: Callable[[Argument], bool | str] = lambda argument: False
+    disjoint: bool = False
+    split: bool = False
+    clobbered: Callable[[MemoryObject], bool] = lambda memory: False
+    targets: Targets = field(default_factory=lambda: {})
+    multiples: Multiples = field(default_factory=lambda: {})

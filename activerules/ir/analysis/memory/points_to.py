@@ -13,12 +13,13 @@ Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitiv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory, called_memory
 from activerules.ir.analysis.memory.callee import Summaries
-from activerules.ir.analysis.memory.declared import Target, Targets
+from activerules.ir.analysis.memory.declared import FromCaller, Target
 from activerules.ir.analysis.memory.objects import (
     RUNTIME,
     UNKNOWN,
@@ -88,6 +89,21 @@ Tables = Mapping[MemoryObject, frozenset[MemoryObject]]
 """Per constant global, what pointers in it point to: functions, and other globals."""
 
 
+@dataclass(frozen=True)
+class FromModule:
+    """What is known of the module of a function.
+
+    calls     how calls are interpreted
+    callees   the summaries of the functions of the module
+    tables    what pointers in constant globals point to
+    """
+
+    types: NamedTypes
+    calls: EngineCalls
+    callees: Summaries
+    tables: Tables
+
+
 def pointees_in(
     memory: MemoryObject,
     contents: _Objects,
@@ -133,20 +149,10 @@ def _is_shorter(o: MemoryObject, least: int) -> bool:
 class Solver:
     """Working state of the fixpoint iteration; discarded once the facts are frozen."""
 
-    def __init__(
-        self,
-        flow: ControlFlow,
-        calls: EngineCalls,
-        callees: Summaries | None,
-        disjoint: bool,
-        targets: Targets,
-        named_types: NamedTypes,
-        tables: Tables,
-    ) -> None:
-        self.tables = tables
-        self.flow, self.calls = flow, calls
-        self.callees, self.disjoint = callees, disjoint
-        self.targets, self.named_types = targets, named_types
+    def __init__(self, flow: ControlFlow, caller: FromCaller, module: FromModule) -> None:
+        self.flow, self.disjoint, self.targets = flow, caller.disjoint, caller.targets
+        self.named_types, self.calls = module.types, module.calls
+        self.callees, self.tables = module.callees, module.tables
         self.starts_of: dict[Instruction, Target] = {}
         self.called: dict[Instruction, CalledMemory] = {}
         self.followed: dict[Instruction, frozenset[MemoryObject]] = {}
@@ -359,8 +365,8 @@ class Solver:
         if marked is not None:
             self._marked_call(call, marked)
             return
-        if self.callees is not None and self.callees.is_derived(call):
-            self._derived_call(call, self.callees)
+        if self.callees.is_derived(call):
+            self._derived_call(call)
             return
         effect = effect_of(call.callee_name)
         if effect is None:
@@ -406,8 +412,8 @@ class Solver:
         for memory in self.objects(call.operands[0]):
             self.add_contents(memory, returned)
 
-    def _derived_call(self, call: Instruction, callees: Summaries) -> None:
-        called = called_memory(call, self.objects, self.pointees, callees, self.disjoint)
+    def _derived_call(self, call: Instruction) -> None:
+        called = called_memory(call, self.objects, self.pointees, self.callees, self.disjoint)
         self.called[call] = called
         for target, pointee in called.summary.stores:
             for memory in called.at(target):

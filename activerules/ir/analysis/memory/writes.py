@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.memory.points_to import Solver
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
-from activerules.ir.llvm.types import NamedTypes, size_of
+from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of
 from activerules.ir.normal.promises import touches_memory
 
@@ -32,15 +31,11 @@ class Write:
     replaces_pointers: bool = True
 
 
-def writes_of(
-    i: Instruction,
-    calls: EngineCalls,
-    named_types: NamedTypes,
-    solved: Solver,
-) -> Iterator[Write]:
-    """What an instruction may write; the arguments are those of `analyse_memory`."""
+def writes_of(i: Instruction, solved: Solver) -> Iterator[Write]:
+    """What an instruction may write."""
+    calls = solved.calls
     if i.opcode == "store":
-        yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
+        yield Write(i, (i.operands[1],), size_of(i.operands[0].type, solved.named_types))
     if i.opcode in _WRITES_ANYWHERE:
         yield Write(i, (), None, everything=True)
     if i.opcode != "call":

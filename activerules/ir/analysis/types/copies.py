@@ -401,7 +401,7 @@ def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
         )
     if not isinstance(periodic, PeriodicCopy) or not periodic.floats:
         return None
-    factor = divisor(copy.operands[2], types.memory.multiples)
+    factor = divisor(copy.operands[2], types.memory.caller.multiples)
     return None if periodic.period and factor % periodic.period == 0 else periodic
 
 

@@ -174,7 +174,7 @@ def test_m2_pointers_with_one_address_may_overlap(traced: Traced) -> None:
 def test_m3_memory_that_is_not_overwritten_keeps_its_value(traced: Traced) -> None:
     facts = traced.facts
     stands = {
-        number: not facts.overwritten(i, i.operands[0], size_of(i.type))
+        number: not facts.changes.overwritten(i, i.operands[0], size_of(i.type))
         for number, i in enumerate(traced.accesses)
         if i.opcode == "load"
     }

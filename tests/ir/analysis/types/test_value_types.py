@@ -14,7 +14,6 @@ import pytest
 
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.declared import Declared
-from activerules.ir.analysis.memory.facts import analyse_memory
 from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
 from activerules.ir.llvm.cfg import control_flow
@@ -25,6 +24,7 @@ from activerules.ir.normal import normal_form
 from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.bits_interpreter import CELL, BitsInterpreter, Unsupported
 from tests.ir.harness import compile_text
+from tests.ir.memory_of import memory_of
 from tests.ir.program_idioms import make
 from tests.ir.program_language import Node
 from tests.ir.random_programs import LENGTH, Generator, lower, make_inputs
@@ -36,16 +36,7 @@ def _types(module: Module, function: Function) -> ValueTypes:
     """The caller says what it knows: `a` and `b` hold doubles."""
     normal_form.tidy(function)
     flow, calls = control_flow(function), EngineCalls(None)
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: a.name,
-        private=lambda a: False,
-        disjoint=False,
-        calls=calls,
-        named_types={},
-        live=set(flow.order),
-    )
+    memory = memory_of(module, function, flow, private=lambda a: False)
     declared = {
         o: Declared.array_of(DOUBLE)
         for a in function.arguments
