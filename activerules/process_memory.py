@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -13,20 +14,29 @@ _NEW_OBJECTS = 50_000  # the threshold of generation 0; Python's default is 700 
 # Of blocks larger than 32 MiB, with header and alignment, glibc learns nothing (64 bits).
 _LARGEST_BLOCK = (32 << 20) - (64 << 10)
 
+_lock = threading.Lock()
+_outside: list[tuple[int, int, int]] = []
+"""The usual thresholds, once for each `few_collections` in progress, in whatever thread."""
+
 
 @contextmanager
 def few_collections() -> Generator[None]:
     """Make Python collect garbage less often. What runs here creates many objects and keeps most of
     them, so full collections, which go through all of Numba, would take time and free next to
-    nothing.
+    nothing. Of several threads that are here at once, the last restores the thresholds.
     """
-    thresholds = gc.get_threshold()
-    if thresholds[0]:
-        gc.set_threshold(max(thresholds[0], _NEW_OBJECTS), *thresholds[1:])
+    with _lock:
+        _outside.append(_outside[0] if _outside else gc.get_threshold())
+        new_objects, *others = _outside[0]
+        if new_objects:
+            gc.set_threshold(max(new_objects, _NEW_OBJECTS), *others)
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
+        with _lock:
+            thresholds = _outside.pop()
+            if not _outside:
+                gc.set_threshold(*thresholds)
 
 
 def keep_freed_memory() -> None:

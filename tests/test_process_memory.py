@@ -1,8 +1,12 @@
-"""Memory that a gradient frees is there for the next one."""
+"""Memory that a gradient frees is there for the next one; the collector stays as it was."""
 
+import gc
 import os
 import subprocess
 import sys
+import threading
+
+from activerules.process_memory import few_collections
 
 PROGRAM = """
 import resource
@@ -54,3 +58,33 @@ def test_a_gradient_asks_the_system_for_no_memory():
 
 def test_a_threshold_of_the_user_stays():
     assert page_faults(MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072") > PAGES
+
+
+def test_the_last_of_two_threads_restores_the_thresholds():
+    before, seen = gc.get_threshold(), []
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def first():
+        with few_collections():
+            first_is_in.set()
+            second_is_in.wait(60)
+        first_is_out.set()
+
+    def second():
+        first_is_in.wait(60)
+        with few_collections():
+            second_is_in.set()
+            first_is_out.wait(60)
+            seen.append(gc.get_threshold())
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    try:
+        gc.set_threshold(700, 9, 8)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seen.append(gc.get_threshold())
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [(50_000, 9, 8), (700, 9, 8)]

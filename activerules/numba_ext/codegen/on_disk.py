@@ -152,8 +152,8 @@ def pass_on(part: Any) -> None:
     before it loads that code, calls this.
 
     Numba passes the parts of a library on to those that link it, but forgets them when it loads
-    one. It makes the library right after it has run the parts, under its lock; so one call of the
-    method that makes it is intercepted.
+    one. It makes the library right after it has run the parts, so one call of the method that makes
+    it is intercepted. No other thread calls that meanwhile: Numba loads code under its lock.
     """
     context: Any = cpu_target.target_context
     codegen = context.codegen()
@@ -177,7 +177,9 @@ def parts_of(library: Any) -> tuple[Any, ...]:
 
 
 def prepare(parts: Sequence[Any]) -> None:
-    """Run parts for code that Numba does not load, so that nothing is passed on."""
+    """Run parts for code that Numba does not load, so that nothing is passed on. The caller holds
+    Numba's lock.
+    """
     context: Any = cpu_target.target_context
     codegen = context.codegen()
     before = vars(codegen).get("unserialize_library")

@@ -94,6 +94,8 @@ def link_vector_math(library: Any) -> None:
 
 def _in_order(optimise: Any) -> Any:
     def in_order() -> None:
+        # Every thread optimises under Numba's lock, which `finalize` requires; what this package
+        # runs of LLVM outside of it vectorises nothing.
         binding.set_option("", f"{_ORDERED}=1")
         try:
             optimise()
