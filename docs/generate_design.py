@@ -19,10 +19,13 @@ from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.ir.llvm.printer import print_function
+from activerules.ir.plan.layout import make_layout
+from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.rendering import render_plan
 from activerules.nested import gradient_rules
 from activerules.numba_ext.target.derivative import DerivativeSpec
-from activerules.pipeline.reverse import Derivation, derive
+from activerules.pipeline.derivation import Derivation
+from activerules.pipeline.reverse import derive
 from activerules.testing import gradient_fd
 from activerules.values.layout import Array, Node, Struct, layout_of
 
@@ -128,7 +131,7 @@ def raw_loop(captured: str) -> str:
     return "\n".join(captured[start:].splitlines()[:24]) + "\n  ..."
 
 
-def function_text(derivation: Derivation, suffix: str) -> str:
+def function_text(derivation: Derivation[Plan], suffix: str) -> str:
     """One generated function out of the module that goes to LLVM."""
     found = re.search(
         rf"^define [^\n]*{re.escape(suffix)}\(.*?^}}", derivation.gradient.text, re.DOTALL | re.M
@@ -193,12 +196,12 @@ def tree(node: Node, name: str, indent: str = "") -> list[str]:
     return [f"{indent}{name}: {kind}, of {found}"]
 
 
-def planned(derivation: Derivation) -> str:
+def planned(derivation: Derivation[Plan]) -> str:
     """The plan as text."""
-    return readable(render_plan(derivation.plan, derivation.layout))
+    return readable(render_plan(derivation.plan, make_layout(derivation.plan)))
 
 
-def primal_of(derivation: Derivation, name: str) -> str:
+def primal_of(derivation: Derivation[Plan], name: str) -> str:
     """The normalised function."""
     found = next(f for f in derivation.module.functions.values() if name in f.name)
     return readable(print_function(found))

@@ -24,13 +24,16 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import ActivityError, ArityError, NotYetSupported
 from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.plan import Plan
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import read_forward_arguments
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.pipeline.forward import ForwardDerivation, derive_forward
-from activerules.pipeline.reverse import Derivation, derive
+from activerules.pipeline.derivation import Derivation
+from activerules.pipeline.forward import derive_forward
+from activerules.pipeline.reverse import derive
 from activerules.rules.pattern import canonical_type
 from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
 from activerules.values.argument import ArgumentSpec
@@ -52,7 +55,7 @@ class Question:
         """`(x: Duplicated[float64[::1]], n: Const[int64])`."""
         return f"({', '.join(map(str, self.arguments))})"
 
-    def derivation(self, *, split: bool = False) -> Derivation:
+    def derivation(self, *, split: bool = False) -> Derivation[Plan]:
         """Compile the derivative up to its IR; errors say how to reproduce them.
 
         That of an array which a function returns is explained as a pullback computes it.
@@ -67,7 +70,7 @@ class Question:
                 checks.require_float_return(self.dispatcher, derived.gradient.result_type)
         return derived
 
-    def _is_of_result(self, derived: Derivation, split: bool) -> bool:
+    def _is_of_result(self, derived: Derivation[Plan], split: bool) -> bool:
         """Whether a derivative without a seed has to be that of the result, which is no float."""
         gradient = derived.gradient
         if (
@@ -79,7 +82,7 @@ class Question:
         written = any(w and a for w, a in zip(gradient.written, active, strict=True))
         return any(active) and (split or not written)
 
-    def forward_derivation(self) -> ForwardDerivation:
+    def forward_derivation(self) -> Derivation[ForwardPlan]:
         """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
         with self._context():
             return derive_forward(self.dispatcher, self._spec("forward"), view=FORWARD_REPORT_VIEW)

@@ -6,7 +6,7 @@ import inspect
 import linecache
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import Mode, Reverse
@@ -27,6 +27,7 @@ from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.location import Locator, readable_path
 from activerules.ir.llvm.model import Block, Instruction
 from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.layout import make_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.reasons import (
     describe,
@@ -39,8 +40,9 @@ from activerules.ir.plan.reasons import (
 )
 from activerules.ir.plan.rendering import in_order, is_computation, marked_calls
 from activerules.numba_ext.codegen.link import global_compiler_lock
-from activerules.pipeline.forward import ForwardDerivation
-from activerules.pipeline.reverse import Derivation
+from activerules.pipeline.derivation import Derivation
+
+P = TypeVar("P", bound=Plan | ForwardPlan)
 
 
 def explain(
@@ -78,14 +80,11 @@ def explain(
         return _Collector(question, question.derivation(split=mode.split)).report()
 
 
-class _Reader:
+class _Reader(Generic[P]):
     """The common part of reports on both modes: lines, and calls with rules."""
 
-    plan: Any
-
-    def __init__(self, question: Question, derivation: Derivation | ForwardDerivation) -> None:
-        self.question = question
-        self.derivation: Any = derivation
+    def __init__(self, question: Question, derivation: Derivation[P]) -> None:
+        self.question, self.derivation, self.plan = question, derivation, derivation.plan
         self.locator = Locator(derivation.module)
         self.code = question.dispatcher.py_func.__code__
         self.file = readable_path(self.code.co_filename)
@@ -179,15 +178,12 @@ class _Reader:
                 yield RuleCall(call.name, location, (), None, call.reason, followed=True)
 
 
-class _Collector(_Reader):
+class _Collector(_Reader[Plan]):
     """Reads the derivation of a gradient."""
 
-    plan: Plan
-    derivation: Derivation
-
-    def __init__(self, question: Question, derivation: Derivation) -> None:
+    def __init__(self, question: Question, derivation: Derivation[Plan]) -> None:
         super().__init__(question, derivation)
-        self.plan, self.layout = derivation.plan, derivation.layout
+        self.layout = make_layout(self.plan)
 
     def report(self) -> Report:
         cached = tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan)))
@@ -296,15 +292,8 @@ class _Collector(_Reader):
         return "is checked at every call: a second version, which keeps more, runs if they overlap"
 
 
-class _ForwardCollector(_Reader):
+class _ForwardCollector(_Reader[ForwardPlan]):
     """Reads the derivation of a forward derivative."""
-
-    plan: ForwardPlan
-    derivation: ForwardDerivation
-
-    def __init__(self, question: Question, derivation: ForwardDerivation) -> None:
-        super().__init__(question, derivation)
-        self.plan = derivation.plan
 
     def report(self) -> Report:
         return self._report(

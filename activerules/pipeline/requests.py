@@ -22,20 +22,16 @@ from activerules.errors import (
     MixedActivity,
     NotYetSupported,
 )
-from activerules.fallbacks import recorded, with_fallbacks
+from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.memory.objects import MemoryObject, root
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.llvm.model import Function, Module
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.replaced.replaced import derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
-from activerules.numba_ext.target.derivative import DerivativeSpec
-from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.stages import STEM
-from activerules.rules.views import RuleView
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import (
     is_collection,
@@ -63,20 +59,6 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _UNSHADOWED = (MixedActivity, ActiveMemoryInConst, FloatBitsInInteger, NotYetSupported)
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
 _DATA_ROLES = frozenset({"data", "pointer"})
-
-
-def derived(derive: Callable[..., T], function: Any, spec: DerivativeSpec, view: RuleView) -> T:
-    """What `derive` returns, a dataclass, with the fallbacks that were taken; arguments whose
-    arrays or lists are replaced are copied.
-    """
-    with recorded() as fallbacks:
-        derivation: Any = derive_or_copy(
-            lambda dispatcher: derive(dispatcher, spec, view),
-            dispatcher_of(function),
-            spec.argtypes,
-            view,
-        )
-    return replace(derivation, fallbacks=tuple(fallbacks))
 
 
 def seeded_return(captured: Captured, return_activity: ActivityName | None) -> ActivityName:

@@ -78,7 +78,7 @@ class Stages:
 
 def _readable(result: object) -> str:
     match result:
-        case (Plan() as plan) | [Plan() as plan, *_]:
+        case [[Plan() as plan, *_], _]:
             return render_plan(plan, make_layout(plan))
         case Module():
             return print_module(result)
