@@ -28,6 +28,7 @@ from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.target.dispatchers import require_known
 from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of
 
@@ -150,8 +151,8 @@ class GradientWithAux(DerivedFunction[..., Any]):
 
 
 class JacobianWithAux(DerivedFunction[..., Any]):
-    """What Jacobians and the Hessian return with `has_aux=True`; `of` is the class they return
-    otherwise.
+    """What Jacobians and the Hessian return with `has_aux=True`; `of`, no option of a user, is the
+    class they return otherwise.
     """
 
     form = staticmethod(jacobian_with_aux)
@@ -178,6 +179,7 @@ def jacobian_function(
     options: dict[str, Any],
 ) -> DerivedFunction[..., Any]:
     """The Jacobian or Hessian of a function, of the class `kind`, with or without `aux`."""
+    require_known(options, kind.own_options)
     if has_aux:
         return JacobianWithAux(function, argnums, options={**options, "of": kind})
     return kind(function, argnums, options=options)

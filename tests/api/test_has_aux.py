@@ -108,3 +108,9 @@ def test_refusals():
         ar.grad(lambda x: x * x, has_aux=True)(1.0)
     with pytest.raises(ar.NotAFloatReturn, match="first entry of the result"):
         ar.grad(lambda x: (x, x), has_aux=True)(X)
+
+
+@pytest.mark.parametrize("make", [ar.jacobian, ar.jacfwd, ar.jacrev, ar.hessian])
+def test_it_adds_no_option(make):
+    with pytest.raises(TypeError, match="no option 'of'"):
+        make(lambda x: (x, x), has_aux=True, of=float)
