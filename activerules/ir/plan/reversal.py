@@ -89,13 +89,13 @@ def plan_reversal(
     `joins` are the blocks with active phis.
     """
     loops = frozenset(loop for loop in flow.loops if any(b in work for b in loop.blocks))
-    planner = _Planner(flow, returns, frozenset(work), frozenset(joins), loops)
+    finder = _StepFinder(flow, returns, frozenset(work), frozenset(joins), loops)
     steps: dict[Block, Step] = {}
     todo = [returns.exit]
     while todo:
         block = todo.pop()
         if block not in steps:
-            steps[block] = planner.step(block)
+            steps[block] = finder.step(block)
             todo.extend(steps[block].targets)
     reached = tuple(block for block in flow.order if block in steps)
     return Reversal(frozenset(work), steps, loops, reached, _precedence(flow, returns.exit, steps))
@@ -140,7 +140,7 @@ def _targets_in_iteration(flow: ControlFlow, block: Block, step: Step) -> list[B
 
 
 @dataclass(frozen=True)
-class _Planner:
+class _StepFinder:
     flow: ControlFlow
     returns: Returns
     work: frozenset[Block]
