@@ -90,87 +90,51 @@ class Specialised:
         key = tuple(kinds)
         function = self._known.get(key)
         if function is None:
-            function = ArrayFunction(self.target, key, self._conjugated)
+            function = _Wrapped(self.target, key, self._conjugated)
             _ = function.results  # raises here, not at the first call
             self._known[key] = function
         return function
 
 
 class ArrayFunction:
-    """An `@njit` function for arguments of some kinds.
+    """A function for arguments of some kinds, made of an `@njit` function.
 
-    kinds     of the arguments; `results` those of the results, `single` if there is one, not in a
-              tuple
-    linear    the number of last arguments that it is linear in
-    written   which arguments it writes into: they are copied
+    wrapped  that function of the user; `name` and `location` are those of it
+    kinds    of the arguments
+    linear   the number of last arguments that it is linear in
     """
 
     linear = 0
-    _target: Any
 
-    def __init__(self, target: Any, kinds: Sequence[Kind], conjugated: bool) -> None:
-        self._target, self.conjugated = target, conjugated
-        self.kinds = tuple(kinds)
-        call_arguments.parameter_names(self._target, len(self.kinds))
+    def __init__(self, wrapped: Any, kinds: Sequence[Kind], conjugated: bool) -> None:
+        self.wrapped, self.kinds, self.conjugated = wrapped, tuple(kinds), conjugated
+        self.name, self.location = wrapped.py_func.__name__, location_of(wrapped)
         self._derivatives: dict[Any, ArrayFunction] = {}
+        self._specs: dict[tuple[int, ...], SplitSpec] = {}
 
-    @property
-    def name(self) -> str:
-        """The name of the function that was wrapped."""
-        return self._target.py_func.__name__
-
-    @property
-    def location(self) -> str:
-        """Where that function is defined."""
-        return location_of(self._target)
-
-    @property
+    @cached_property
     def dispatcher(self) -> Any:
-        """The `@njit` function of numbers and arrays."""
-        return self._target
-
-    @cached_property
-    def _specs(self) -> dict[tuple[int, ...], SplitSpec]:
-        return {}
-
-    @cached_property
-    def _argument_types(self) -> tuple[Any, ...]:
-        return tuple(map(_type_of, self.kinds))
-
-    @cached_property
-    def _compiled(self) -> Any:
-        return compiled_call(self._target, self._argument_types)
-
-    @property
-    def _result_type(self) -> Any:
-        return self._compiled.signature.return_type
+        """The `@njit` function of numbers and arrays, which is needed to differentiate it."""
+        raise NotImplementedError(f"{self.name} has no compiled form")
 
     @property
     def single(self) -> bool:
         """Whether it returns one number or array, and no tuple."""
-        return not isinstance(self._result_type, types.BaseTuple)
+        return False
 
     @cached_property
     def results(self) -> tuple[Kind, ...]:
-        """The kinds of the results; `NotAFloatReturn` if there are others than arrays."""
-        result = self._result_type
-        kinds = [_result_kind(value) for value in ([result] if self.single else result)]
-        if not kinds or None in kinds:
-            raise NotAFloatReturn(
-                f"{self.name} returns {type_name(result)}",
-                where=[("in the function", self.name, self.location)],
-                why="the other package knows numbers and arrays of them",
-                instead=["return a number, an array of numbers, or a tuple of these"],
-            )
-        return tuple(kind for kind in kinds if kind is not None)
+        """The kinds of the results."""
+        raise NotImplementedError
 
     @cached_property
     def written(self) -> tuple[bool, ...]:
-        """Which arguments it may write into."""
-        return tuple(
-            ndim > 0 and not only_reads_arrays(self._compiled, k)
-            for k, (_, ndim) in enumerate(self.kinds)
-        )
+        """Which arguments it may write into: they are copied."""
+        raise NotImplementedError
+
+    @cached_property
+    def _argument_types(self) -> tuple[Any, ...]:
+        return tuple(map(_type_of, self.kinds))
 
     @cached_property
     def varied(self) -> tuple[int, ...]:
@@ -187,7 +151,7 @@ class ArrayFunction:
         return self.apart(self._run(self._prepared(arrays)), arrays)
 
     def _run(self, args: Sequence[Any]) -> Any:
-        out = run_compiled(self._target, *args)
+        out = run_compiled(self.dispatcher, *args)
         return (out,) if self.single else out
 
     def run_with_pullback(
@@ -278,31 +242,67 @@ class ArrayFunction:
         )
 
 
+class _Wrapped(ArrayFunction):
+    """The `@njit` function itself."""
+
+    def __init__(self, wrapped: Any, kinds: Sequence[Kind], conjugated: bool) -> None:
+        super().__init__(wrapped, kinds, conjugated)
+        call_arguments.parameter_names(wrapped, len(self.kinds))
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """The function that was wrapped."""
+        return self.wrapped
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compiled_call(self.wrapped, self._argument_types)
+
+    @property
+    def _result_type(self) -> Any:
+        return self._compiled.signature.return_type
+
+    @property
+    def single(self) -> bool:
+        """Whether it returns one number or array, and no tuple."""
+        return not isinstance(self._result_type, types.BaseTuple)
+
+    @cached_property
+    def results(self) -> tuple[Kind, ...]:
+        """The kinds of the results; `NotAFloatReturn` if there are others than arrays."""
+        result = self._result_type
+        kinds = [_result_kind(value) for value in ([result] if self.single else result)]
+        if not kinds or None in kinds:
+            raise NotAFloatReturn(
+                f"{self.name} returns {type_name(result)}",
+                where=[("in the function", self.name, self.location)],
+                why="the other package knows numbers and arrays of them",
+                instead=["return a number, an array of numbers, or a tuple of these"],
+            )
+        return tuple(kind for kind in kinds if kind is not None)
+
+    @cached_property
+    def written(self) -> tuple[bool, ...]:
+        """Which arguments it may write into."""
+        return tuple(
+            ndim > 0 and not only_reads_arrays(self._compiled, k)
+            for k, (_, ndim) in enumerate(self.kinds)
+        )
+
+
 class Derived(ArrayFunction):
-    """A function made of another one, whose name it has; it returns a tuple."""
+    """A function made of another one; it returns a tuple."""
 
     def __init__(
         self, origin: ArrayFunction, kinds: Sequence[Kind], results: Sequence[Kind]
     ) -> None:
-        self.origin, self.conjugated = origin, origin.conjugated
-        self.kinds = tuple(kinds)
-        self.__dict__["results"] = tuple(results)
-        self._derivatives = {}
+        super().__init__(origin.wrapped, kinds, origin.conjugated)
+        self.origin, self._results = origin, tuple(results)
 
-    @property
-    def name(self) -> str:
-        """The name of the function that was wrapped."""
-        return self.origin.name
-
-    @property
-    def location(self) -> str:
-        """Where that function is defined."""
-        return self.origin.location
-
-    @property
-    def single(self) -> bool:
-        """It returns a tuple."""
-        return False
+    @cached_property
+    def results(self) -> tuple[Kind, ...]:
+        """The kinds of the results."""
+        return self._results
 
 
 class _Linear(Derived):
@@ -319,7 +319,7 @@ class _Linear(Derived):
         raise NotImplementedError
 
     @cached_property
-    def _target(self) -> Any:
+    def dispatcher(self) -> Any:
         """The function in compiled form, which is needed to differentiate it."""
         primals, vectors = self._texts
         scope = {"primal": self.primal.dispatcher, "jvp": jvp, "vjp": vjp, "conj": np.conj}

@@ -85,7 +85,7 @@ class _Continued(Derived):
         return (None, pull) if kept_wrt == wrt else self.origin.record(args[:-1], wrt)
 
     @cached_property
-    def _target(self) -> Any:
+    def dispatcher(self) -> Any:
         """The function in compiled form, which is needed to differentiate its derivatives."""
         names = "".join(f"x{k}, " for k, _ in enumerate(self.origin.kinds))
         source = f"def continued({names}number):\n    return function({names})\n"
