@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numba
@@ -164,8 +164,8 @@ def register_rrule(
         if compiled:
             conversion = convert(plain, function)
             paths = {"sends": sends, "receives": receives}
-            halves = _pair(conversion, rule)
-            add_rule(function, plain, types, halves, replace, conversion.arguments, paths)
+            written = RuleForEngine(function, plain, types, replace, conversion.arguments, paths)
+            written.add(_pair(conversion, rule))
         RRULES.add(function, WrittenRule(plain, types, requires, compiled))
         return rule
 
@@ -195,7 +195,8 @@ def register_frule(
             inner = _jitted(rule, plain)
             converted = forward_rule(plain, function, parameters, inner)
             paths = {"sends": sends, "receives": receives}
-            add_rule(function, plain, types, {"forward": converted}, replace, parameters, paths)
+            written = RuleForEngine(function, plain, types, replace, parameters, paths)
+            written.add({"forward": converted})
         FRULES.add(function, WrittenRule(plain, types, compiled=compiled))
         return rule
 
@@ -237,40 +238,43 @@ def _pair(conversion: Conversion, rule: Any) -> dict[Half, Any]:
     }  # fmt: skip
 
 
-def add_rule(
-    function: Any,
-    rule: Any,
-    types: Sequence[Any],
-    halves: Mapping[Half, Any],
-    replace: bool,
-    names: tuple[str, ...] = (),
-    paths: Mapping[str, Any] = {},
-    constants: tuple[Narrowed, ...] = (),
-) -> None:
-    """Register a converted pair, or a forward rule, with the engine.
+@dataclass(frozen=True)
+class RuleForEngine:
+    """A rule as its author wrote it, to be registered with the engine.
 
-    rule       the function its author wrote
-    halves     the functions that the engine calls
+    types      of the arguments; `constants` are what each may be besides
+    arguments  their names, if the rule has names for them
     paths      `sends` and `receives`
-    constants  what each argument may be beside its type
     """
-    library_first()
-    kinds, of_result, options = _KINDS, _RESULT_KINDS, {"keeps_shadow": False, **paths}
-    if "forward" in halves:
-        kinds, of_result, options = _FORWARD_KINDS, _FORWARD_KINDS, paths
-    registered = Rule(
-        name=display_name(function),
-        arguments=tuple((*_pattern(kinds, ty), *constants) for ty in types),
-        result=_pattern(of_result, None),
-    )
-    for which, written in halves.items():
-        half = RuleHalf(
-            function=written,
-            module=rule.__module__ or "",
-            location=location(rule),
-            argument_names=names or tuple(f"x{i}" for i in range(len(types))),
+
+    function: Any
+    rule: Any
+    types: Sequence[Any]
+    replace: bool
+    arguments: tuple[str, ...] = ()
+    paths: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    constants: tuple[Narrowed, ...] = ()
+
+    def add(self, halves: Mapping[Half, Any]) -> None:
+        """Register the functions that the engine calls: a converted pair, or a forward rule."""
+        library_first()
+        kinds, of_result, options = _KINDS, _RESULT_KINDS, {"keeps_shadow": False, **self.paths}
+        if "forward" in halves:
+            kinds, of_result, options = _FORWARD_KINDS, _FORWARD_KINDS, self.paths
+        registered = Rule(
+            name=display_name(self.function),
+            arguments=tuple((*_pattern(kinds, ty), *self.constants) for ty in self.types),
+            result=_pattern(of_result, None),
         )
-        RULES.add(function, which, registered, with_options(half, **options), replace)
+        for which, written in halves.items():
+            half = RuleHalf(
+                function=written,
+                module=self.rule.__module__ or "",
+                location=location(self.rule),
+                argument_names=self.arguments or tuple(f"x{i}" for i in range(len(self.types))),
+            )
+            half = with_options(half, **options)
+            RULES.add(self.function, which, registered, half, self.replace)
 
 
 def _pattern(kinds: Sequence[Any], ty: Any) -> Pattern:
@@ -285,7 +289,7 @@ def plain_function(rule: Any, which: str) -> Any:
     return plain
 
 
-def parameter_types(rule: Any, leading: int, names: Mapping[str, Any] = {}) -> tuple[Any, ...]:
+def parameter_types(rule: Any, leading: int, names: Mapping[str, Any]) -> tuple[Any, ...]:
     """The annotations of the parameters of a rule, after the leading ones; `names` are local
     variables where it is defined.
     """

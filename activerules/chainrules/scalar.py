@@ -26,7 +26,7 @@ from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
 from activerules.chainrules.partials import NUMBER, returned
-from activerules.chainrules.registry import add_rule
+from activerules.chainrules.registry import RuleForEngine
 from activerules.errors import RuleDefinitionError
 from activerules.rules.closures import delivery
 from activerules.rules.closures.source import location
@@ -183,14 +183,14 @@ def _add_compiled(
     code = rule.partials.__code__
     exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
     numbers = [numba.types.Number] * rule.arity
-    of = rule.function, rule.partials, numbers
     halves: tuple[dict[Half, Any], ...] = (
         {"augmented_primal": scope["augmented"], "reverse": scope["reverse"]},
         {"forward": scope["forward"]},
     )
     truth = (Narrowed(Const, numba.types.Boolean),)  # no number to Numba
+    added = RuleForEngine(rule.function, rule.partials, numbers, replace, constants=truth)
     for functions in halves:
-        add_rule(*of, functions, replace, constants=truth)
+        added.add(functions)
 
 
 def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:
