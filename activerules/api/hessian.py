@@ -32,10 +32,10 @@ from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import (
+    copied_arguments,
+    differentiated_again,
     names_of,
     tangents_per_run,
-    written_arguments,
-    written_arrays,
 )
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
@@ -160,16 +160,8 @@ def hessian_of(typing_context, spec, function, *args):
         call.texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
     )
     blocks += "[0]" * request.single
-    return columns_form(
-        typing_context,
-        (spec, function),
-        args,
-        list(columns.values()),
-        blocks,
-        call.texts,
-        scope,
-        dispatcher,
-    )
+    before = (spec, function)
+    return columns_form(typing_context, before, args, list(columns.values()), blocks, scope)
 
 
 @dataclass(frozen=True)
@@ -223,11 +215,10 @@ def _of_derivative(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
     before = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     dispatcher, names, argtypes = call.dispatcher, call.names, call.argtypes
     for j in call.argnums:
-        written = written_arrays(dispatcher, names, argtypes, j)
+        once = differentiated_again(dispatcher, names, argtypes, j)
+        written = copied_arguments(names, argtypes, once)
         derivative = along(dispatcher, j, len(argtypes))
-        if _is_added_up_in_place(argtypes[j], call.argnums) and not written_arguments(
-            dispatcher, names, argtypes, j
-        ):
+        if _is_added_up_in_place(argtypes[j], call.argnums) and not any(once.written):
             scope[f"g{j}"] = _adding(derivative, j, len(argtypes))
             columns[f"x{j}"] = _RowsInPlace(f"x{j}", argtypes, f"g{j}", call.rows, call.texts)
             continue

@@ -19,7 +19,7 @@ from activerules.api.derived import DerivedFunction, GradientFunction, P
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart
-from activerules.api.jacobian_forward import written_arguments
+from activerules.api.jacobian_forward import differentiated_again
 from activerules.api.jvp import along
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import call_arguments
@@ -106,7 +106,8 @@ def product_of(typing_context, spec, function, *argtypes):
             instead=[f"hvp({name}, x, v)", f"hvp({name}), a function of x and v"],
         )
     names = call_arguments.parameter_names(dispatcher, len(args))
-    written = written_arguments(dispatcher, names, args, 0)
+    is_written = differentiated_again(dispatcher, names, args, 0).written
+    written = [k for k, _ in enumerate(args) if is_written[k]]
     for k in written:
         if not is_number_list(args[k]):
             require_copyable(names[k], args[k])

@@ -14,6 +14,7 @@ from numba import njit, types
 from activerules.api.jacobian_blocks import RUN_TIME, carrying
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
@@ -56,8 +57,7 @@ class Columns:
         self._rows, self._copies = rows, [k for k, is_written in enumerate(written) if is_written]
         self._leaves = carrying(root, self._type)
         self._at_once = self._takes_one_run(width)
-        self._width = width
-        self._texts = texts
+        self._width, self.texts = width, texts
 
     def _takes_one_run(self, width: int) -> bool:
         """Whether a single run always suffices for arguments of this type."""
@@ -152,7 +152,7 @@ class Columns:
         def of(leaf: LeafText) -> str:
             return text(leaf) if leaf.carries else leaf.text
 
-        return self._texts.rebuilt(self._type, of, self._root)
+        return self.texts.rebuilt(self._type, of, self._root)
 
     def _put(self) -> list[str]:
         lanes = range(self._width)
@@ -220,15 +220,15 @@ def columns_form(
     args: Sequence[Any],
     columns: Sequence[Columns],
     result: str,
-    texts: TupleTexts,
     scope: dict[str, Any],
-    dispatcher: Any,
 ) -> Any:
-    """The compiled form that runs the lines of `columns` and returns the text `result`.
+    """The compiled form that runs the lines of `columns` and returns the text `result`, whose
+    tuples the same `texts` wrote.
 
-    before  the types of the arguments of the call that precede `x0`, `x1`, …
-    texts   wrote the tuples in the lines and the result
+    before  the types of the arguments of the call that precede `x0`, `x1`, …: the last of them is
+            that of the function
     """
+    dispatcher, texts = dispatcher_of_type(before[-1]), columns[0].texts
     names = [f"x{k}" for k, _ in enumerate(args)]
     scope = {**RUN_TIME, "passing": passing, "keep_apart": keep_apart, **scope}
 

@@ -72,9 +72,7 @@ def jacobian_forward(typing_context, spec, function, *args):
         "BatchDuplicated": BatchDuplicated,
     }
     before = (spec, function)
-    return columns_form(
-        typing_context, before, args, list(columns.values()), blocks, texts, scope, dispatcher
-    )
+    return columns_form(typing_context, before, args, list(columns.values()), blocks, scope)
 
 
 def forward_run(
@@ -132,24 +130,11 @@ def pushed(
     return push, written
 
 
-def written_arrays(
+def differentiated_again(
     dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
-) -> tuple[bool, ...]:
-    """Like `copied_arguments`, for derivatives with respect to argument `i` that are differentiated
-    again.
-    """
-    gradient = _derivative(dispatcher, names, argtypes, i, 1, again=True)
-    return copied_arguments(names, argtypes, gradient)
-
-
-def written_arguments(
-    dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
-) -> list[int]:
-    """The arguments that the function writes into, if it is differentiated twice with respect to
-    argument `i`.
-    """
-    written = _derivative(dispatcher, names, argtypes, i, 1, again=True).written
-    return [k for k, is_written in enumerate(written) if is_written]
+) -> CompiledDerivative:
+    """The derivative with respect to argument `i`, for one tangent, to be differentiated again."""
+    return _derivative(dispatcher, names, argtypes, i, 1, again=True)
 
 
 def _derivative(

@@ -23,10 +23,11 @@ from activerules.api.jacobian_blocks import carrying, rows_of
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import (
     WIDTH,
+    copied_arguments,
+    differentiated_again,
     forward_run,
     names_of,
     pushed,
-    written_arrays,
 )
 from activerules.api.jvp import along
 from activerules.errors import ActivityError, NotYetSupported
@@ -109,7 +110,7 @@ def jacobian_products(typing_context, spec, function, *args):
         "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
         "BatchDuplicated": BatchDuplicated,
     }  # fmt: skip
-    return _form(typing_context, spec, function, products, texts, scope, argtypes)
+    return _form(typing_context, spec, function, products, scope, argtypes)
 
 
 @compiled_only
@@ -123,8 +124,9 @@ def hessian_products(typing_context, spec, function, *args):
         unwritten = [False] * len(argtypes)
         products = _Products(f"x{i + 1}", argtypes, WIDTH, push_lanes, [row], unwritten, texts)
         scope = over_gradient.scope_of(dispatcher, i)
-        return _form(typing_context, spec, function, products, texts, scope, argtypes)
-    written = written_arrays(dispatcher, names, argtypes[1:], i)
+        return _form(typing_context, spec, function, products, scope, argtypes)
+    once = differentiated_again(dispatcher, names, argtypes[1:], i)
+    written = copied_arguments(names, argtypes[1:], once)
     arguments = names_of(written, first=1)
 
     def push(tangents: list[str]) -> str:
@@ -133,7 +135,7 @@ def hessian_products(typing_context, spec, function, *args):
     products = _Products(f"x{i + 1}", argtypes, 1, push, [row], (False, *written), texts)
     gradient = GradientFunction(along(dispatcher, i, len(arguments)), i, options={}).dispatcher
     scope = {"gradient": gradient}
-    return _form(typing_context, spec, function, products, texts, scope, argtypes)
+    return _form(typing_context, spec, function, products, scope, argtypes)
 
 
 def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
@@ -157,15 +159,13 @@ def _form(
     spec: Any,
     function: Any,
     products: _Products,
-    texts: TupleTexts,
     scope: dict[str, Any],
     argtypes: tuple[Any, ...],
 ) -> Any:
     scope = {**scope, **by_name(new_products, put_item, row_of, set_row)}
     return columns_form(
-        typing_context, (spec, function), argtypes, [products], products.product, texts,
-        scope, dispatcher_of_type(function),
-    )  # fmt: skip
+        typing_context, (spec, function), argtypes, [products], products.product, scope
+    )
 
 
 # --- the functions ---

@@ -57,7 +57,6 @@ class Step:
 class Reversal:
     """Frozen result of `plan_reversal`. `loops` are the loops the reverse sweep walks through."""
 
-    work: frozenset[Block]
     steps: dict[Block, Step]
     loops: frozenset[Loop]
     reached: tuple[Block, ...]
@@ -98,7 +97,7 @@ def plan_reversal(
             steps[block] = finder.step(block)
             todo.extend(steps[block].targets)
     reached = tuple(block for block in flow.order if block in steps)
-    return Reversal(frozenset(work), steps, loops, reached, _precedence(flow, returns.exit, steps))
+    return Reversal(steps, loops, reached, _precedence(flow, returns.exit, steps))
 
 
 def _precedence(flow: ControlFlow, start: Block, steps: dict[Block, Step]) -> Precedence:

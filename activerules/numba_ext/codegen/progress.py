@@ -19,16 +19,17 @@ from typing import Any
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.event import Listener, register, unregister
 
+AFTER, EVERY = 2.0, 0.25
+
 _CLEAR = "\r\x1b[K"
 # the events of Numba's lock, which a thread holds while it compiles
 _LOCK = "numba:compiler_lock"
 
 
 class Progress(Listener):
-    """Prints what has taken longer than `after` seconds, and again every `every` seconds."""
+    """Prints what has taken longer than `AFTER` seconds, and again every `EVERY` seconds."""
 
-    def __init__(self, after: float = 2.0, every: float = 0.25) -> None:
-        self._after, self._every = after, every
+    def __init__(self) -> None:
         self._doing: list[tuple[str, str]] = []
         self._function = ""
         self._enclosed = False  # whether Numba compiles a caller of the derivative
@@ -76,12 +77,12 @@ class Progress(Listener):
                     if not (self._doing or self._enclosed):
                         return
                     self._show(time.monotonic() - self._begun)
-                time.sleep(self._every)
+                time.sleep(EVERY)
         finally:
             unregister(_LOCK, self)
 
     def _show(self, seconds: float) -> None:
-        if seconds > self._after:
+        if seconds > AFTER:
             text = f"activerules: derivative of {self._function}: {self._now()}, {seconds:.0f} s"
             _write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
             self._shown = True

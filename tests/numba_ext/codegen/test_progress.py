@@ -8,6 +8,7 @@ import time
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
+from activerules.numba_ext.codegen import progress as module
 from activerules.numba_ext.codegen.progress import Progress
 
 
@@ -22,6 +23,8 @@ def on_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.delenv("ACTIVERULES_PROGRESS", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(module, "AFTER", 0.0)
+    monkeypatch.setattr(module, "EVERY", 0.01)
     return stream
 
 
@@ -40,7 +43,7 @@ def waits_for(terminal, text):
 
 def test_names_function_and_stage_and_leaves_nothing(monkeypatch):
     terminal = on_terminal(monkeypatch)
-    progress = Progress(after=0.0, every=0.01)
+    progress = Progress()
     with progress.stage("loss", "plan"):
         assert waits_for(terminal, "\r\x1b[Kactiverules: derivative of loss: plan, 0 s")
         with progress.stage("solve", "capture"):
@@ -51,7 +54,7 @@ def test_names_function_and_stage_and_leaves_nothing(monkeypatch):
 
 def test_what_numba_does_afterwards_is_told(monkeypatch):
     terminal = on_terminal(monkeypatch)
-    progress = Progress(after=0.0, every=0.01)
+    progress = Progress()
     with global_compiler_lock:
         with progress.stage("loss", "verify"):
             assert waits_for(terminal, "verify")
@@ -62,7 +65,8 @@ def test_what_numba_does_afterwards_is_told(monkeypatch):
 
 def test_a_short_compile_says_nothing(monkeypatch):
     terminal = on_terminal(monkeypatch)
-    progress = Progress(after=60.0, every=0.01)
+    monkeypatch.setattr(module, "AFTER", 60.0)
+    progress = Progress()
     with progress.stage("loss", "plan"):
         time.sleep(0.05)
     assert ended(progress)
@@ -72,7 +76,7 @@ def test_a_short_compile_says_nothing(monkeypatch):
 def test_a_line_fits_the_terminal(monkeypatch):
     terminal = on_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "30")
-    progress = Progress(after=0.0, every=0.01)
+    progress = Progress()
     with progress.stage("a_function_with_a_long_name", "plan"):
         assert waits_for(terminal, "derivative")
     assert ended(progress)
@@ -82,7 +86,7 @@ def test_a_line_fits_the_terminal(monkeypatch):
 def test_silence(monkeypatch):
     on_terminal(monkeypatch)
     monkeypatch.setenv("ACTIVERULES_PROGRESS", "0")
-    progress = Progress(after=0.0, every=0.01)
+    progress = Progress()
     with progress.stage("loss", "plan"):
         assert progress._thread is None
     monkeypatch.delenv("ACTIVERULES_PROGRESS")
@@ -94,7 +98,7 @@ def test_silence(monkeypatch):
 
 def test_a_stage_that_raises_is_over(monkeypatch):
     on_terminal(monkeypatch)
-    progress = Progress(after=0.0, every=0.01)
+    progress = Progress()
     with pytest.raises(ValueError, match="no"), progress.stage("loss", "plan"):
         raise ValueError("no")
     assert ended(progress)
