@@ -29,9 +29,9 @@ from activerules.errors import RuleViolation
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.rules import debug_checks as checks
 from activerules.numba_ext.rules.compiled import CompiledRule
-from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, ResultPath
+from activerules.numba_ext.rules.forward_rules import CompiledForwardRule
 from activerules.numba_ext.rules.functions import callable_rule
-from activerules.numba_ext.rules.pair_rules import returns_entries
+from activerules.numba_ext.rules.return_types import ResultPath, returns_entries
 from activerules.numba_ext.target.dispatchers import with_flags
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import AugmentedReturn

@@ -36,7 +36,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule, flags_beside, flags_in_place_of
-from activerules.numba_ext.rules.pair_rules import rounds
+from activerules.numba_ext.rules.return_types import rounds
 from activerules.numba_ext.rules.tapes import is_trusted
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig

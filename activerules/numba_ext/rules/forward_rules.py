@@ -14,14 +14,12 @@ A rule may return more than the call needs: unused results are released.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.target_extension import target_override
 
-from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
 from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
@@ -36,18 +34,21 @@ from activerules.numba_ext.rules.compiled import (
     RuleParameter,
     SharedCheck,
 )
-from activerules.numba_ext.rules.functions import callable_rule, compile_function, flags_beside
+from activerules.numba_ext.rules.functions import (
+    callable_rule,
+    compile_function,
+    cpu_typing_context,
+    flags_beside,
+)
 from activerules.numba_ext.rules.objects import object_checks
 from activerules.numba_ext.rules.pair_rules import (
     alias_check,
     alike_check,
-    cpu_typing_context,
     parameters_of,
-    rounds,
     rule_arguments,
     shared_checks,
-    wrong_return,
 )
+from activerules.numba_ext.rules.return_types import ResultPath, forward_paths
 from activerules.numba_ext.rules.returned import (
     check_alike,
     check_apart,
@@ -61,9 +62,6 @@ from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
 from activerules.values.kinds import is_object, items_of
-
-ResultPath = tuple[int, ...] | None
-"""The path of a value in the return value of a rule: indices into tuples, () for all of it."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +106,8 @@ def compile_forward_rule(
     """
     is_cpu = target == "cpu"
     width = 1 if chosen.looped else request.width
-    config = ConfigType(
-        RuleConfig(
-            overwritten=(False,) * len(marked.signature.args),
-            needs_primal=request.needs_primal,
-            needs_shadow=request.result != "const",
-            width=width,
-            strong_zero=request.strong_zero,
-            runtime_activity=request.runtime_activity,
-        )
-    )
-    with ExitStack() as stack:
-        stack.enter_context(target_override(target))
-        stack.enter_context(uninherited_flags())
+    config = ConfigType(_config(marked, request, width))
+    with target_override(target), uninherited_flags():
         marker = cpu_typing_context().resolve_value_type(chosen.result)
         arguments = rule_arguments(marked, chosen, request, width)
         parameters = parameters_of(marked, chosen, width)
@@ -131,7 +118,7 @@ def compile_forward_rule(
             if is_cpu
             else _compile_source(chosen.function, types_)
         )
-        primal, tangent = _paths(compiled, marked, chosen, request)
+        primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
             marked=marked,
             request=request,
@@ -150,6 +137,18 @@ def compile_forward_rule(
         )
 
 
+def _config(marked: MarkedCall, request: ForwardRuleRequest, width: int) -> RuleConfig:
+    """What the rule is told about the call."""
+    return RuleConfig(
+        overwritten=(False,) * len(marked.signature.args),
+        needs_primal=request.needs_primal,
+        needs_shadow=request.result != "const",
+        width=width,
+        strong_zero=request.strong_zero,
+        runtime_activity=request.runtime_activity,
+    )
+
+
 _callable_rules: dict[Any, Any] = {}
 
 
@@ -165,30 +164,6 @@ def _compile_source(function: Any, args: tuple[types.Type, ...]) -> Any:
 def _is_restored(argument: RuleArgument, looped: bool) -> bool:
     ty = argument.value_type
     return looped and (is_object(ty) or (isinstance(ty, types.Array) and ty.mutable))
-
-
-def _paths(
-    compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
-) -> tuple[ResultPath, ResultPath]:
-    """The paths of primal and tangent; `RuleReturnError` if a requested one is missing."""
-    ty = compiled.signature.return_type
-    primal = marked.result_type
-    is_batch = chosen.result is BatchDuplicated
-    tangent = types.UniTuple(primal, request.width) if is_batch else primal
-    parts = items_of(ty) if isinstance(ty, types.BaseTuple) and len(ty) == 2 else ()
-    if parts and rounds(parts[0], primal) and rounds(parts[1], tangent):
-        return (0,), (1,)
-    needs_tangent = request.result != "const"
-    if not needs_tangent and rounds(ty, primal):
-        return (), None
-    if needs_tangent and not request.needs_primal and rounds(ty, tangent):
-        return None, ()
-    if not needs_tangent and not request.needs_primal and ty == types.none:
-        return None, None
-    wanted = [str(primal)] * request.needs_primal + [str(tangent)] * needs_tangent
-    expected = f"({', '.join(wanted)})" if len(wanted) == 2 else (wanted or ["None"])[0]
-    names = ["primal"] * request.needs_primal + ["tangent"] * needs_tangent
-    raise wrong_return(chosen.function, chosen, ty, f"{expected} as {' and '.join(names)}")
 
 
 def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:

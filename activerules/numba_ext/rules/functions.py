@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.registry import cpu_target
 
 from activerules.annotations.activity import Annotation
 from activerules.errors import ActiverulesError, NotCompilable
@@ -51,6 +52,13 @@ def flags_beside(function: Any) -> Flags:
 def _bounds_checks(function: Any) -> Flags:
     checked = getattr(function, "targetoptions", {}).get("boundscheck")
     return (("boundscheck", True),) if checked else ()
+
+
+def cpu_typing_context() -> Any:
+    """The CPU's typing context, with all registrations so far."""
+    context: Any = cpu_target.typing_context
+    context.refresh()
+    return context
 
 
 # By function and flags, so that nothing is compiled twice.

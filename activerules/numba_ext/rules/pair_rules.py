@@ -15,18 +15,15 @@ from contextlib import suppress
 from typing import Any
 
 from numba.core import types
-from numba.core.registry import cpu_target
-from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import (
-    RETURNED,
     Active,
     Annotation,
     Const,
     Duplicated,
     MixedDuplicated,
 )
-from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
+from activerules.errors import NotCompilable, TapeMismatch
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
@@ -48,18 +45,19 @@ from activerules.numba_ext.rules.compiled import (
     SavedArgument,
     SharedCheck,
     annotation_type,
-    has_active,
 )
 from activerules.numba_ext.rules.functions import (
     Chosen,
     compile_function,
+    cpu_typing_context,
     flags_beside,
     flags_in_place_of,
     rule_location,
 )
 from activerules.numba_ext.rules.objects import nothing_kept, object_checks, objects_apart
-from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
+from activerules.numba_ext.rules.parts import Whole, flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
+from activerules.numba_ext.rules.return_types import converts, derivative_paths, tape_of_augmented
 from activerules.numba_ext.rules.said_by_numba import speaks_of_tape
 from activerules.numba_ext.rules.tapes import (
     detachers_of,
@@ -73,16 +71,9 @@ from activerules.numba_ext.rules.wrap import build_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.numba_ext.target.readonly import arguments_read, only_reads_arrays
 from activerules.rules.pattern import type_name
-from activerules.rules.protocol import AugmentedReturn, RuleConfig
+from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import RulePair
-from activerules.values.kinds import (
-    anonymous,
-    derivative_type,
-    is_number_array,
-    is_object,
-    items_of,
-    leaves_of,
-)
+from activerules.values.kinds import is_number_array, is_object, leaves_of
 
 
 def compile_rule(
@@ -99,30 +90,19 @@ def compile_rule(
     noalias  whether its result is promised to be new memory
     """
     with compiling_for_cpu():
-        typing_context = cpu_typing_context()
         wholes = wholes_of(marked)
         read = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
-        needs_primal = request.needs_primal or pair.keeps_result
-        config = ConfigType(
-            RuleConfig(
-                overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
-                needs_primal=needs_primal,
-                # a rule for a Duplicated result makes the shadow that `dret` will have, in any case
-                needs_shadow=request.needs_shadow or pair.result in (Duplicated, MixedDuplicated),
-                strong_zero=request.strong_zero,
-                runtime_activity=request.runtime_activity,
-                written=tuple(whole.any_of(written) for whole in wholes),
-            )
-        )
+        told = _config(pair, request, wholes, written)
+        config = ConfigType(told)
         annotations = tuple(parameter.annotation for parameter in parameters)
         result = annotation_type(pair.result, marked.result_type)
-        marker = typing_context.resolve_value_type(pair.result)
+        marker = cpu_typing_context().resolve_value_type(pair.result)
         leading = (config, marker)
         flags = flags_in_place_of(marked.function)
         augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
-        tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
+        tape = tape_of_augmented(augmented, marked, pair, needs_primal=told.needs_primal)
         reverse, copied = _compile_reverse(marked, (config, result), annotations, pair, tape)
         unsaved = _read_unsaved(reverse, arguments, parameters, request, read, pair)
         changing = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
@@ -136,7 +116,7 @@ def compile_rule(
             result_activity=request.result,
             augmented=augmented,
             reverse=reverse,
-            derivatives=_derivative_paths(reverse, arguments, parameters, pair),
+            derivatives=derivative_paths(reverse, arguments, parameters, pair),
             saved=_saved(arguments, read, unsaved, request, written, pair),
             apart=None if noalias else alias_check(marked),
             alike=alike_check(marked, pair.result),
@@ -150,6 +130,21 @@ def compile_rule(
             and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
             and reads_value(pair.reverse),
         )
+
+
+def _config(
+    pair: RulePair, request: RuleRequest, wholes: Sequence[Whole], written: Sequence[bool]
+) -> RuleConfig:
+    """What the rule is told about the call."""
+    return RuleConfig(
+        overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
+        needs_primal=request.needs_primal or pair.keeps_result,
+        # a rule for a Duplicated result makes the shadow that `dret` will have, in any case
+        needs_shadow=request.needs_shadow or pair.result in (Duplicated, MixedDuplicated),
+        strong_zero=request.strong_zero,
+        runtime_activity=request.runtime_activity,
+        written=tuple(whole.any_of(written) for whole in wholes),
+    )
 
 
 def _read_unsaved(
@@ -291,13 +286,6 @@ def alias_check(marked: MarkedCall) -> Any:
     )
 
 
-def cpu_typing_context() -> Any:
-    """The CPU's typing context, with all registrations so far."""
-    context: Any = cpu_target.typing_context
-    context.refresh()
-    return context
-
-
 def rule_arguments(
     marked: MarkedCall, rule: Chosen, request: RuleRequest | ForwardRuleRequest, width: int = 1
 ) -> tuple[RuleArgument, ...]:
@@ -394,144 +382,3 @@ def _compile_reverse(
             why=error.why,
             instead=["make both halves agree on what the tape holds"],
         ) from error
-
-
-def _check_augmented(
-    augmented: Any, marked: MarkedCall, pair: RulePair, *, needs_primal: bool
-) -> types.Type:
-    """Check what an augmented primal returns; return the type of its tape."""
-    returned = augmented.signature.return_type
-    parts = items_of(returned) if isinstance(returned, types.BaseTuple) else ()
-    if getattr(returned, "instance_class", None) is not AugmentedReturn or len(parts) != 3:
-        whole = "AugmentedReturn(primal, shadow, tape), all three"
-        raise wrong_return(pair.augmented, pair, returned, whole)
-    primal, shadow, tape = parts
-    expected = marked.result_type
-    if not (rounds(primal, expected) or (primal == types.none and not needs_primal)):
-        raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
-    if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
-        zeros = "zeros in the shape of the primal: ar.make_zero(y)"
-        raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow", zeros)
-    if pair.result is Active and shadow != types.none:
-        nothing = "None as shadow: the result is not an array"
-        raise wrong_return(pair.augmented, pair, shadow, nothing)
-    if not tape.is_precise() or isinstance(tape, types.Optional):
-        raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
-    return tape
-
-
-def _derivative_paths(
-    reverse: Any,
-    arguments: Sequence[RuleArgument],
-    parameters: Sequence[RuleParameter],
-    pair: RulePair,
-) -> tuple[int | None, ...]:
-    """The index, in the return value of the reverse, of the derivative with respect to each
-    parameter that is Active at the call or has an Active part; None for all of that value.
-    """
-    returned = reverse.signature.return_type
-    active = [i for i, p in enumerate(parameters) if p.annotation.kind in RETURNED]
-    wanted = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
-    if returns_entries(returned, parameters):
-        return tuple(wanted)
-    if len(active) == 1 and _fits(parameters[active[0]], returned):
-        return tuple(None for _ in wanted)
-    if not active and returned == types.none:
-        return ()
-    what = _expected_derivatives(parameters)
-    if isinstance(returned, types.BaseTuple) and len(returned) == len(parameters):
-        entries = enumerate(zip(parameters, items_of(returned), strict=True))
-        wrong = next(i for i, (parameter, ty) in entries if not _fits(parameter, ty))
-        what += f"; entry {wrong} (`{parameters[wrong].name}`)"
-    raise wrong_return(pair.reverse, pair, returned, what, _advice(parameters, returned))
-
-
-def _advice(parameters: Sequence[RuleParameter], returned: types.Type) -> str:
-    """What to write instead of the derivative of an array, and of None for that of a number."""
-    is_each = isinstance(returned, types.BaseTuple) and len(returned) == len(parameters)
-    entries = items_of(returned) if is_each else [returned] * len(parameters)
-    for parameter, ty in zip(parameters, entries, strict=True):
-        kind = parameter.annotation.kind
-        if kind is Duplicated and isinstance(ty, types.Array):
-            return f"add it to the shadow: accumulate({parameter.name}, …)"
-        if kind is Active and (ty == types.none or isinstance(ty, types.Optional)):
-            return "a number on every path: 0.0 where the derivative is zero"
-    return ""
-
-
-def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -> bool:
-    """Whether a reverse returns an entry per parameter, rather than its only derivative."""
-    return (
-        isinstance(returned, types.BaseTuple)
-        and len(returned) == len(parameters)
-        and all(map(_fits, parameters, items_of(returned)))
-    )
-
-
-def _fits(parameter: RuleParameter, ty: types.Type) -> bool:
-    if parameter.annotation.kind in RETURNED:
-        wanted = derivative_type(parameter.value_type)
-        return rounds(ty, wanted) or rounds(ty, anonymous(wanted))
-    if parameter.annotation.kind is Duplicated:
-        return ty == types.none
-    return True
-
-
-def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
-    entries = [
-        type_name(anonymous(derivative_type(p.value_type)))
-        if p.annotation.kind in RETURNED
-        else "None"
-        for p in parameters
-    ]
-    whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
-    active = [entry for entry in entries if entry != "None"]
-    if len(active) > 1:
-        return whole
-    return f"{whole} or {active[0] if active else 'None'}"
-
-
-def rounds(ty: types.Type, expected: types.Type) -> bool:
-    """Whether what a rule returns converts to `expected`: without loss, or by rounding numbers to
-    its precision. In compiled code `2 * x` has double precision if `x` has single.
-    """
-    if isinstance(ty, types.BaseAnonymousTuple) and isinstance(expected, types.BaseAnonymousTuple):
-        items, wanted = items_of(ty), items_of(expected)
-        return len(items) == len(wanted) and all(map(rounds, items, wanted))
-    if isinstance(expected, types.Float | types.Complex):
-        real = types.Float | types.Integer
-        return isinstance(ty, real) or (
-            isinstance(ty, types.Complex) and isinstance(expected, types.Complex)
-        )
-    return converts(ty, expected)
-
-
-def converts(ty: types.Type, expected: types.Type) -> bool:
-    """Whether type `ty` converts to `expected` without loss. A truth value is no number: as a
-    derivative it is a comparison that was meant to be a factor.
-    """
-    if isinstance(ty, types.Optional):
-        return False
-    if isinstance(ty, types.Boolean) != isinstance(expected, types.Boolean):
-        return False
-    if isinstance(ty, types.BaseTuple) and isinstance(expected, types.BaseTuple):
-        items = zip(items_of(ty), items_of(expected), strict=False)
-        if not all(converts(*pair) for pair in items):
-            return False
-    if ty == expected:
-        return True
-    if (ty == types.none) != (expected == types.none):
-        return False
-    conversion = cpu_typing_context().can_convert(ty, expected)
-    return conversion is not None and conversion <= Conversion.safe
-
-
-def wrong_return(
-    function: Any, pair: Chosen, ty: types.Type, expected: str, advice: str = ""
-) -> RuleReturnError:
-    """The error for a function of a rule that returns the wrong type."""
-    return RuleReturnError(
-        f"the rule of {pair.name} returns {type_name(ty)}, expected {expected}",
-        where=[rule_location(function, ())],
-        instead=[advice] if advice else [],
-    )

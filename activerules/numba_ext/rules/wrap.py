@@ -172,16 +172,11 @@ class _Augmented(_Half):
         saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
         check_shared(self, rule.shared, shared)
         check_objects(self, rule.objects, fields, objects)
-        primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
-        primal_type, shadow_type, tape_type = rule.augmented_types
-        if primal_type == types.none != self.return_type:  # a number that is not read
-            primal, primal_type = context.get_constant_null(self.return_type), self.return_type
-        self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
-        check_alike(self, rule.alike, (primal, primal_type), (shadow, shadow_type))
+        (primal, primal_type), (shadow, shadow_type), tape = self._checked(returned, fields)
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
         own = [self._copied_result(result)] if rule.keeps_value else []
-        tape = self._own_tape(tape, tape_type, result, values)
+        tape = self._own_tape(tape, rule.augmented_types[2], result, values)
         parts = [tape]
         if rule.carries_result:
             carried, shadow_type = self._carried(result, shadow)
@@ -201,6 +196,17 @@ class _Augmented(_Half):
             context.nrt.decref(builder, shadow_type, shadow)
         self._store_tape(tape)
         self.finish()
+
+    def _checked(self, returned: Value, fields: Sequence[Sequence[Any]]) -> tuple[Any, Any, Any]:
+        """Primal and shadow, with their types, checked; and the tape."""
+        primal, shadow, tape = (self.builder.extract_value(returned, i) for i in range(3))
+        primal_type, shadow_type, _ = self.rule.augmented_types
+        if primal_type == types.none != self.return_type:  # a number that is not read
+            primal, primal_type = self.context.get_constant_null(self.return_type), self.return_type
+        results = (primal, primal_type), (shadow, shadow_type)
+        self._keep_apart(*results, fields)
+        check_alike(self, self.rule.alike, *results)
+        return *results, tape
 
     def _copied_argument(self, saved: SavedArgument) -> Any:
         copy = self.call(saved.copy, [self.primals[saved.index]])
