@@ -47,7 +47,7 @@ def test_parameters_that_decide_what_is_drawn(function):
     for find, kind in ((RULES.find, "active"), (RULES.find_forward, "duplicated")):
         kinds = [kind, *["const"] * (count - 1)]
         with pytest.raises(ar.NoRuleForActivity, match=rf"random\.{function.__name__}\(") as caught:
-            find(function, [float64] * count, float64, kinds, kind)
+            find(function, [float64] * (count + 1), (*kinds, kind))
         assert "which candidate becomes the draw" in str(caught.value)
 
 
