@@ -328,7 +328,7 @@ def with_scratch(
             error.groups = tuple(g for g in error.groups if argument_of(g) not in mixed)
         more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
         if more <= scratch:
-            advice = [_with_shadow(captured, k) for k in sorted(mixed - more)]
+            advice = [_with_shadow(captured, k, error) for k in sorted(mixed - more)]
             error.instead = [text for text in advice if text] or error.instead
             return None
         return scratch | more, f"a scratch shadow for {named(frozenset(more - scratch))}"
@@ -340,11 +340,14 @@ def _is_array(captured: Captured, number: int) -> bool:
     return isinstance(captured.arguments[number].numba_type, types.Array)
 
 
-def _with_shadow(captured: Captured, number: int) -> str:
-    """What to pass in place of an argument that can have no shadow; empty if nothing is known."""
+def _with_shadow(captured: Captured, number: int, error: ActiverulesError) -> str:
+    """What to pass, or to return, in place of an argument that can have no shadow; empty if nothing
+    is known.
+    """
     ty, name = captured.arguments[number].numba_type, captured.argument_names[number]
     if isinstance(ty, types.Array):
-        return f"{name}.astype(np.float64)"
+        returned = isinstance(error, ActiveMemoryInConst)
+        return f"{name}.copy()" if returned else f"{name}.astype(np.float64)"
     return f"numba.typed.List({name})" if isinstance(ty, types.List) else ""
 
 

@@ -328,3 +328,19 @@ def test_a_list_of_python_mixed_with_active_memory_is_to_be_a_typed_one():
         ar.grad(chosen_item, 1)(constants, x)
     assert caught.value.instead == ["numba.typed.List(constants)"]
     np.testing.assert_array_equal(ar.grad(chosen_item, 1)(List(constants), x), [1.0, -3.0, -3.0])
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_an_array_of_integers_is_returned_as_a_copy(copy):
+    @njit
+    def chosen(x, order):
+        return 2.0 * x[order], order.copy() if copy else order
+
+    x, order = np.array([1.0, -2.0, 3.0]), np.array([2, 0])
+    if not copy:
+        with pytest.raises(ar.ActiveMemoryInConst, match="a result may lead to memory") as caught:
+            ar.vjp(chosen, x, order)
+        assert caught.value.instead == ["order.copy()"]
+    else:
+        _, pullback = ar.vjp(chosen, x, order)
+        np.testing.assert_array_equal(pullback((np.array([1.0, 0.5]), None))[0], [1.0, 0.0, 2.0])

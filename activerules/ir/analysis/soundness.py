@@ -239,6 +239,15 @@ class _Check:
                 ],
                 MixedActivity,
             )
+        if bare and all(root(o) in self.seeds.constant for o in bare):
+            error = refusal(
+                i,
+                f"a result may lead to memory marked Const ({_names(bare)})",
+                "a result has a shadow, to which the caller may add, and a Const array has none",
+                ["return a copy of the array: x.copy()"],
+                ActiveMemoryInConst,
+            )
+            raise self._of_arguments(error, bare)
         self._shadowed(i, value)
 
     def _hidden_pointer(self, i: Instruction) -> None:
