@@ -116,9 +116,13 @@ def require_copyable(name: str, ty: Any) -> None:
     for leaf in leaves_of(ty):
         if layout_of(leaf).is_container:
             raise NotYetSupported(
-                f"`{name}` is {type_name(ty)}, which the function writes into",
+                f"`{name}` is {type_name(ty)}, which the function may write into",
                 why="a Jacobian takes several runs of it, each with the original contents",
-                instead=["arrays, and tuples of them", "jvp or vjp, which run it once"],
+                instead=[
+                    "arrays, and tuples of them",
+                    "hessian(f) for the Jacobian of grad(f)",
+                    "jvp or vjp, which run it once",
+                ],
             )
 
 

@@ -180,7 +180,7 @@ def test_lists_are_not_copied():
     seen = List([1.0, 2.0])
     for make in SWEEPS:
         np.testing.assert_array_equal(make(scaled_by)(np.ones(3), seen), 2.0 * np.eye(3))
-        with pytest.raises(ar.NotYetSupported, match=r"`seen` is .* the function writes into"):
+        with pytest.raises(ar.NotYetSupported, match=r"`seen` is .* the function may write into"):
             make(appended)(np.ones(3), seen)
 
 
