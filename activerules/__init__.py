@@ -43,7 +43,7 @@ class _Package(ModuleType):
         if "__all__" not in vars(self):
             vars(self).update({k: v for k, v in vars(interface).items() if k in interface.__all__})
             self.__all__ = interface.__all__
-            import_module("activerules.rules.plugins").load()
+            import_module("activerules.rules.plugins").load_once()
         if name not in vars(self) and name in interface.__all__:
             setattr(self, name, getattr(interface, name))
         try:

@@ -22,6 +22,7 @@ from activerules.chainrules.registry import (
 from activerules.errors import ArityError
 from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.closures.source import location
+from activerules.rules.plugins import load_once
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, display_name, is_generic
 
@@ -51,6 +52,7 @@ class ReverseRules:
                 else (result[0], _of_passed(result[1], len(x) + len(keywords)))
             )
         values = (*x, *keywords.values())
+        load_once()
         if RULES.is_opted_out(function, list(map(type_of, values))):
             return None
         written = RRULES.find(function, values, config)
@@ -91,6 +93,7 @@ class ForwardRules:
                 f"expected {len(x) + 1}: one for the function itself and one per argument"
             )
         values = (*x, *keywords.values())
+        load_once()
         if RULES.is_opted_out(function, list(map(type_of, values)), "forward"):
             return None
         written = FRULES.find(function, values)

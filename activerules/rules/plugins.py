@@ -3,12 +3,14 @@
     [project.entry-points."activerules.rules"]
     springs = "springs.rules"
 
-They are imported when the interface is first used, so that programs need not import them.
+They are imported when the interface is first used, or a rule is called or checked directly, so that
+programs need not import them.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from importlib.metadata import entry_points
 
 GROUP = "activerules.rules"
@@ -30,3 +32,9 @@ def load() -> None:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+@cache
+def load_once() -> None:
+    """Import the announced modules, unless that was done before."""
+    load()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from activerules.errors import NoRuleForActivity
+from activerules.rules.plugins import load_once
 from activerules.rules.registry import RULES
 from activerules.testing.check_direct import check_direct
 from activerules.testing.check_forward import ForwardCheck
@@ -82,6 +83,7 @@ def check_rule(
         NoRuleForActivity   no rule serves the activities that were asked for.
         ValueError          directions do not fit the arguments.
     """
+    load_once()
     arguments = arguments_of(f, args, kwargs)
     explicit = is_explicit(args, kwargs)
     tolerance = Tolerance(rtol, atol, fdm)

@@ -1,5 +1,7 @@
 """Packages that announce rules by an entry point."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -27,3 +29,36 @@ def test_packages_are_imported_in_the_order_of_their_names(folders, tmp_path, mo
     finally:
         for module in modules:
             sys.modules.pop(module, None)
+
+
+RULES = """
+from activerules.chainrules import frule, rrule
+from doubling import double
+
+@rrule.register(double)
+def double_rrule(f, x):
+    return 2.0 * x, lambda dy: (None, 2.0 * dy)
+
+@frule.register(double)
+def double_frule(dargs, f, x):
+    return 2.0 * x, 2.0 * dargs[1]
+"""
+
+
+@pytest.mark.parametrize("call", ["rrule(double, 3.0)", "frule((None, 1.0), double, 3.0)"])
+def test_a_direct_call_is_a_use_that_imports_them(call, tmp_path):
+    metadata = tmp_path / "doubling-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: doubling\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[activerules.rules]\ndoubling = doubling_rules\n")
+    (tmp_path / "doubling.py").write_text("def double(x):\n    return x + x\n")
+    (tmp_path / "doubling_rules.py").write_text(RULES)
+    program = f"""
+from activerules.chainrules import frule, rrule
+from doubling import double
+assert {call}[0] == 6.0
+"""
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, check=True
+    )
