@@ -63,10 +63,10 @@ bridged: $(VENV)/.installed-$(EXTRA)
 	$(BIN)/python -m pytest tests/interop tests/test_docs.py tests/test_docstrings.py -k "$(TESTED)" $(ARGS)
 
 fuzz: $(VENV)/.installed-tests
-	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
+	MALLOC_PERTURB_=165 FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
 
 nightly: fuzz
-	ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs tests/test_peers.py $(ARGS)
+	MALLOC_PERTURB_=165 ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs tests/test_peers.py $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

@@ -24,7 +24,10 @@ from activerules.testing.numeric import directional_derivative, inner
 from fuzz.containers import BINARY, BOUNDED, HEADER
 from fuzz.writer import Writer
 
-ROWS, FLOATS = (12, 4), 12
+# Memory of this size goes back to the allocator, which writes into it, as soon as it is released;
+# NumPy keeps that of smaller arrays as it is.
+LENGTH = 160
+ROWS, FLOATS = (12, LENGTH), 12
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ LISTS = {
 }  # fmt: skip
 NEW_ARRAYS = (
     "{c} * {f}", "{c} + {c}", "np.sin({c})", "{c}.copy()", "{c}", "{c}[::-1].copy()",
-    "np.full(4, {f})", "np.where({c} > 0.2, {c}, {f} * {c})", "np.zeros(4)",
+    "np.full(len(a), {f})", "np.where({c} > 0.2, {c}, {f} * {c})", "np.zeros(len(a))",
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Gives       `frozen`: the read-only type that a reverse takes; `detachers_of`: f
             protect its leaves; `lists_of`: the lists that a reverse gets copies of, since nothing
             tells whether it writes into them; `reads_value`: whether it may read the result
 Invariants  P1  a reverse finds its tape as the augmented primal left it: leaves that may share
-                memory with something that changes are copied, or refused
+                memory with something that changes are copied, or refused. A tape that it does not
+                read keeps the memory itself alive, for instance for the reverse of another rule
             P2  a reverse cannot write into an array of its tape, if its code compiles for read-only
                 arrays; else it works on a copy
 """
@@ -63,12 +64,15 @@ def is_trusted(pair: RulePair) -> bool:
 
 
 def detachers_of(tape: types.Type, changing: Changing, pair: RulePair) -> list[Any]:
-    """`(leaf, position, function)`: functions that copy a leaf of a tape if it may change.
+    """`(leaf, position, function)`: functions that copy a leaf of a tape if it may change. None if
+    the reverse does not read the tape: the memory that it keeps alive may be needed, not a copy.
 
     `changing` has the types of arguments that may be overwritten, by position, and of leaves of the
     result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
     records and arrays in them, which have no owner.
     """
+    if not _uses(pair.reverse, 2):
+        return []
     parts: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
         for position, ty in changing.items():
@@ -88,14 +92,19 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
 
     The result belongs to the program, which may have overwritten it.
     """
+    return any(then != ("LOAD_ATTR", "dval") for then in _uses(reverse, position))
+
+
+def _uses(reverse: Any, position: int) -> list[tuple[str, Any]]:
+    """The instructions that follow those which name the parameter at a position."""
     code = getattr(reverse, "py_func", reverse).__code__
     name = code.co_varnames[position]
     instructions = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    return any(
-        then != ("LOAD_ATTR", "dval")
+    return [
+        then
         for (_, used), then in pairwise([*instructions, ("", "")])
         if used == name or (isinstance(used, tuple) and name in used)
-    )
+    ]
 
 
 def _detacher(leaf: Any, ty: types.Type) -> Callable[..., Any] | None:

@@ -4,6 +4,8 @@ Before the call the shadow holds the cotangents of what is in the fields in the 
 gradient with respect to the initial contents; finite differences judge both modes.
 """
 
+import math
+
 import numpy as np
 import pytest
 from numba import float64, from_dtype, int64, njit, typed, types
@@ -177,6 +179,50 @@ def test_arrays_are_replaced_in_an_object_and_in_one_of_its_fields():
     )
     found = tangent + in_outer(shadow) @ seed
     assert found == pytest.approx(slope, abs=1e-9 + 10 * error)
+
+
+@njit
+def overwritten_and_replaced(one, y):
+    one.x[0] *= 2.0
+    total = 0.0
+    for k in range(len(y)):
+        total += math.sin(one.x[k] * y[k])
+    one.x = y.copy()
+    return total
+
+
+@njit
+def overwritten_and_replaced_in_list(rows, y):
+    rows[0][0] *= 2.0
+    total = 0.0
+    for k in range(len(y)):
+        total += math.sin(rows[0][k] * y[k])
+    rows[0] = y.copy()
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "made", "inside"),
+    [
+        (overwritten_and_replaced, One, lambda one: one.x),
+        (overwritten_and_replaced_in_list, lambda x: typed.List([x]), lambda rows: rows[0]),
+    ],
+    ids=["object", "list"],
+)
+def test_an_array_that_is_overwritten_then_replaced_lives_until_it_was_read_again(
+    function, made, inside
+):
+    """The function releases it; large arrays that are released are overwritten by the allocator."""
+    x, y, seed = np.random.default_rng(2).uniform(0.4, 1.2, size=(3, 1000))
+    shadow, y_bar = made(seed.copy()), np.zeros(1000)
+    ar.autodiff(
+        ar.Reverse, function, Active, Duplicated(made(x.copy()), shadow), Duplicated(y, y_bar)
+    )
+    doubled = np.append(2.0 * x[:1], x[1:])
+    slope = np.cos(doubled * y)
+    np.testing.assert_allclose(y_bar, slope * doubled + seed, rtol=1e-12)
+    slope[0] *= 2.0
+    np.testing.assert_allclose(inside(shadow), slope * y, rtol=1e-12)
 
 
 def test_arguments_without_names_and_a_function_without_one():
