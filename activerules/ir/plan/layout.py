@@ -14,6 +14,7 @@ Invariants  T1  a node of a loop lies in a row of that loop; its address needs o
             T5  a value that is kept by address has a Table, whose address lies in such a slot
             T6  in a layout with `Arrays`, which the engine can differentiate, nothing is kept in
                 rows: each node of a loop has an array of its own, of one type, on the heap
+            T7  the same function has the same layout in every process
             docs/decisions/0002 and 0087 give the reasons.
 """
 
@@ -131,10 +132,25 @@ class Layout:
         return self.frame[node] if home is None else self.rows[home].fields[node]
 
 
+def _in_order(plan: Plan) -> list[Node]:
+    """The kept nodes, in the same order in every process, unlike the names of rules."""
+    everything = (i for block in plan.flow.order for i in block.instructions)
+    at = {i: k for k, i in enumerate(everything)}
+
+    def key(node: Node) -> tuple[str, int]:
+        match node:
+            case RuleTape(call) | SavedStruct(call) | CalleeFrame(call):
+                return repr(node).removesuffix(call.callee_name), at[call]
+            case _:
+                return repr(node), 0
+
+    return sorted(plan.cache.kept, key=key)
+
+
 def make_layout(plan: Plan) -> Layout:
     """Assign a slot to every kept node, innermost loops first."""
     by_home: dict[Loop | None, list[Node]] = {}
-    for node in sorted(plan.cache.kept, key=repr):
+    for node in _in_order(plan):
         by_home.setdefault(plan.home(node), []).append(node)
     rows: dict[Loop, RowLayout] = {}
     for loop in sorted(plan.loops, key=lambda loop: -loop.depth):
@@ -172,7 +188,7 @@ def make_array_layout(plan: Plan) -> Layout | None:
     None if a node needs a row, if there is a loop around one whose number of iterations is not
     bounded before the outermost loop begins, or if something is owned that a loop allocates.
     """
-    kept = sorted(plan.cache.kept, key=repr)
+    kept = _in_order(plan)
     homes = {node: home for node in kept if (home := plan.home(node)) is not None}
     around = {loop: None for home in homes.values() for loop in home.ancestors()}
     loops = sorted(around, key=lambda loop: loop.depth)

@@ -9,6 +9,7 @@ Invariants  V1  the reverse sweep visits the blocks that hold work in exactly th
                 neither tape nor time
             V3  a block that precedes another was passed in the same iteration of all loops around
                 the two, whichever way the sweep came
+            V4  loops and blocks are in the order of the text, the same in every process
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Reversal:
     """Frozen result of `plan_reversal`. `loops` are the loops the reverse sweep walks through."""
 
     steps: dict[Block, Step]
-    loops: frozenset[Loop]
+    loops: tuple[Loop, ...]
     reached: tuple[Block, ...]
     order: Precedence
 
@@ -87,7 +88,7 @@ def plan_reversal(
 
     `joins` are the blocks with active phis.
     """
-    loops = frozenset(loop for loop in flow.loops if any(b in work for b in loop.blocks))
+    loops = tuple(loop for loop in flow.loops if any(b in work for b in loop.blocks))
     finder = _StepFinder(flow, returns, frozenset(work), frozenset(joins), loops)
     steps: dict[Block, Step] = {}
     todo = [returns.exit]
@@ -144,7 +145,7 @@ class _StepFinder:
     returns: Returns
     work: frozenset[Block]
     joins: frozenset[Block]
-    loops: frozenset[Loop]
+    loops: tuple[Loop, ...]
 
     def step(self, block: Block) -> Step:
         predecessors = self.returns.predecessors.get(block, ())

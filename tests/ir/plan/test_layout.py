@@ -3,11 +3,14 @@
 import itertools
 import random
 
-from activerules.ir.analysis.nodes import Link
+import pytest
+
+from activerules.annotations.activity import Active
+from activerules.ir.analysis.nodes import CalleeFrame, Link
 from activerules.ir.llvm.types import PTR
 from activerules.ir.plan.layout import TapeSlot, make_array_layout, make_layout, without_rows
 from tests.ir.nests import Nest, ReadingNest
-from tests.ir.plan.planned import random_plans
+from tests.ir.plan.planned import plan_of, random_plans
 from tests.ir.test_nests import planned
 
 LAYOUTS = [(plan, make_layout(plan)) for plan, _ in random_plans()]
@@ -88,3 +91,47 @@ def test_t6_in_arrays_each_node_of_a_loop_has_one_of_its_own():
             assert around <= arrays.loops
             assert {loop for loop in around if loop.parent is not None} <= arrays.extents.keys()
     assert found > 20
+
+
+CALLS = """
+define internal double @first(double %x) #0 {{
+  %y = fmul double %x, %x
+  %z = fmul double %y, %x
+  ret double %z
+}}
+
+define internal double @second(double %x) #0 {{
+  %y = fmul double %x, %x
+  ret double %y
+}}
+
+define double @f(double %x) {{
+  %a = call double @{0}(double %x)
+  %b = call double @{1}(double %a)
+  %c = call double @{0}(double %b)
+  ret double %c
+}}
+
+attributes #0 = {{ noinline }}
+"""
+
+
+def shown(layout):
+    rows = [(loop.header.name, row.fields) for loop, row in layout.rows.items()]
+    return [
+        (name, [(repr(node), slot.offset) for node, slot in fields.items()])
+        for name, fields in (("frame", layout.frame), *rows)
+    ]
+
+
+def test_t7_the_same_function_has_the_same_layout():
+    again = [make_layout(plan) for plan, _ in random_plans.__wrapped__()]
+    assert list(map(shown, again)) == [shown(layout) for _, layout in LAYOUTS]
+
+
+@pytest.mark.parametrize("names", [("first", "second"), ("second", "first")])
+def test_t7_names_of_functions_that_are_called_change_no_layout(names):
+    plan = plan_of(CALLS.format(*names), [Active])
+    frames = [node for node in make_layout(plan).frame if isinstance(node, CalleeFrame)]
+    calls = plan.request.function.blocks[0].instructions
+    assert [node.call for node in frames] == calls[:3]

@@ -96,3 +96,11 @@ def test_v3_what_precedes_a_block_was_passed_in_the_same_iteration():
             here.add(block)
             before = block
     assert compared > 50
+
+
+def test_v4_loops_and_blocks_are_in_the_order_of_the_text():
+    for plan, _ in random_plans():
+        at = {block: k for k, block in enumerate(plan.flow.order)}
+        for blocks in (plan.reversal.reached, [loop.header for loop in plan.reversal.loops]):
+            assert [*blocks] == sorted(blocks, key=at.get)
+    assert any(len(plan.reversal.loops) > 2 for plan, _ in random_plans())
