@@ -103,4 +103,4 @@ def test_v4_loops_and_blocks_are_in_the_order_of_the_text():
         at = {block: k for k, block in enumerate(plan.flow.order)}
         for blocks in (plan.reversal.reached, [loop.header for loop in plan.reversal.loops]):
             assert [*blocks] == sorted(blocks, key=at.get)
-    assert any(len(plan.reversal.loops) > 2 for plan, _ in random_plans())
+    assert any(len(plan.reversal.loops) > 1 for plan, _ in random_plans())
