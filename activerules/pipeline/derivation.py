@@ -8,7 +8,7 @@ How a derivative is planned and generated depends on the mode. Every stage is ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -21,7 +21,6 @@ from activerules.ir.normal.reading import copies_of, read_module
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.marked import only_returned
 from activerules.ir.plan.plan import Plan
-from activerules.ir.plan.request import Request
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
@@ -29,7 +28,7 @@ from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.frozen_arrays import warn_frozen
-from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
+from activerules.pipeline.requests import Source, is_written, with_scratch
 from activerules.pipeline.stages import Stages, finish, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -51,38 +50,6 @@ class Derivation(Generic[P]):
     plan: P
     stages: Stages
     fallbacks: tuple[Fallback, ...] = ()
-
-
-@dataclass(frozen=True)
-class Source:
-    """A captured function and the derivative that is requested of it.
-
-    returned  the activity of what it returns
-    modules   its module, a new copy for each attempt to plan
-    changing  the arguments whose objects change after the function has read them
-    """
-
-    spec: DerivativeSpec
-    stage: Stages
-    captured: Captured
-    returned: ActivityName
-    modules: Iterator[Module]
-    rules: NumbaRuleCompiler
-    changing: frozenset[int]
-
-    def request(self, activities: tuple[ValueActivity, ...]) -> Request:
-        """The request for a plan with these activities of the arguments."""
-        request = make_request(
-            self.captured,
-            next(self.modules),
-            activities,
-            self.returned,
-            self.rules,
-            forward=self.spec.mode == "forward",
-            changing=self.changing,
-        )
-        request = with_options(request, self.spec.options)
-        return replace(request, needs_primal=self.spec.needs_primal)
 
 
 @dataclass(frozen=True)

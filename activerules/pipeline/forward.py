@@ -7,7 +7,6 @@ differentiated through its body.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from activerules.ir.derivatives.rulecall import ActivityName
@@ -16,7 +15,8 @@ from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.target.capture import Captured
 from activerules.numba_ext.target.derivative import DerivativeSpec
-from activerules.pipeline.derivation import Derivation, Generated, Source, Steps, derive_by
+from activerules.pipeline.derivation import Derivation, Generated, Steps, derive_by
+from activerules.pipeline.requests import Source
 from activerules.rules.views import FORWARD_VIEW, RuleView
 from activerules.values.kinds import returned_type
 from activerules.values.layout import ValueActivity
@@ -40,9 +40,7 @@ def _returned(_: Any, captured: Captured, spec: DerivativeSpec) -> ActivityName:
 
 
 def _planned(source: Source, activities: tuple[ValueActivity, ...]) -> tuple[ForwardPlan]:
-    # arguments may overlap if their shadows overlap alike: nothing is kept that could change
-    request = replace(source.request(activities), width=source.spec.width, separate=False)
-    return (make_forward_plan(request),)
+    return (make_forward_plan(source.request(activities)),)
 
 
 def _generated(

@@ -45,10 +45,10 @@ class Ordinary:
 
 def generate_ordinary(plan: Plan) -> Ordinary | None:
     """The gradient as ordinary code; None if there is none."""
-    asked = plan.request
+    asked, caller = plan.request, plan.request.caller
     if plan.pairs or plan.rules or plan.assumptions or plan.tracked:
         return None
-    if asked.split or asked.strong_zero or asked.width != 1 or not asked.separate:
+    if caller.split or asked.options.strong_zero or asked.width != 1 or not caller.separate:
         return None
     plan = without_rows(plan)
     layout = make_array_layout(plan)

@@ -1,13 +1,13 @@
 """The request for a captured function: the activity of every LLVM parameter.
 
-Both modes start here; `stages` has how they end.
+All modes start here; `stages` has how they end.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,14 +24,23 @@ from activerules.errors import (
 )
 from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.memory.objects import MemoryObject, root
-from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.derivatives.rulecall import ActivityName, Options
 from activerules.ir.llvm.model import Function, Module
 from activerules.ir.plan.facts import Facts
-from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
+from activerules.ir.plan.request import (
+    Caller,
+    Limits,
+    Optimiser,
+    Parameter,
+    Pointee,
+    Request,
+    Returned,
+)
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
-from activerules.pipeline.stages import STEM
+from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.pipeline.stages import STEM, Stages
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import (
     is_collection,
@@ -69,66 +78,92 @@ def seeded_return(captured: Captured, return_activity: ActivityName | None) -> A
     return return_activity
 
 
-def make_request(
-    captured: Captured,
-    module: Module,
-    activities: tuple[ValueActivity, ...],
-    return_activity: ActivityName | None,
-    rules: NumbaRuleCompiler,
-    *,
-    forward: bool = False,
-    changing: frozenset[int],
-) -> Request:
-    """The request for a captured function: its LLVM parameters with the activities of the arguments
-    they belong to. Each array in a tuple is memory of its own. `changing`: the arguments whose
-    objects change after the function has read them.
+@dataclass(frozen=True)
+class Source:
+    """A captured function and the derivative that is requested of it.
+
+    returned  the activity of what it returns
+    modules   its module, a new copy for each attempt to plan
+    changing  the arguments whose objects change after the function has read them
     """
-    function: Function = module.functions[captured.symbol]
-    retptr, excinfo, *_ = function.arguments
-    result = returned_type(captured.signature.return_type)
-    seeded = seeded_return(captured, return_activity) != "const"
-    parameters = [
-        Parameter(
-            retptr,
-            "duplicated" if seeded else "const",
-            "return",
-            private=True,
-            written_only=True,
-            declared=declared_result(result),
-        ),
-        Parameter(excinfo, "const", "exception", private=True),
-    ]
-    left_out: tuple[ValueActivity, ...] = ("const",) * (len(captured.arguments) - len(activities))
-    pointees: dict[object, Pointee] = {}
-    for number, activity in enumerate(activities + left_out):
-        argument = captured.arguments[number]
-        for leaf, parameter in _parameters(number, argument, activity, function, forward):
-            parameters.append(parameter)
-            if parameter.declared is not None and parameter.activity == "duplicated":
-                pointees |= _pointees(leaf, parameter.memory, parameter.activity)
-    changed = frozenset(
-        p.memory
-        for p in (*parameters, *pointees.values())
-        if argument_of(p.group) in changing and p.private
-    )
-    returns: ReturnKind = "status"
-    returned = meminfo_offsets(result, cpu_context().target_data)
-    return Request(
-        module,
-        function,
-        STEM,
-        tuple(parameters),
-        returns,
-        rules,
-        separate=True,
-        tape_limit=_tape_limit(),
-        stack_limit=_stack_limit(),
-        pointees=tuple(pointees.values()),
-        changing=changed,
-        result_meminfos=returned,
-        display_name=captured.name,
-        location=captured.location,
-    )
+
+    spec: DerivativeSpec
+    stage: Stages
+    captured: Captured
+    returned: ActivityName
+    modules: Iterator[Module]
+    rules: NumbaRuleCompiler
+    changing: frozenset[int]
+
+    def request(self, activities: tuple[ValueActivity, ...]) -> Request:
+        """The request for a plan with these activities of the arguments."""
+        captured, options, module = self.captured, self.spec.options, next(self.modules)
+        function = module.functions[captured.symbol]
+        parameters, pointees = self._memory(function, activities)
+        result = returned_type(captured.signature.return_type)
+        return Request(
+            module,
+            function,
+            STEM,
+            parameters,
+            Returned("status", meminfos=meminfo_offsets(result, cpu_context().target_data)),
+            self.rules,
+            pointees,
+            caller=self._caller((*parameters, *pointees)),
+            options=Options("strong_zero" in options, "runtime_activity" in options),
+            optimiser=Optimiser("reassociate" in options, "vector_math" in options),
+            limits=Limits(_tape_limit(), _stack_limit()),
+            width=self.spec.width if self.spec.mode == "forward" else 1,
+            display_name=captured.name,
+        )
+
+    def _memory(
+        self, function: Function, activities: tuple[ValueActivity, ...]
+    ) -> tuple[tuple[Parameter, ...], tuple[Pointee, ...]]:
+        """The LLVM parameters, with the activities of the arguments they belong to, and the memory
+        behind pointers in theirs. Each array in a tuple is memory of its own.
+        """
+        parameters = self._returns(function)
+        pointees: dict[object, Pointee] = {}
+        arguments, forward = self.captured.arguments, self.spec.mode == "forward"
+        left_out: tuple[ValueActivity, ...] = ("const",) * (len(arguments) - len(activities))
+        for number, activity in enumerate(activities + left_out):
+            own = _parameters(number, arguments[number], activity, function, forward)
+            for leaf, parameter in own:
+                parameters.append(parameter)
+                if parameter.declared is not None and parameter.activity == "duplicated":
+                    pointees |= _pointees(leaf, parameter.memory, parameter.activity)
+        return tuple(parameters), tuple(pointees.values())
+
+    def _returns(self, function: Function) -> list[Parameter]:
+        """The parameters to which Numba's convention returns the result and an exception."""
+        retptr, excinfo, *_ = function.arguments
+        result = returned_type(self.captured.signature.return_type)
+        return [
+            Parameter(
+                retptr,
+                "duplicated" if self.returned != "const" else "const",
+                "return",
+                private=True,
+                written_only=True,
+                declared=declared_result(result),
+            ),
+            Parameter(excinfo, "const", "exception", private=True),
+        ]
+
+    def _caller(self, memory: tuple[Parameter | Pointee, ...]) -> Caller:
+        """What the code that calls the derivative promises (numba_ext/calls)."""
+        return Caller(
+            # forward: arguments may overlap if their shadows overlap alike, as nothing is kept that
+            # could change
+            separate=self.spec.mode != "forward",
+            checked=self.spec.mode == "reverse",
+            split=self.spec.mode == "split",
+            changing=frozenset(
+                p.memory for p in memory if argument_of(p.group) in self.changing and p.private
+            ),
+            needs_primal=self.spec.needs_primal,
+        )
 
 
 def _parameters(
@@ -277,17 +312,6 @@ def _tape_limit() -> int:
     return memory // 4 * 3
 
 
-def with_options(request: Request, options: frozenset[str]) -> Request:
-    """The request with the options of a mode, in the engine's terms."""
-    return replace(
-        request,
-        strong_zero="strong_zero" in options,
-        runtime_activity="runtime_activity" in options,
-        reassociate="reassociate" in options,
-        vector_math="vector_math" in options,
-    )
-
-
 def with_scratch(
     captured: Captured,
     activities: tuple[ValueActivity, ...],
@@ -365,7 +389,7 @@ def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
 def is_written(facts: Facts, number: int) -> bool:
     """Whether the primal may write into the memory of an argument."""
     targets = _argument_objects(facts, number)
-    return not targets.isdisjoint(facts.request.changing) or any(
+    return not targets.isdisjoint(facts.request.caller.changing) or any(
         write.everything or any(root(o) in targets for o in facts.memory.written_by(write))
         for write in facts.memory.writes
     )

@@ -19,9 +19,9 @@ from activerules.ir.plan.planning import make_plan
 from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.target.capture import Captured
 from activerules.numba_ext.target.derivative import DerivativeSpec
-from activerules.pipeline.derivation import Derivation, Generated, Source, Steps, derive_by
+from activerules.pipeline.derivation import Derivation, Generated, Steps, derive_by
 from activerules.pipeline.ordinary import generate_ordinary
-from activerules.pipeline.requests import argument_of, is_written, seeded_return
+from activerules.pipeline.requests import Source, argument_of, is_written, seeded_return
 from activerules.pipeline.stages import STEM, Stages
 from activerules.rules.views import REVERSE_VIEW, RuleView
 from activerules.values.kinds import returned_type
@@ -52,14 +52,14 @@ def _returned(dispatcher: Any, captured: Captured, spec: DerivativeSpec) -> Acti
 
 def _planned(source: Source, activities: tuple[ValueActivity, ...]) -> tuple[Plan, ...]:
     """The plan, and the plan for overlapping arguments if it differs."""
-    split = source.spec.mode == "split"
-    plan = make_plan(replace(source.request(activities), split=split, checked=not split))
+    plan = make_plan(source.request(activities))
     if source.spec.deferred and _assumes(plan):
         return (plan,)
     conservative = _without_assumptions(plan)
     if conservative is not None and _essence(conservative) != _essence(plan):
         return plan, conservative
-    request = replace(plan.request, separate=not _overlap_matters(plan))
+    caller = replace(plan.request.caller, separate=not _overlap_matters(plan))
+    request = replace(plan.request, caller=caller)
     return (replace(conservative or plan, request=request, assumptions=()),)
 
 
@@ -127,8 +127,8 @@ def _without_assumptions(plan: Plan) -> Plan | None:
     """The plan that makes no assumptions, not even that arguments are disjoint; None: `plan`."""
     if not _assumes(plan):
         return None
-    name = STEM + CONSERVATIVE
-    request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
+    caller = replace(plan.request.caller, disjoint=False, separate=False, checked=False)
+    request = replace(plan.request, caller=caller, name=STEM + CONSERVATIVE)
     return make_plan(request, rewritten=plan)
 
 

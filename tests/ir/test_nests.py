@@ -17,7 +17,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.plan.layout import Layout, make_array_layout, without_rows
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.request import Parameter, Request
+from activerules.ir.plan.request import Caller, Parameter, Request, Returned
 from activerules.ir.text.normalise import exposed, normalise
 from tests.ir.harness import Const, Duplicated, compile_text
 from tests.ir.interpreter import Interpreter
@@ -55,7 +55,8 @@ def planned(text: str, checked: bool) -> tuple[Module, Plan]:
         Parameter(n, "const", "n", length=True),
         Parameter(m, "const", "m", length=True),
     )
-    request = Request(module, function, "f", parameters, "const", checked=checked)
+    returned, caller = Returned("const"), Caller(checked=checked)
+    request = Request(module, function, "f", parameters, returned, caller=caller)
     return module, make_plan(request)
 
 

@@ -146,6 +146,18 @@ class CallInfo:
 
 
 @dataclass(frozen=True)
+class Options:
+    """Options of the mode that rules are told, too.
+
+    strong_zero       a zero cotangent times any slope, infinite and NaN included, is zero
+    runtime_activity  only passed on: the engine does not use it
+    """
+
+    strong_zero: bool = False
+    runtime_activity: bool = False
+
+
+@dataclass(frozen=True)
 class RuleRequest:
     """What a rule is chosen and compiled for; the activities are results of the analysis."""
 
@@ -154,8 +166,7 @@ class RuleRequest:
     overwritten: tuple[bool, ...]
     needs_primal: bool = True
     needs_shadow: bool = True
-    strong_zero: bool = False
-    runtime_activity: bool = False
+    options: Options = Options()
 
 
 @dataclass(frozen=True)
@@ -189,8 +200,7 @@ class ForwardRuleRequest:
     result: ActivityName
     width: int
     needs_primal: bool
-    strong_zero: bool
-    runtime_activity: bool
+    options: Options
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import make_forward_plan
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.request import Parameter, Request, ReturnKind
+from activerules.ir.plan.request import Caller, Parameter, Request, Returned, ReturnKind
 from activerules.ir.text.normalise import canonical, exposed, inline_all, normalise
 
 _ROUNDS = 4
@@ -221,9 +221,15 @@ def read_request(
         )
         for a, cls in zip(function.arguments, activities, strict=True)
     )
-    returns = _returns(function, module, return_activity, mode)
     return Request(
-        module, function, stem, parameters, returns, disjoint=False, display_name=name, width=width
+        module,
+        function,
+        stem,
+        parameters,
+        Returned(_returns(function, module, return_activity, mode)),
+        caller=Caller(disjoint=False),
+        width=width,
+        display_name=name,
     )
 
 

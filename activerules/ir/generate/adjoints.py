@@ -216,7 +216,7 @@ class Adjoints:
         self._return_unless_zero(status, lambda: add_site(self.b, use.site, excinfo, status))
         if use.request.result == "active":
             clear(self.b, ret_shadow, self.b.const(I64, use.info.result_size))
-        elif use.result_shadow is not None and self.plan.request.split:
+        elif use.result_shadow is not None and self.plan.request.caller.split:
             for offset in use.info.result_meminfos:
                 address = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
                 self.b.call(CLEAR_COUNTED, VOID, [self.b.load(PTR, address)])
@@ -263,7 +263,7 @@ class Adjoints:
             if activity == "duplicated":
                 operands += [self.values.shadow(o, lane) for lane in lanes]
         operands += [self.slots.read(self.b, use.frame), self.parameters.tape]
-        if use.returns == "active":
+        if use.returned.kind == "active":
             operands += self.bars.take(call)
         status = self.b.call(suffixed(use.stem, ".reverse"), I32, [*operands, bars])
         self._return_unless_zero(status)

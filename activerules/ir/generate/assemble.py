@@ -45,7 +45,7 @@ def generate(
         pairs += _sweeps(callee, frame, declarations)
         pairs.append(build_enter(callee, frame, declarations))
     tape = uses_tape([*sweeps, *pairs])
-    if plan.request.split:
+    if plan.request.caller.split:
         callers = build_split(plan, layout, tape, declarations)
     else:
         callers = [build_gradient(plan, layout, tape, declarations)]

@@ -3,7 +3,7 @@
 Needs       a Plan with assumptions
 Gives       `i1 <name>.holds(each primal parameter, followed by its shadow if it is Duplicated)`
 Invariants  S1  the caller of a derivative with assumptions calls this function first, and where
-                they do not hold calls the version without assumptions (`Request.checked`)
+                they do not hold calls the version without assumptions (`Caller.checked`)
 
 The inequalities are evaluated with 128 bits, as parameters may be any number of 64 bits.
 """

@@ -206,7 +206,7 @@ class _Augmenter(AugmentedCode):
             room = self.b.load(I64, self.slots.frame_address(self.b, arrays.extents[loop].offset))
             self._fail_unless(self.b.icmp("ule", number, room))
             return
-        limit = self.b.const(I64, self.plan.request.tape_limit // (_PART * 8))
+        limit = self.b.const(I64, self.plan.request.limits.tape // (_PART * 8))
         one, none = self.b.const(I64, 1), self.b.const(I64, 0)
         self._fail_unless(self.b.icmp("ule", number, limit))
         rooms: dict[Loop | None, Value] = {loop: number}
@@ -316,7 +316,7 @@ class _Augmenter(AugmentedCode):
                 serial = not loop.children and any(p.type.is_float for p in loop.header.phis)
                 copy.attributes["metadata"] = self.slots.scopes.loop(serial=serial)
             return
-        if self.plan.request.returns == "status":
+        if self.plan.request.returned.kind == "status":
             self._clone(end)
         else:
             self.later.append(partial(self._hand_back_in, self.current, end))

@@ -295,14 +295,14 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         """Call the augmented primal of the callee instead of the callee."""
         call, operands = use.call, self._passed(use)
         operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
-        handed_back = use.returns != "status" and call.type is not VOID
+        handed_back = use.returned.kind != "status" and call.type is not VOID
         outputs: list[Value] = []
         if handed_back:
             outputs.append(self._local(call.type))
-        if use.result_shadow:
+        if use.returned.shadow:
             outputs.append(self._local(ArrayType(self.width, PTR)))
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *outputs])
-        if use.returns == "status":
+        if use.returned.kind == "status":
             self.values[call] = status
             self._return_if(self._has_ended(status), status, call, raised=use.has_rules)
             return
@@ -310,7 +310,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self._return_if(ended, status, call, raised=use.has_rules)
         if handed_back:
             self.values[call] = self.b.load(call.type, outputs[0])
-        if use.result_shadow:
+        if use.returned.shadow:
             self.shadows[call] = per_lane(
                 self.width, lambda k: self.b.load(PTR, self._lane_address(outputs[1], PTR, k))
             )

@@ -214,6 +214,6 @@ def derivatives_type(plan: Plan) -> StructType:
 
 def seeds_of(plan: Plan) -> list[Argument]:
     """The parameters for the cotangents of an Active return."""
-    if plan.request.returns != "active":
+    if plan.request.returned.kind != "active":
         return []
     return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]

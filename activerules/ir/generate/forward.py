@@ -111,30 +111,30 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
 
     def _result_parameters(self) -> list[Argument]:
         """The parameters to which a callee stores its result and its tangents or shadows."""
-        request = self.plan.request
-        if not request.callee or request.returns == "status" or request.function.result == VOID:
+        request, returned = self.plan.request, self.plan.request.returned
+        if not request.callee or returned.kind == "status" or request.function.result == VOID:
             return []
-        derived = request.returns == "active" or request.result_shadow
+        derived = returned.kind == "active" or returned.shadow
         return [Argument(self.namer("result"), PTR) for _ in range(1 + derived)]
 
     def _result_type(self) -> Type:
         result = self.plan.request.function.result
-        if self.plan.request.returns == "status":
+        if self.plan.request.returned.kind == "status":
             return result
         if self.plan.request.callee:
             return I32
-        if self.plan.request.returns != "active":
+        if self.plan.request.returned.kind != "active":
             return VOID
         return result if self.width == 1 else StructType((result,) * self.width)
 
     def _ret(self, end: Instruction) -> None:
-        if self.plan.request.returns == "status":
+        if self.plan.request.returned.kind == "status":
             self._clone(end)
             return
         if self.plan.request.callee:
             self._hand_back(end)
             return
-        if self.plan.request.returns != "active":
+        if self.plan.request.returned.kind != "active":
             self.b.ret()
             return
         tangent = self._tangent(end.operands[0])
@@ -168,7 +168,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.tangents[argument] = self.b.pack(lanes)
             if self.recursive and self.floor is None:
                 self.b.declarations |= STACK_DECLARATIONS
-                limit = self.b.const(I64, self.plan.request.stack_limit)
+                limit = self.b.const(I64, self.plan.request.limits.stack)
                 self.floor = self.b.call(STACK_FLOOR, I64, [limit])
         for i in block.instructions[len(phis) : -1]:
             self._instruction(i, live)
@@ -184,7 +184,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self.tangents[phi] = self.b.phi(self.b.packed(phi.type), hint=hint)
 
     def _leave(self, b: Builder, status: Value) -> None:
-        if self.plan.request.returns == "status" or self.plan.request.callee:
+        if self.plan.request.returned.kind == "status" or self.plan.request.callee:
             super()._leave(b, status)
         else:
             b.call("llvm.trap", VOID, [])
@@ -406,14 +406,14 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if self.floor is not None:
             operands.append(self.floor)
         outputs: list[Value] = []
-        if use.returns != "status" and call.type != VOID:
+        if use.returned.kind != "status" and call.type != VOID:
             outputs.append(self._local(call.type))
-            if use.returns == "active" or use.result_shadow:
+            if use.returned.kind == "active" or use.returned.shadow:
                 outputs.append(self._local(ArrayType(self.width, call.type)))
         if self.floor is not None and use.stem in self.recursive:
             self._fail_unless(self.b.call(STACK_LEFT, I1, [self.floor]), TOO_DEEP)
         status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *outputs])
-        if use.returns == "status":
+        if use.returned.kind == "status":
             self.values[call] = status
         self._return_if(self._has_ended(status), status, call, raised=use.has_rules)
         if outputs:
@@ -423,7 +423,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.b.load(call.type, self._lane_address(outputs[1], call.type, k))
                 for k in range(self.width)
             ]
-            if use.result_shadow:
+            if use.returned.shadow:
                 self.shadows[call] = tuple(lanes)
             else:
                 self.tangents[call] = self.b.pack(lanes)

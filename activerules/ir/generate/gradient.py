@@ -37,7 +37,7 @@ class _Gradient:
         self, plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]
     ) -> None:
         self.plan, self.layout, self.uses_tape = plan, layout, uses_tape
-        self.status = plan.request.returns == "status"
+        self.status = plan.request.returned.kind == "status"
         self.namer = Namer("ar", {a.name for a in plan.request.function.arguments})
         self.entry = Block(self.namer("entry"))
         self.b = Builder(self.entry, self.namer, declarations)
@@ -83,7 +83,7 @@ class _Gradient:
     def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
         """Continue at `done`; if the reverse sweep failed, release the primal's result first."""
         assert isinstance(self.b.target, Block)
-        reverse, offsets = self.b.target, self.plan.request.result_meminfos
+        reverse, offsets = self.b.target, self.plan.request.returned.meminfos
         if not offsets:
             self.b.br(done)
             return [reverse]
@@ -113,7 +113,7 @@ class _Gradient:
             return frame, null()
         tape = self.b.alloca(stack_type(TAPE_SIZE), align=16, hint="tape")
         buffer = self.b.alloca(stack_type(STACK_CHUNK), align=16, hint="buffer")
-        limit = self.b.const(I64, self.plan.request.tape_limit)
+        limit = self.b.const(I64, self.plan.request.limits.tape)
         self.b.call("activerules.tape.open", VOID, [tape, buffer, limit])
         bound_stack(self.b, self.plan, tape)
         return frame, tape
@@ -169,7 +169,7 @@ class _Gradient:
 def bound_stack(b: Builder, plan: Plan, tape: Value) -> None:
     """At the start of a derivative, store the lowest stack address that its callees may use."""
     if plan.pairs:
-        b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.stack_limit)])
+        b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.limits.stack)])
 
 
 def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:

@@ -5,7 +5,7 @@ Three kinds of memory never overlap: that of the primal, shadows, and the tape (
 do the shadows of different lanes. For arguments, the callers' checks establish this (no shadow
 overlaps a primal); for memory it allocates, the engine. Within the primal, and within the shadows
 of a lane, two regions do not overlap if they are known to be disjoint: memory the function
-allocated, and arguments if `Request.separate`. docs/decisions/0005-aliasing.md gives the reasons.
+allocated, and arguments if `Caller.separate`. docs/decisions/0005-aliasing.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class Scopes:
     def __init__(self, facts: Facts, lanes: int = 1) -> None:
         # memory reached through a pointer in an argument may be part of another argument
         reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
-        self._separate = facts.request.separate and not reached
-        is_second = not (facts.request.disjoint or facts.request.callee)
-        self._next = _BASE + _EACH * (-1 if is_second else facts.request.callee)
+        self._separate = facts.request.caller.separate and not reached
+        caller, callee = facts.request.caller, facts.request.callee
+        number = callee.number if callee else 0 if caller.disjoint else -1
+        self._next = _BASE + _EACH * number
         self.definitions: dict[str, str] = {}
         self._domain = self._define("distinct !{SELF}")
         self._tape = self._scope()

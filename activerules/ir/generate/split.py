@@ -105,7 +105,7 @@ class _Split:
 
     def _open_tape(self, b: Builder) -> None:
         buffer = b.gep(I8, self.memory, [b.const(I64, TAPE_SIZE)])
-        limit = b.const(I64, self.plan.request.tape_limit)
+        limit = b.const(I64, self.plan.request.limits.tape)
         b.call("activerules.tape.open", VOID, [self.memory, buffer, limit])
 
     def _release(self, b: Builder) -> None:

@@ -73,10 +73,10 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
 
 def result_parameters(request: Request) -> list[Argument]:
     """The parameters to which a callee's augmented primal stores the result and its shadow."""
-    if not request.callee or request.returns == "status":
+    if not request.callee or request.returned.kind == "status":
         return []
     value = [] if request.function.result is VOID else [Argument("ar.result", PTR)]
-    return [*value, *([Argument("ar.result.shadow", PTR)] if request.result_shadow else [])]
+    return [*value, *([Argument("ar.result.shadow", PTR)] if request.returned.shadow else [])]
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -55,8 +55,8 @@ class Analyses:
             caller=FromCaller(
                 group_of=lambda a: by_argument[a].group,
                 private=lambda a: by_argument[a].private,
-                disjoint=request.disjoint,
-                split=request.split,
+                disjoint=request.caller.disjoint,
+                split=request.caller.split,
                 clobbered=_clobbered(request),
                 targets=request.targets,
                 multiples={p.argument: p.multiple for p in request.parameters if p.multiple > 1},
@@ -106,7 +106,7 @@ def prepared(request: Request, summaries: ModuleSummaries) -> Analyses:
     return prepare(
         request.function,
         lambda flow, returns: Analyses(request, summaries, flow, returns),
-        status=request.returns == "status",
+        status=request.returned.kind == "status",
     )
 
 
@@ -123,7 +123,7 @@ def summaries_of(request: Request) -> ModuleSummaries:
 def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
     """A predicate: whether memory may be overwritten between the two sweeps."""
     if not request.callee:
-        return request.changing.__contains__
+        return request.caller.changing.__contains__
     overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
     constant = {name for name, line in request.module.globals.items() if " constant " in line}
 

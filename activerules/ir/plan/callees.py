@@ -41,7 +41,7 @@ from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
 from activerules.ir.plan.facts import Facts
-from activerules.ir.plan.request import Parameter, Request, ReturnKind
+from activerules.ir.plan.request import Callee, Parameter, Request, Returned, ReturnKind
 
 P = TypeVar("P")
 
@@ -57,8 +57,7 @@ class CalleeUse:
     call: Instruction
     stem: str
     activities: tuple[ActivityName, ...]
-    returns: ReturnKind
-    result_shadow: bool
+    returned: Returned
     frame: CalleeFrame
     has_rules: bool
 
@@ -79,9 +78,7 @@ class _PairKey:
 
     variant: Variant
     activities: tuple[ActivityName, ...]
-    returns: ReturnKind
-    fresh_shadow: bool
-    result_shadow: bool
+    returned: Returned
     disjoint: bool
     private: tuple[bool, ...]
     overwritten: tuple[bool, ...]
@@ -114,7 +111,7 @@ class Family:
     def _make(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         function = copy_function(self.top.module.functions[key.variant.name])
         # `Scopes` makes a million numbers of 32 bits of each
-        number = len(self.requests) + (1 if self.top.disjoint else 2_000)
+        number = len(self.requests) + (1 if self.top.caller.disjoint else 2_000)
         parameters = tuple(
             Parameter(
                 argument,
@@ -133,14 +130,10 @@ class Family:
             function=function,
             name=suffixed(self.top.name, f".callee{number}"),
             parameters=parameters,
-            returns=key.returns,
-            disjoint=key.disjoint,
-            separate=False,
+            returned=key.returned,
+            caller=replace(self.top.caller, disjoint=key.disjoint, separate=False, checked=False),
+            callee=Callee(number, arguments),
             display_name=key.variant.name,
-            callee=number,
-            fresh_shadow=key.fresh_shadow,
-            result_shadow=key.result_shadow,
-            arguments=arguments,
         )
 
 
@@ -184,16 +177,17 @@ def use_callee(
         _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
     )
     variant = facts.callees.variant(call, called.groups, called.apart)
-    returns: ReturnKind = "const"
+    kind: ReturnKind = "const"
     if variant.status:
-        returns = "status"
+        kind = "status"
     elif facts.activity.is_active(call):
-        returns = "active"
-    key = _pair_key(call, variant, activities, returns, result_shadow, facts)
+        kind = "active"
+    returned = Returned(kind, result_shadow, called.fresh in active)
+    key = _pair_key(call, variant, activities, returned, facts)
     request = family.request(key, _arguments_reached(called, facts))
     frame = CalleeFrame(call)
     has_rules = _runs_rules(variant.name, facts)
-    return CalleeUse(call, request.name, activities, returns, result_shadow, frame, has_rules)
+    return CalleeUse(call, request.name, activities, returned, frame, has_rules)
 
 
 def _runs_rules(name: str, facts: Facts) -> bool:
@@ -243,8 +237,7 @@ def _pair_key(
     call: Instruction,
     variant: Variant,
     activities: tuple[ActivityName, ...],
-    returns: ReturnKind,
-    result_shadow: bool,
+    returned: Returned,
     facts: Facts,
 ) -> _PairKey:
     called = facts.memory.called[call]
@@ -254,9 +247,7 @@ def _pair_key(
     return _PairKey(
         variant,
         activities,
-        returns,
-        called.fresh in facts.activity.active_memory,
-        result_shadow,
+        returned,
         disjoint=called.apart
         and not any(o.kind in {"global", "loaded"} for pointees in objects for o in pointees),
         private=tuple(bool(o) and all(p.is_local or p.private is True for p in o) for o in objects),
@@ -301,13 +292,12 @@ def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
 
 def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
     """Per group of operands, the arguments of the user's function to which they may point."""
-    own = facts.request.arguments
     return {
         group: frozenset(
             key
             for o in objects
             if o.kind == "argument"
-            for key in (own.get(o.key, frozenset()) if facts.request.callee else {o.key})
+            for key in facts.request.users_groups(o.key)
         )
         for group, objects in called.direct.items()
     }
@@ -315,5 +305,5 @@ def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, froze
 
 def in_terms_of_the_whole(error: ActiverulesError, request: Request) -> None:
     """Make an error about a callee's memory name the arguments of the user's function."""
-    keys = {key for group in error.groups for key in request.arguments.get(group, ())}
+    keys = {key for group in error.groups for key in request.users_groups(group)}
     error.groups = tuple(sorted(keys, key=repr))

@@ -117,12 +117,12 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
         ),
         memory=duplicated,
         constant=frozenset(p.memory for p in pointers if p.activity == "const") - duplicated,
-        returned=end.operands[0] if request.returns == "active" else None,
+        returned=end.operands[0] if request.returned.kind == "active" else None,
         written_only=request.filled,
         shadowable=_shadowable(request.module),
         addresses=frozenset(p.memory for p in request.parameters if p.addresses) - duplicated,
         known=request.filled | request.copied_integers | declared_memory(request).keys(),
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
-        if request.fresh_shadow
+        if request.returned.fresh_shadow
         else frozenset(),
     )

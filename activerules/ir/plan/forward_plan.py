@@ -130,7 +130,7 @@ def _plan_one(
         zeroed=zeroed,
         copied=frozenset(i for i in integers if i not in zeroed and _is_copied(i, facts)),
         absorbing=absorbing(
-            facts.request.function.instructions(), facts.wanted, facts.request.strong_zero
+            facts.request.function.instructions(), facts.wanted, facts.request.options.strong_zero
         ),
         scalars=vectorised_loops(facts),
         cuts={i: cut for i in copies if (cut := cut_floats(i, facts.types)) is not None},
@@ -175,8 +175,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | 
         _as_forward(how.result),
         asked.width,
         needs_primal=is_read(call, info, facts),
-        strong_zero=asked.strong_zero,
-        runtime_activity=asked.runtime_activity,
+        options=asked.options,
     )
     with choosing_for(call):
         code = facts.request.rules.choose_forward(call.callee_name or "", request)

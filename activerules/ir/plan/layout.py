@@ -140,7 +140,7 @@ def _in_order(plan: Plan) -> list[Node]:
     def key(node: Node) -> tuple[str, int]:
         match node:
             case RuleTape(call) | SavedStruct(call) | CalleeFrame(call):
-                return repr(node).removesuffix(call.callee_name), at[call]
+                return repr(node).removesuffix(call.callee_name or ""), at[call]
             case _:
                 return repr(node), 0
 

@@ -120,7 +120,7 @@ def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
         return True
     if not _reads(call, facts):
         return False
-    return facts.request.needs_primal or not only_returned(call, info, facts)
+    return facts.request.caller.needs_primal or not only_returned(call, info, facts)
 
 
 def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:

@@ -126,7 +126,7 @@ def refuse_leaving(i: Instruction, facts: Facts) -> None:
         return
     for o in {o for w in memory.changes.writes_of(i) for o in memory.written_by(w)}:
         left = memory.contents.get(o, frozenset()) & facts.activity.active_memory
-        known = o.is_local or o in request.filled or o in request.changing
+        known = o.is_local or o in request.filled or o in request.caller.changing
         if not known and any(p.kind in MADE for p in left):
             raise refusal(
                 i,
@@ -168,7 +168,7 @@ def _unowned(use: RuleUse, retained: frozenset[MemoryObject], facts: Facts) -> f
 def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -> bool:
     """Whether the memory that a pointer points to lives as long as the tape."""
     objects, request = facts.memory.objects(pointer), facts.request
-    if isinstance(pointer, Argument) and not (request.callee or request.split):
+    if isinstance(pointer, Argument) and not (request.callee or request.caller.split):
         return True
     return bool(objects) and all(_is_retained(o, retained, facts) for o in objects)
 

@@ -113,7 +113,7 @@ class _Planner:
             absorbing=absorbing(
                 self.facts.request.function.instructions(),
                 self.facts.wanted,
-                self.facts.request.strong_zero,
+                self.facts.request.options.strong_zero,
             ),
             guarded=frozenset(
                 (i, k) for i in may_be_unused for k in range(len(i.operands)) if not is_finite(i, k)
@@ -274,8 +274,7 @@ class _Planner:
             ),
             needs_primal=is_read(call, info, self.facts),
             needs_shadow=how.result == "duplicated",
-            strong_zero=self.facts.request.strong_zero,
-            runtime_activity=self.facts.request.runtime_activity,
+            options=self.facts.request.options,
         )
         assert self.facts.request.rules is not None
         with choosing_for(call):

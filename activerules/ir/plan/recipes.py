@@ -49,9 +49,7 @@ class Recipes:
     def __init__(self, facts: Facts) -> None:
         self.facts, self.flow, self.memory = facts, facts.flow, facts.memory
         self.loops = analyse_loops(facts.flow, facts.returns)
-        self.dependence = Dependence(
-            facts.integers, may_assume=facts.request.checked and not facts.request.callee
-        )
+        self.dependence = Dependence(facts.integers, may_assume=facts.request.caller.checked)
         self.overwriters: dict[Instruction, Instruction | None] = {}
         self.variation = Variation(
             facts.integers, self.loops, facts.memory, self.dependence, self.overwriters
@@ -152,7 +150,7 @@ class Recipes:
                 return Recipe((Primal(condition), Shadow(x), Shadow(y)))
             case "load":
                 # a reverse sweep clears shadow memory, and in split mode it may run several times
-                if self.facts.request.split or self._is_overwritten(value):
+                if self.facts.request.caller.split or self._is_overwritten(value):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
             case "phi" if (induction := self._induction(value)) is not None:

@@ -40,7 +40,7 @@ def render_plan(plan: Plan, layout: Layout) -> str:
 def _headline(plan: Plan) -> str:
     request = plan.request
     parameters = ", ".join(f"%{p.argument.name}: {p.activity}" for p in request.parameters)
-    return f"{request.display_name}({parameters}) -> {request.returns}"
+    return f"{request.display_name}({parameters}) -> {request.returned.kind}"
 
 
 def render_activity(plan: Plan) -> list[str]:

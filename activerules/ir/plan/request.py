@@ -9,7 +9,7 @@ from typing import Literal
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind, Pointers, Target
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.derivatives.rulecall import ActivityName, RuleCompiler
+from activerules.ir.derivatives.rulecall import ActivityName, Options, RuleCompiler
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Argument, Function, Module
 
@@ -78,74 +78,124 @@ class Pointee:
         return MemoryObject("argument", self.group, self.private)
 
 
+@dataclass(frozen=True)
+class Returned:
+    """What the function returns.
+
+    kind       "active": the float return value is seeded (forward: its tangent is returned);
+               "status": the integer return value is 0 for success, and on any other value the
+               reverse sweep does not run; "const": it carries no derivative
+    shadow     the pointer it returns has a shadow
+    fresh_shadow   memory that it allocates and returns has a shadow
+    meminfos   byte offsets, in the memory of the result (the first parameter), of pointers to
+               counted memory, which is released if the reverse sweep fails
+    """
+
+    kind: ReturnKind
+    shadow: bool = False
+    fresh_shadow: bool = False
+    meminfos: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What the caller of the derivative promises, and what it does with it.
+
+    disjoint    the memory of parameters of different groups is known not to overlap
+    separate    it also checks that shadows of different groups do not overlap
+    checked     it checks the plan's assumptions on its arguments, and runs another version where
+                they do not hold
+    split       the reverse sweep runs later, perhaps several times over one tape; the caller may
+                have written the memory it passed or was returned
+    changing    structs that are overwritten before the reverse sweep runs, although the IR does not
+                show it
+    needs_primal  it reads what the function returns
+    """
+
+    disjoint: bool = True
+    separate: bool = False
+    checked: bool = False
+    split: bool = False
+    changing: frozenset[MemoryObject] = frozenset()
+    needs_primal: bool = True
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A function that the user's function calls (ir/plan/callees.py).
+
+    Its result is returned through memory unless it is a status.
+
+    number      from 1: no two have the same
+    arguments   per group, the groups of the user's function that it may stand for
+    """
+
+    number: int
+    arguments: Mapping[object, frozenset[object]]
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """What LLVM may do with the derivative.
+
+    reassociate  reorder its sums
+    vector_math  call vector forms of functions
+    """
+
+    reassociate: bool = False
+    vector_math: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bytes that the derivative may use before it reports that memory is exhausted.
+
+    tape   of memory for the tape
+    stack  of the machine's stack for recursion
+    """
+
+    tape: int = (1 << 63) - 1
+    stack: int = 6 << 20
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """The derivative to make.
 
-    name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`, or
-                `<name>.forward`
-    returns     "active": the float return value is seeded (forward: its tangent is returned);
-                "status": the integer return value is 0 for success, and on any other value the
-                reverse sweep does not run; "const": it carries no derivative
-    disjoint    the memory of parameters of different groups is known not to overlap
-    separate    the caller also checks that shadows of different groups do not overlap
-    split       the reverse sweep runs later, perhaps several times over one tape; the caller may
-                have written the memory it passed or was returned
-    callee      0 for the function a user named; else the number of a function it calls
-                (ir/plan/callees.py); its result is returned through memory unless it is a status
-    fresh_shadow   memory that it allocates and returns has a shadow
-    result_shadow  the pointer it returns has a shadow
-    changing    structs that are overwritten before the reverse sweep runs, although the IR does not
-                show it
-    pointees    memory that pointers in the memory of parameters point to, as far as declared
-    arguments   of a callee: per group, the groups of the user's function that it may stand for
-    checked     the caller checks the plan's assumptions on its arguments, and runs another version
-                where they do not hold
-    needs_primal  the caller reads what the function returns
-    strong_zero  a zero cotangent times any slope, infinite and NaN included, is zero
-    runtime_activity  the option of that name, passed on to rules; the engine does not use it
-    reassociate, vector_math  LLVM may reorder the sums of the derivative, and may call vector forms
-                of functions
-    tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
-    stack_limit bytes of the machine's stack that recursion may use before it reports the same
-    result_meminfos  byte offsets, in the memory of the result (the first parameter), of pointers to
-                counted memory, which is released if the reverse sweep fails
-    width       the number of shadows or tangents of each Duplicated parameter; in reverse mode also
-                of seeds of an Active return and of derivatives of an Active parameter
+    name          of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`, or
+                  `<name>.forward`
+    display_name  of the function, in a printed plan
+    callee        None for the function a user named
+    pointees      memory that pointers in the memory of parameters point to, as far as declared
+    width         the number of shadows or tangents of each Duplicated parameter; in reverse mode
+                  also of seeds of an Active return and of derivatives of an Active parameter
     """
 
     module: Module
     function: Function
     name: str
     parameters: tuple[Parameter, ...]
-    returns: ReturnKind
+    returned: Returned
     rules: RuleCompiler | None = None
-    disjoint: bool = True
-    separate: bool = False
-    split: bool = False
-    checked: bool = False
-    needs_primal: bool = True
-    strong_zero: bool = False
-    runtime_activity: bool = False
-    reassociate: bool = False
-    vector_math: bool = False
-    tape_limit: int = (1 << 63) - 1
-    stack_limit: int = 6 << 20
+    pointees: tuple[Pointee, ...] = ()
+    caller: Caller = Caller()
+    callee: Callee | None = None
+    options: Options = field(default_factory=Options)
+    optimiser: Optimiser = Optimiser()
+    limits: Limits = Limits()
     width: int = 1
     display_name: str = ""
-    location: str = ""
-    callee: int = 0
-    fresh_shadow: bool = False
-    result_shadow: bool = False
-    result_meminfos: tuple[int, ...] = ()
-    changing: frozenset[MemoryObject] = frozenset()
-    pointees: tuple[Pointee, ...] = ()
-    arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
 
     @cached_property
     def locator(self) -> Locator:
         """The locator of source lines for instructions of the module."""
         return Locator(self.module)
+
+    def users_groups(self, group: object) -> frozenset[object]:
+        """The groups of parameters of the user's function that one of this function stands for."""
+        if self.callee is None:
+            return frozenset({group})
+        return self.callee.arguments.get(group, frozenset())
 
     @property
     def targets(self) -> dict[MemoryObject, Pointers]:

@@ -54,7 +54,7 @@ def undone_copies(
 def _undone(i: Instruction, facts: Facts) -> UndoneCopy:
     types = facts.types
     if memory_intrinsic(i) == "memset" or not facts.activity.has_shadow(i.operands[1]):
-        preserved = beside_floats(i, types) if facts.request.split else []
+        preserved = beside_floats(i, types) if facts.request.caller.split else []
         return UndoneCopy(cleared=True, kept=tuple(preserved), cut=cut_floats(i, types))
     try:
         moved = copied_scalars(i, types)

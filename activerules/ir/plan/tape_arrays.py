@@ -74,7 +74,7 @@ def _may_be_freed(o: MemoryObject, facts: Facts) -> bool:
     if o.kind == "result" and isinstance(o.key, Instruction):
         return facts.calls.marked(o.key) is None
     if o.kind == "argument":
-        return facts.request.callee != 0
+        return facts.request.callee is not None
     return o.kind not in {"alloca", "global"} and not is_counted(o)
 
 

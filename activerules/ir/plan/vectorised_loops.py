@@ -54,14 +54,14 @@ def _waits(phi: Instruction, loop: Loop, facts: Facts) -> bool:
     assert loop.latch is not None
     after = dict(zip(phi.blocks, phi.operands, strict=True))[loop.latch]
     is_sum = isinstance(after, Instruction) and after.opcode in {"fadd", "fsub"}
-    return not (facts.request.reassociate and is_sum and facts.flow.users[phi] == [after])
+    return not (facts.request.optimiser.reassociate and is_sum and facts.flow.users[phi] == [after])
 
 
 def _is_arithmetic(i: Instruction, facts: Facts) -> bool:
     if i.opcode != "call":
         return i.opcode not in {"load", "store"}
     name = i.callee_name or ""
-    if facts.request.vector_math and is_pure_call(name):
+    if facts.request.optimiser.vector_math and is_pure_call(name):
         return True
     return name.startswith("llvm.") and cost(i) is not None
 

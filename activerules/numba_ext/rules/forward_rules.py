@@ -144,8 +144,8 @@ def _config(marked: MarkedCall, request: ForwardRuleRequest, width: int) -> Rule
         needs_primal=request.needs_primal,
         needs_shadow=request.result != "const",
         width=width,
-        strong_zero=request.strong_zero,
-        runtime_activity=request.runtime_activity,
+        strong_zero=request.options.strong_zero,
+        runtime_activity=request.options.runtime_activity,
     )
 
 

@@ -141,8 +141,8 @@ def _config(
         needs_primal=request.needs_primal or pair.keeps_result,
         # a rule for a Duplicated result makes the shadow that `dret` will have, in any case
         needs_shadow=request.needs_shadow or pair.result in (Duplicated, MixedDuplicated),
-        strong_zero=request.strong_zero,
-        runtime_activity=request.runtime_activity,
+        strong_zero=request.options.strong_zero,
+        runtime_activity=request.options.runtime_activity,
         written=tuple(whole.any_of(written) for whole in wholes),
     )
 

@@ -12,7 +12,7 @@ from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.request import Parameter, Request
+from activerules.ir.plan.request import Parameter, Request, Returned
 from activerules.ir.text.normalise import canonical, exposed, normalise
 from tests.ir.harness import Active, Const, Duplicated
 from tests.ir.random_programs import Generator, lower
@@ -28,7 +28,7 @@ def _plan(text: str, active: frozenset[str]) -> Plan | None:
         for a in function.arguments
     )
     try:
-        return make_plan(Request(module, function, "f", parameters, "active", disjoint=True))
+        return make_plan(Request(module, function, "f", parameters, Returned("active")))
     except ActiverulesError:
         return None
 

@@ -15,7 +15,7 @@ from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.generate.assemble import generate
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.request import Parameter, Request
+from activerules.ir.plan.request import Parameter, Request, Returned
 from tests.ir.harness import Active, Const, Duplicated, Struct, check_gradient, compile_text
 
 SQUARE = "define double @square(double %x) {\n  %r = fmul double %x, %x\n  ret double %r\n}\n"
@@ -323,6 +323,6 @@ def test_a_function_that_always_fails_has_nothing_to_reverse():
     module = parse_module(ALWAYS_FAILS)
     x, n = module.functions["f"].arguments
     parameters = (Parameter(x, "duplicated", "x"), Parameter(n, "const", "n"))
-    plan = make_plan(Request(module, module.functions["f"], "f", parameters, "status"))
+    plan = make_plan(Request(module, module.functions["f"], "f", parameters, Returned("status")))
     functions, _, _ = generate(plan)
     assert [f.name for f in functions] == ["f.augmented", "f.reverse", "f.gradient"]

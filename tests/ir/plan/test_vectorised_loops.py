@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from activerules.ir.plan.request import Optimiser
 from activerules.ir.plan.vectorised_loops import vectorised_loops
 from tests.ir.harness import Active, Const, Duplicated
 from tests.ir.plan.planned import plan_of
@@ -36,13 +37,13 @@ SQUARE = "%b = fmul double %a, %a\n store double %b, ptr %to\n"
 SUM = "%t = fadd double %s, %a\n"
 
 
-def is_chosen(body, **options):
+def is_chosen(body, width=4, **allowed):
     has_sum = "%t =" in body
     text = LOOP.replace("BODY", body)
     text = text.replace("SUM", "%s = phi double [ %z, %entry ], [ %t, %loop ]" if has_sum else "")
     text = text.replace("RESULT", "%t" if has_sum else "%z")
     plan = plan_of(text, [Duplicated, Duplicated, Const, Const, Active])
-    request = replace(plan.request, **{"width": 4, **options})
+    request = replace(plan.request, width=width, optimiser=Optimiser(**allowed))
     return bool(vectorised_loops(replace(plan, request=request)))
 
 

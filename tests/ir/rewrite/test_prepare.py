@@ -14,6 +14,7 @@ from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.facts import analyse
 from activerules.ir.plan.planning import make_plan
+from activerules.ir.plan.request import Caller
 from activerules.ir.text.normalise import normalise
 from tests.ir.test_differentiate_cases import read_case
 
@@ -35,7 +36,7 @@ def test_g1_after_prepare_nothing_changes_the_function(name):
     rewritten = print_function(request.function)
     assert rewritten != as_parsed
     plan = make_plan(request, rewritten=facts)
-    overlapping = make_plan(replace(plan.request, disjoint=False, checked=False), rewritten=plan)
+    overlapping = make_plan(replace(plan.request, caller=Caller(disjoint=False)), rewritten=plan)
     for one in (plan, overlapping):
         generate(one)
     assert print_function(request.function) == rewritten
