@@ -265,7 +265,7 @@ class _Collector(_Reader[Plan]):
         return [Recomputed(what, location, count) for (what, location), count in counts.items()]
 
     def _retained(self) -> Iterable[SourceLine]:
-        calls = [o.key for o in self.plan.retained if isinstance(o.key, Instruction)]
+        calls = [o.key for o in self.plan.ownership.retained if isinstance(o.key, Instruction)]
         locations = {self._location(call) for call in calls}
         return sorted(locations, key=lambda p: (p.file, p.line))
 

@@ -46,7 +46,7 @@ class Ordinary:
 def generate_ordinary(plan: Plan) -> Ordinary | None:
     """The gradient as ordinary code; None if there is none."""
     asked, caller = plan.request, plan.request.caller
-    if plan.pairs or plan.rules or plan.assumptions or plan.tracked:
+    if plan.pairs or plan.rules or plan.assumptions or plan.slopes.tracked:
         return None
     if caller.split or asked.options.strong_zero or asked.width != 1 or not caller.separate:
         return None

@@ -144,8 +144,10 @@ def _essence(plan: Plan) -> tuple[object, ...]:
     rules = [use.request for use in plan.rules.values()]
     # plans of callees work on their own copies of the functions: no two are equal
     homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
-    sums = {i: window.arms for i, window in plan.windows.items()}, plan.rows, plan.added_if_chosen
-    return homes, plan.retained, rules, plan.pairs, sums
+    sums = plan.sums
+    arms = {i: window.arms for i, window in sums.windows.items()}
+    summed = arms, sums.rows, sums.added_if_chosen
+    return homes, plan.ownership.retained, rules, plan.pairs, summed
 
 
 def _overlap_matters(plan: Plan) -> bool:

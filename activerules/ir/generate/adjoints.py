@@ -77,9 +77,9 @@ class Adjoints:
 
     def _add_load(self, i: Instruction, lane: int) -> None:
         g = self.bars.take_lane(i, lane)
-        if i in self.plan.windows:
+        if i in self.plan.sums.windows:
             self.windows.add(i, g, lane)
-        elif i in self.plan.added_if_chosen:
+        elif i in self.plan.sums.added_if_chosen:
             self._add_unless_zero(i, g, lane)
         else:
             self._add_to_shadow(i, g, lane)
@@ -97,7 +97,7 @@ class Adjoints:
         shadow = self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
         old = self.b.load(g.type, shadow, align=align, metadata=scope)
-        if i in self.plan.tracked:
+        if i in self.plan.slopes.tracked:
             new = tracked_sum(self.b, old, g, self._use_of(i, lane))
         else:
             new = self.b.fadd(old, g, flags=SUM)
@@ -111,7 +111,7 @@ class Adjoints:
         g = self.b.load(value.type, shadow, align=align, metadata=scope) if is_active else None
         self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
         if g is not None:
-            knows_use = lane == 0 and i in self.plan.tracked
+            knows_use = lane == 0 and i in self.plan.slopes.tracked
             self.bars.add_lane(value, g, lane, was_used(self.b, g) if knows_use else None)
 
     def _add_memory(self, i: Instruction, lane: int) -> None:
@@ -165,7 +165,7 @@ class Adjoints:
         self, operand: Value, partial: Partial, access: RowOperands, used: Value | None
     ) -> Value | None:
         """Whether this use of an operand was executed (an i1); None if it certainly was."""
-        if partial.used is None or operand not in self.plan.speculated:
+        if partial.used is None or operand not in self.plan.slopes.speculated:
             return used
         chosen = partial.used(self.b, access)
         return chosen if used is None else self.b.binary("and", used, chosen)
@@ -175,8 +175,8 @@ class Adjoints:
         for an absorbing operand where the cotangent `g` is zero.
         """
         zero = self.b.const(bar.type, 0.0)
-        if (i, k) not in self.plan.absorbing:
-            guarded = used if (i, k) in self.plan.guarded else None
+        if (i, k) not in self.plan.slopes.absorbing:
+            guarded = used if (i, k) in self.plan.slopes.guarded else None
             return bar if guarded is None else self.b.select(guarded, bar, zero)
         # what was not used has a cotangent of zero
         absorbs = self.b.fcmp("oeq", g, self.b.const(g.type, 0.0))

@@ -124,7 +124,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         copy = self._clone(i)
         if info is not None:
             self._call_primal(copy, info.primal_symbol)
-            if live and MemoryObject("result", i) in self.plan.retained:
+            if live and MemoryObject("result", i) in self.plan.ownership.retained:
                 self._retain_result(i, info)
             return
         if live:
@@ -165,7 +165,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
         assert effect is not None
-        if MemoryObject("allocation", i) in self.plan.retained and effect.counted:
+        if MemoryObject("allocation", i) in self.plan.ownership.retained and effect.counted:
             self._retain(copy, i)
         self._shadow_of_allocation(i)
 
@@ -266,7 +266,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         call, info = use.call, use.info
         if use.code.drop is not None:
             self._own(GlobalRef(use.code.drop), tape, call)
-        if MemoryObject("result", call) in self.plan.retained:
+        if MemoryObject("result", call) in self.plan.ownership.retained:
             self._retain_result(call, info)
         if use.result is not None:
             ret = self._value(call.operands[0])

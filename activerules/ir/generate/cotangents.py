@@ -39,10 +39,10 @@ class Cotangents:
         self._plan, self._active = plan, plan.activity.is_active
         self._width = plan.request.width
         self._entry, self._b = entry, here
-        self._shared = plan.across_blocks
+        self._shared = plan.sums.across_blocks
         self._slots: dict[Value, list[Instruction]] = {}
         self._sums: dict[tuple[Value, int], Value] = {}
-        self._speculated = plan.speculated
+        self._speculated = plan.slopes.speculated
         self._loop: Loop | None = None
         self._partial: dict[Loop, dict[Value, list[Instruction]]] = {}
         self._use_slots: dict[Value, Instruction] = {}

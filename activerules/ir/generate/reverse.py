@@ -187,7 +187,7 @@ class _Reverser:
             assert predecessor is not None
             self.bars.add(phi.operands[phi.blocks.index(predecessor)], g)
         entered = [loop for loop in self._around(target) if block not in loop.blocks]
-        if entered and entered[-1] in self.plan.passed_over:
+        if entered and entered[-1] in self.plan.sums.passed_over:
             self._pass_over_if_zero(entered[-1])
         for loop in reversed(entered):
             self._enter_loop(loop)
@@ -199,7 +199,7 @@ class _Reverser:
     def _pass_over_if_zero(self, loop: Loop) -> None:
         assert loop.preheader is not None
         enter = Block(self.namer("enter"))
-        zero = self.bars.are_zero(self.plan.passed_over[loop])
+        zero = self.bars.are_zero(self.plan.sums.passed_over[loop])
         self.b.cond_br(zero, self.heads[loop.preheader], enter)
         self._open(enter)
 

@@ -40,7 +40,7 @@ class WindowSums:
 
     def add(self, load: Instruction, bar: Value, lane: int) -> None:
         """Add the cotangent of a load; the last of its window passes the sum on."""
-        window = self._plan.windows[load]
+        window = self._plan.sums.windows[load]
         self._arrived[load, lane] = bar
         if not all((each, lane) in self._arrived for arm in window.arms for each in arm):
             return
@@ -57,7 +57,7 @@ class WindowSums:
 
     def finish(self, source: Block, target: Block) -> None:
         """Add the pending sums to the shadows, on the edge from a header to its preheader."""
-        for window in dict.fromkeys(self._plan.windows.values()):
+        for window in dict.fromkeys(self._plan.sums.windows.values()):
             if window.loop.header is source and window.loop.preheader is target:
                 for lane in range(self._plan.request.width):
                     self._finish(window, lane)

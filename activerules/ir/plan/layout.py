@@ -172,14 +172,10 @@ def without_rows(plan: Plan) -> Plan:
     """
     none: frozenset[Any] = frozenset()
     ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
-    return replace(
-        plan,
-        passed_over={},
-        added_if_chosen=none,
-        rows=none,
-        fixed_data=none,  # read from headers, in which the analyses see no pointer to data
-        ownership=ownership,
-    )
+    sums = replace(plan.sums, passed_over={}, added_if_chosen=none, rows=none)
+    # data is found in headers, in which the analyses see no pointer to it
+    reads = replace(plan.reads, fixed_data=none)
+    return replace(plan, ownership=ownership, sums=sums, reads=reads)
 
 
 def make_array_layout(plan: Plan) -> Layout | None:
@@ -245,7 +241,7 @@ def owned_by_tape(plan: Plan) -> Iterator[tuple[tuple[Instruction, bool], str]]:
             memory = MemoryObject("allocation", i)
             if i in plan.ownership.deferred:
                 yield (i, False), effect.plain or i.callee_name or ""
-            elif effect.allocates and effect.counted and memory in plan.retained:
+            elif effect.allocates and effect.counted and memory in plan.ownership.retained:
                 yield (i, False), counted_memory().release
             if effect.allocates and memory in plan.activity.active_memory:
                 yield (i, True), effect.released_by

@@ -28,6 +28,7 @@ MADE = frozenset({"allocation", "result"})
 class Ownership:
     """Frozen result of `plan_ownership`.
 
+    retained        memory whose data the reverse sweep reads (`retained_memory`)
     in_rows         the arrays that are allocated in rows of the tape
     shadows_in_rows the allocations whose shadows are allocated in rows
     needless        calls that only count references to, or free, arrays in rows (O2 and O3 of
@@ -37,6 +38,7 @@ class Ownership:
                     live as long as the tape, whether or not the rule's tape holds a reference
     """
 
+    retained: frozenset[MemoryObject]
     in_rows: frozenset[MemoryObject]
     shadows_in_rows: frozenset[Instruction]
     needless: frozenset[Instruction]
@@ -107,6 +109,7 @@ def plan_ownership(
     in_rows = arrays_in_rows(facts, retained, escaped)
     calls = [i for i in facts.request.function.instructions() if i.opcode == "call"]
     return Ownership(
+        retained=retained,
         in_rows=in_rows,
         shadows_in_rows=frozenset(
             i for i in calls if is_plain(i) and MemoryObject("allocation", i) not in escaped

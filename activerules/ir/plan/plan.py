@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from activerules.ir.analysis.cache import CachePlan
 from activerules.ir.analysis.loops.dependence import Assumption
 from activerules.ir.analysis.loops.trip_counts import LoopFacts
-from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
     LeavingIteration,
@@ -41,55 +40,81 @@ from activerules.ir.plan.reversal import Reversal
 from activerules.ir.plan.shadow_copies import UndoneCopy
 
 
-@dataclass(frozen=True, eq=False)
-class Plan(Facts):
-    """Everything the generators need; see the module docstring.
+@dataclass(frozen=True)
+class Reads:
+    """What the reverse sweep knows of loads and calls that it repeats.
 
-    overwriters   per load, an instruction that may later write the memory it reads
-    assumptions   about the arguments, without which the plan is wrong
     copies        per load, the value of an earlier load or store that it reads again
-    ownership     which memory the tape owns
-    mirrored      the stores and copies that are repeated on shadow memory (`plan.shadow_copies`)
-    undone        how each copy is reversed
+    overwriters   per load that cannot be repeated, an instruction that may later write the memory
+    fixed_data    values that are addresses of the data of counted memory, which never moves
+    """
+
+    copies: Mapping[Value, Value]
+    overwriters: Mapping[Instruction, Instruction]
+    fixed_data: frozenset[Value]
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Where an adjoint is not simply the cotangent times the slope.
+
     speculated    float instructions that may not be part of the derivative
     guarded       (instruction, operand): of those, where the slope may be infinite or NaN
     absorbing     (instruction, operand): the term for that operand is zero where the cotangent of
                   the result is zero, whatever the slope
     tracked       loads and stores of arrays whose shadows tell which floats the program used
+    """
+
+    speculated: frozenset[Instruction]
+    guarded: frozenset[tuple[Instruction, int]]
+    absorbing: frozenset[tuple[Instruction, int]]
+    tracked: frozenset[Instruction]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How cotangents are added up, in registers and in shadows.
+
     across_blocks values whose cotangents are summed in several blocks
-    fixed_data    values that are addresses of the data of counted memory, which never moves
-    keeping       where values of the primal are kept, if that may be outside of their own loop
     windows       loads whose cotangents are added up in registers
     rows          addresses in whose shadows LLVM is not to see how outer loops change them
     passed_over   loops that the sweep passes over where the cotangents of these values are zero
     added_if_chosen  loads whose cotangents are added to shadows only where they are not zero
+    """
+
+    across_blocks: frozenset[Value]
+    windows: Mapping[Instruction, Window]
+    rows: frozenset[Instruction]
+    passed_over: Mapping[Loop, tuple[Instruction, ...]]
+    added_if_chosen: frozenset[Instruction]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Facts):
+    """Everything the generators need; see the module docstring.
+
+    needs         per instruction that is reversed, the nodes that its reverse reads
+    keeping       where values of the primal are kept, if that may be outside of their own loop
+    assumptions   about the arguments, without which the plan is wrong
+    mirrored      the stores and copies that are repeated on shadow memory (`plan.shadow_copies`)
+    undone        how each copy is reversed
     pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
     loops: Mapping[Loop, LoopFacts]
     reversal: Reversal
+    needs: Mapping[Instruction, frozenset[Node]]
     cache: CachePlan
+    keeping: Mapping[Node, Keeping]
+    reads: Reads
+    ownership: Ownership
     rules: Mapping[Instruction, RuleUse]
     derived: Mapping[Instruction, CalleeUse]
-    needs: Mapping[Instruction, frozenset[Node]]
-    retained: frozenset[MemoryObject]
-    ownership: Ownership
     mirrored: Mapping[Instruction, tuple[CopiedScalar, ...] | None]
     undone: Mapping[Instruction, UndoneCopy]
-    speculated: frozenset[Instruction]
-    guarded: frozenset[tuple[Instruction, int]]
-    absorbing: frozenset[tuple[Instruction, int]]
-    tracked: frozenset[Instruction]
-    across_blocks: frozenset[Value]
-    fixed_data: frozenset[Value]
-    overwriters: Mapping[Instruction, Instruction]
+    slopes: Slopes
+    sums: Sums
     assumptions: tuple[Assumption, ...]
-    copies: Mapping[Value, Value]
-    keeping: Mapping[Node, Keeping]
-    windows: Mapping[Instruction, Window]
-    rows: frozenset[Instruction]
-    passed_over: Mapping[Loop, tuple[Instruction, ...]]
-    added_if_chosen: frozenset[Instruction]
     pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:

@@ -8,7 +8,7 @@ Invariants  L1 and L2 of `plan`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 
 from activerules.ir.analysis.cache import CachePlan, plan_cache
@@ -46,7 +46,7 @@ from activerules.ir.plan.marked import (
     site_of,
 )
 from activerules.ir.plan.ownership import plan_ownership, refuse_leaving, retained_memory
-from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.plan import Plan, Reads, Slopes, Sums
 from activerules.ir.plan.recipes import Recipes
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Reversal, plan_reversal, used_across_blocks
@@ -97,49 +97,62 @@ class _Planner:
             if not more:
                 break
             self.retaining |= more
-        recipes, tracked = self.recipes, tracked_accesses(self.facts, escaped_memory)
-        may_be_unused = speculated(self.facts.returns, chooses, tracked.__contains__)
+        recipes, slopes = self.recipes, self._slopes(escaped_memory)
         return partial(
             Plan,
             **vars(self.facts),
             loops=recipes.loops,
             reversal=reversal,
-            cache=cache,
-            rules=self.rules,
-            retained=retained,
             needs=needs,
-            derived=self.derived,
-            speculated=may_be_unused,
-            absorbing=absorbing(
-                self.facts.request.function.instructions(),
-                self.facts.wanted,
-                self.facts.request.options.strong_zero,
-            ),
-            guarded=frozenset(
-                (i, k) for i in may_be_unused for k in range(len(i.operands)) if not is_finite(i, k)
-            ),
-            tracked=tracked,
-            overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
-            assumptions=tuple(recipes.dependence.assumptions),
-            copies=recipes.copies,
+            cache=cache,
             keeping={n: k for n in cache.kept if (k := recipes.keeping(n)) is not None},
+            reads=self._reads(cache),
             ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
+            rules=self.rules,
+            derived=self.derived,
             mirrored=mirrored(self.facts),
             undone=undone_copies(self.facts, needs),
-            windows=windows_of(
-                self.facts.integers, self.memory, recipes.dependence, needs.keys() - tracked
-            ),
-            rows=rows_of(self.flow, self.memory, needs.keys()),
-            passed_over=passed_over(self.flow, needs.keys(), may_be_unused | tracked),
-            added_if_chosen=added_if_chosen(
-                self.flow, self.memory, recipes.dependence, needs.keys() - tracked
-            ),
-            across_blocks=used_across_blocks(self.facts.request.function),
+            slopes=slopes,
+            sums=self._sums(needs.keys(), slopes),
+            assumptions=tuple(recipes.dependence.assumptions),
+        )
+
+    def _reads(self, cache: CachePlan) -> Reads:
+        recipes = self.recipes
+        return Reads(
+            copies=recipes.copies,
+            overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
             fixed_data=frozenset(
                 node.value
                 for node in cache.computed
                 if isinstance(node, Primal | Shadow) and recipes.is_fixed_data(node.value)
             ),
+        )
+
+    def _slopes(self, escaped_memory: frozenset[MemoryObject]) -> Slopes:
+        request = self.facts.request
+        tracked = tracked_accesses(self.facts, escaped_memory)
+        may_be_unused = speculated(self.facts.returns, chooses, tracked.__contains__)
+        return Slopes(
+            speculated=may_be_unused,
+            guarded=frozenset(
+                (i, k) for i in may_be_unused for k in range(len(i.operands)) if not is_finite(i, k)
+            ),
+            absorbing=absorbing(
+                request.function.instructions(), self.facts.wanted, request.options.strong_zero
+            ),
+            tracked=tracked,
+        )
+
+    def _sums(self, reversed_: Set[Instruction], slopes: Slopes) -> Sums:
+        facts, dependence = self.facts, self.recipes.dependence
+        plain = reversed_ - slopes.tracked
+        return Sums(
+            across_blocks=used_across_blocks(facts.request.function),
+            windows=windows_of(facts.integers, self.memory, dependence, plain),
+            rows=rows_of(self.flow, self.memory, reversed_),
+            passed_over=passed_over(self.flow, reversed_, slopes.speculated | slopes.tracked),
+            added_if_chosen=added_if_chosen(self.flow, self.memory, dependence, plain),
         )
 
     def _plan_cache(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,10 @@ def plan_of(text: str) -> Plan:
     return make_plan(read_request(module, symbol, activities, None, symbol))
 
 
+def with_sums(plan: Plan, **changes: Any) -> Plan:
+    return replace(plan, sums=replace(plan.sums, **changes))
+
+
 def gradient(plan: Plan, args: list[np.ndarray], bars: list[np.ndarray]) -> list[np.ndarray]:
     functions, declarations, _ = generate(plan)
     text = assemble(plan.request.module, functions, declarations, whole=True)
@@ -106,13 +111,15 @@ def gradient(plan: Plan, args: list[np.ndarray], bars: list[np.ndarray]) -> list
 @pytest.mark.parametrize("text", [NEAREST, BY_BRANCH], ids=["select", "branch"])
 def test_h1_passing_over_changes_nothing(text):
     plan = plan_of(text)
-    assert len(plan.passed_over) == 1
+    assert len(plan.sums.passed_over) == 1
     rng = np.random.default_rng(4)
     args = [rng.normal(size=(5, 2)), rng.normal(size=(3, 2)), np.zeros(2), np.zeros(2)]
     args = args[: len(plan.request.parameters) - 2]
     bars = [rng.normal(size=a.shape) for a in args]
     found = gradient(plan, args, bars)
-    for one, other in zip(found, gradient(replace(plan, passed_over={}), args, bars), strict=True):
+    for one, other in zip(
+        found, gradient(with_sums(plan, passed_over={}), args, bars), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -135,7 +142,7 @@ def test_h1_what_was_not_chosen_adds_nothing_though_its_slope_is_infinite():
 def test_h1_h2_no_loop_is_passed_over_where(why):
     old, new = REFUSED[why]
     assert old in NEAREST
-    found = plan_of(NEAREST.replace(old, new)).passed_over
+    found = plan_of(NEAREST.replace(old, new)).sums.passed_over
     assert [loop for loop in found if not loop.children] == []
 
 
@@ -177,12 +184,12 @@ STORED_IF_LESS = SHORTER.replace(
 @pytest.mark.parametrize("text", [SHORTER, STORED_IF_LESS], ids=["select", "branch"])
 def test_what_was_not_chosen_is_not_added_and_the_rest_is(text):
     plan = plan_of(text)
-    assert {i.ref for i in plan.added_if_chosen} == {"%x", "%y"}
+    assert {i.ref for i in plan.sums.added_if_chosen} == {"%x", "%y"}
     rng = np.random.default_rng(6)
     args = [rng.normal(size=5), rng.normal(size=5), np.zeros(2)]
     bars = [rng.normal(size=a.shape) for a in args]
     found = gradient(plan, [a.copy() for a in args], bars)
-    always = gradient(replace(plan, added_if_chosen=frozenset()), [a.copy() for a in args], bars)
+    always = gradient(with_sums(plan, added_if_chosen=frozenset()), [a.copy() for a in args], bars)
     for one, other in zip(found, always, strict=True):
         np.testing.assert_array_equal(one, other)
     numbers = [rng.normal(size=5), rng.normal(size=5), np.zeros(2), 5, 2]
@@ -196,5 +203,5 @@ def test_what_was_not_chosen_is_not_added_and_the_rest_is(text):
 )
 def test_cotangents_are_added_without_a_comparison_where(old, new):
     text = SHORTER.replace("%a, ptr %c, ptr %r", "noalias %a, ptr %c, ptr noalias %r")
-    assert plan_of(text).added_if_chosen
-    assert not plan_of(text.replace(old, new)).added_if_chosen
+    assert plan_of(text).sums.added_if_chosen
+    assert not plan_of(text.replace(old, new)).sums.added_if_chosen

@@ -31,7 +31,7 @@ class Run:
     def __init__(self, plan: Plan, sizes: tuple[int, int]) -> None:
         run = Interpreter(plan.request.function)
         run.flow = plan.flow
-        self.windows = list(dict.fromkeys(plan.windows.values()))
+        self.windows = list(dict.fromkeys(plan.sums.windows.values()))
         self.runs = Counter({window: -1 for window in self.windows})
         self.reads: dict[tuple[Window, int], list[tuple[Instruction, int, tuple[str, int]]]] = {}
         self.writes: dict[tuple[Window, int], list[tuple[str, int]]] = {}
@@ -50,7 +50,7 @@ class Run:
                 key = window, self.runs[window]
                 if i.opcode == "store":
                     self.writes.setdefault(key, []).append(address)
-                elif plan.windows.get(i) is window:
+                elif plan.sums.windows.get(i) is window:
                     read = (i, run.counters[window.loop], address)
                     self.reads.setdefault(key, []).append(read)
 
@@ -157,7 +157,7 @@ ACTIVITIES = [Duplicated, Duplicated, Const]
 
 def windows(text: str) -> list[int]:
     plan = plan_of(text, ACTIVITIES)
-    return [len(window.arms) for window in dict.fromkeys(plan.windows.values())]
+    return [len(window.arms) for window in dict.fromkeys(plan.sums.windows.values())]
 
 
 def argument(text: str) -> str:
@@ -167,7 +167,7 @@ def argument(text: str) -> str:
 def test_neighbours_are_a_window():
     text = argument(LOOP.format(body=NEIGHBOURS))
     assert windows(text) == [2]
-    assert len(plan_of(text, ACTIVITIES).windows) == 2
+    assert len(plan_of(text, ACTIVITIES).sums.windows) == 2
     numbers = np.random.default_rng(1)
     for n in (1, 2, 7):
         check_gradient(text, "f", ACTIVITIES, [*numbers.normal(size=(2, 9)), n])

@@ -34,7 +34,7 @@ def test_u2_no_other_entry_is_added_to():
             addresses = [(name, 8 * (k - ROOM)) for name in names for k in range(2 * ROOM)]
             touched = {addresses[k] for k in np.flatnonzero(~np.signbit(bar))}
             assert touched <= accessed
-            entries += len(touched) if plan.windows else 0
+            entries += len(touched) if plan.sums.windows else 0
     assert entries > 200
 
 

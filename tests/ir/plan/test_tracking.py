@@ -60,7 +60,7 @@ scaled_by_numpy = njit(error_model="numpy")(scaled.py_func)
 def test_a_quotient_is_tracked_where_the_divisor_was_not_checked(function, is_tracked):
     check_gradient(function, (np.array([0.5, 1.5]), 2.0))
     spec = DerivativeSpec((float64[::1], float64), ("duplicated", "active"))
-    assert bool(derive(function, spec).plan.tracked) is is_tracked
+    assert bool(derive(function, spec).plan.slopes.tracked) is is_tracked
 
 
 def test_k1_memory_passed_to_other_code_has_ordinary_cotangents():
