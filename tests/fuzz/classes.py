@@ -44,6 +44,32 @@ class Holder:
         return self.box.data[0] * self.data[3] + self.box.value
 
 
+@jitclass([("value", float64), ("data", float64[:])])
+class Strip:
+    """A `Box` whose array may be a view."""
+
+    def __init__(self, value, data):
+        self.value = value
+        self.data = data
+
+    def total(self):
+        return self.value * self.data[0] + self.data[2]
+
+    def add(self, q):
+        self.value += math.sin(q) * self.data[1]
+        self.data[1] *= q
+
+
+@jitclass([("box", Strip.class_type.instance_type), ("data", float64[:])])
+class Roll:
+    def __init__(self, box, data):
+        self.box = box
+        self.data = data
+
+    def reach(self):
+        return self.box.data[0] * self.data[3] + self.box.value
+
+
 @njit
 def table(first, second):
     return {0: first, 1: second}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,11 @@ OBJECTS = {
         ("{0}[0]", "{0}[1]"),
     ),
 }  # fmt: skip
+STRIPS = {
+    "strip": replace(OBJECTS["box"], made="Strip({f}, {c})"),
+    "roll": replace(OBJECTS["holder"], made="Roll(Strip({f}, {c}), {c})"),
+    "strips": replace(OBJECTS["boxes"], made="(Strip({f}, {c}), Strip({f}, {c}))"),
+}
 LISTS = {
     "rows": Kind(
         "List([{c}, {c}])", ("{0}[0]", "{0}[1]", "{0}[-1]"), ("{0}[-1].sum()", "float(len({0}))"),
@@ -81,6 +86,7 @@ NEW_ARRAYS = (
     "{c} * {f}", "{c} + {c}", "np.sin({c})", "{c}.copy()", "{c}", "{c}[::-1].copy()",
     "np.full(len(a), {f})", "np.where({c} > 0.2, {c}, {f} * {c})", "np.zeros(len(a))",
 )  # fmt: skip
+VIEWS = ("{c}[::-1]", "{c}[:]", "np.roll({c}, 1)[::-1]")
 
 
 class ReplacingWriter(Writer):
@@ -90,7 +96,9 @@ class ReplacingWriter(Writer):
 
     def program(self) -> str:
         """The whole text."""
-        table = OBJECTS if self.draw(3) else LISTS
+        table = self.pick((OBJECTS, OBJECTS, STRIPS, LISTS))
+        self.new_arrays = (*NEW_ARRAYS, *VIEWS) if table is STRIPS else NEW_ARRAYS
+        self.class_name = "Strip" if table is STRIPS else "Box"
         kinds = [self.pick([*table]) for _ in range(1 + self.draw(3))]
         self.containers = {f"c{k}": table[kind] for k, kind in enumerate(kinds)}
         self.arrays, self.numbers, self.boxes = ["a"], ["x", "s0"], []
@@ -161,7 +169,7 @@ class ReplacingWriter(Writer):
     def replace(self, depth: int) -> None:
         """An array is replaced."""
         place = self.pick(self.replaceable() or ["a[:]"])
-        self.emit(depth, f"{place} = {self.filled(self.pick(NEW_ARRAYS))}")
+        self.emit(depth, f"{place} = {self.filled(self.pick(self.new_arrays))}")
 
     def change(self, depth: int) -> None:
         """Whatever else changes an argument."""
@@ -195,14 +203,15 @@ class ReplacingWriter(Writer):
     def name_array(self, depth: int) -> None:
         """Another name of an array, or a new one."""
         self.names += 1
-        self.emit(depth, f"w{self.names} = {self.filled(self.pick(NEW_ARRAYS))}")
+        self.emit(depth, f"w{self.names} = {self.filled(self.pick(self.new_arrays))}")
         self.arrays.append(f"w{self.names}")
 
     def new_box(self, depth: int) -> None:
         """A local object, which may have an array of an argument."""
         self.names += 1
         name = f"o{self.names}"
-        self.emit(depth, f"{name} = Box({self.number()}, {self.filled(self.pick(NEW_ARRAYS))})")
+        data = self.filled(self.pick(self.new_arrays))
+        self.emit(depth, f"{name} = {self.class_name}({self.number()}, {data})")
         self.arrays.append(f"{name}.data")
         self.numbers.append(f"{name}.value")
         self.boxes.append(name)
