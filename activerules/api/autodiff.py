@@ -116,7 +116,7 @@ def _mode_form(typing_context, mode, function, *args):
 
 def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
     """Like `_mode_form`, for entries, which may defer the version for overlapping arguments
-    (`CompiledDerivative.deferred`).
+    (`Versions.deferred`).
     """
     args = tuple(map(runtime_type, args))
     if compiles_for_derivative() and isinstance(mode, ModeType):

@@ -29,7 +29,7 @@ def share_work(
         gradient = ordinary_gradient(dispatcher, names, argtypes, argnums)
     except ActiverulesError:  # reverse mode over the derivative is refused as well, or needs less
         return False
-    return gradient is not None and gradient.expensive and not any(gradient.written)
+    return gradient is not None and gradient.again.expensive and not any(gradient.written)
 
 
 def pushed_gradient(j: int, count: int, first: int = 0) -> Callable[[list[str]], str]:

@@ -36,7 +36,7 @@ from activerules.pipeline.forward import derive_forward
 from activerules.pipeline.reverse import derive
 from activerules.rules.pattern import canonical_type
 from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
-from activerules.values.argument import ArgumentSpec
+from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.layout import layout_of
 
 
@@ -89,11 +89,7 @@ class Question:
 
     def _spec(self, mode: Literal["reverse", "split", "forward"]) -> DerivativeSpec:
         return DerivativeSpec(
-            tuple(argument.numba_type for argument in self.arguments),
-            tuple(argument.activity for argument in self.arguments),
-            self.return_activity,
-            mode,
-            width=self.width,
+            *types_and_activities(self.arguments), self.return_activity, mode, width=self.width
         )
 
     def _context(self) -> AbstractContextManager[None]:

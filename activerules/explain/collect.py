@@ -285,9 +285,9 @@ class _Collector(_Reader[Plan]):
 
     def _overlap(self) -> str:
         gradient = self.derivation.gradient
-        if gradient.conservative_symbol is None:
+        if gradient.versions.conservative is None:
             return "does not matter here, so there is one version"
-        if gradient.conservative_symbol == gradient.symbol:
+        if gradient.versions.conservative == gradient.symbol:
             return "makes no difference to what is kept, so there is one version"
         return "is checked at every call: a second version, which keeps more, runs if they overlap"
 

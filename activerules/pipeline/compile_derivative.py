@@ -51,13 +51,13 @@ def _served(spec: DerivativeSpec, derivative: CompiledDerivative) -> Iterator[De
     """
     needs = {spec.needs_primal} if derivative.returns_of_rule else {True, False}
     again = {spec.again}
-    if spec.mode == "reverse" and not derivative.ordinary:
+    if spec.mode == "reverse" and not derivative.again.ordinary:
         again.add(False)  # as made for any caller
     for width, needs_primal, is_again in product({spec.width, derivative.width}, needs, again):
         yield replace(
             spec,
             width=width,
-            deferred=derivative.deferred,
+            deferred=derivative.versions.deferred,
             needs_primal=needs_primal,
             again=is_again,
         )

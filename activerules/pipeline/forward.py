@@ -14,7 +14,7 @@ from activerules.ir.generate.assemble import generate_forward
 from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.target.capture import Captured
-from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.numba_ext.target.derivative import Again, DerivativeSpec, Versions
 from activerules.pipeline.derivation import Derivation, Generated, Steps, derive_by
 from activerules.pipeline.requests import Source
 from activerules.rules.views import FORWARD_VIEW, RuleView
@@ -48,13 +48,8 @@ def _generated(
 ) -> Generated[ForwardPlan]:
     functions, declarations = source.stage("derive", generate_forward, plans[0])
 
-    def of_mode(name: str) -> dict[str, Any]:
-        symbol = name + ".forward"
-        return {
-            "symbol": symbol,
-            "conservative_symbol": symbol,
-            "sources": source.rules.sources,
-            "called": source.rules.called,
-        }
+    def versions(name: str) -> Versions:
+        return Versions(name + ".forward", conservative=name + ".forward")
 
-    return Generated(plans[0], functions, declarations, of_mode)
+    again = Again(source.rules.sources, source.rules.called)
+    return Generated(plans[0], functions, declarations, versions, again=again)

@@ -18,7 +18,7 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.target.capture import Captured
-from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.numba_ext.target.derivative import Again, DerivativeSpec, Versions
 from activerules.pipeline.derivation import Derivation, Generated, Steps, derive_by
 from activerules.pipeline.ordinary import generate_ordinary
 from activerules.pipeline.requests import Source, argument_of, is_written, seeded_return
@@ -77,23 +77,21 @@ def _generated(source: Source, plans: tuple[Plan, ...], scratch: frozenset[int])
     else:
         functions, declarations, memory = _functions(source.stage, plans)
     split = spec.mode == "split"
-    suffix = ".split" if split else ".gradient"
     deferred = spec.deferred and _assumes(plan)
-    second = conservative or deferred
 
-    def of_mode(name: str) -> dict[str, Any]:
+    def versions(name: str) -> Versions:
+        suffix = ".split" if split else ".gradient"
+        second = conservative or deferred
         symbol = name + (CONSERVATIVE if second else "") + suffix
-        return {
-            "symbol": name + suffix,
-            "conservative_symbol": symbol if second or _overlap_matters(plan) else None,
-            "assumption_symbol": name + ".holds" if plan.assumptions else None,
-            "deferred": deferred,
-            "memory": memory if split else 0,
-            "ordinary": ordinary is not None,
-            "expensive": ordinary is not None and ordinary.expensive,
-        }
+        return Versions(
+            name + suffix,
+            symbol if second or _overlap_matters(plan) else None,
+            name + ".holds" if plan.assumptions else None,
+            deferred,
+        )
 
-    return Generated(plan, functions, declarations, of_mode)
+    again = Again(ordinary=ordinary is not None, expensive=bool(ordinary and ordinary.expensive))
+    return Generated(plan, functions, declarations, versions, memory if split else 0, again)
 
 
 def _functions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,13 @@ class ArgumentSpec:
     def part(self, path: Path, node: Node) -> ArgumentSpec:
         """The part at a path: an argument with the path in its name, and the same activity."""
         return replace(self, name=self.name + show(path), numba_type=node.numba_type)
+
+
+def types_and_activities(
+    arguments: Sequence[ArgumentSpec],
+) -> tuple[tuple[Any, ...], tuple[ValueActivity, ...]]:
+    """Their types and their activities, as a `DerivativeSpec` begins with."""
+    return tuple(a.numba_type for a in arguments), tuple(a.activity for a in arguments)
 
 
 _ANNOTATIONS: dict[ValueActivity, str] = {

@@ -15,7 +15,7 @@ import activerules as ar
 from activerules.annotations.activity import KINDS
 from activerules.ir.tape.runtime import OUT_OF_MEMORY
 from activerules.numba_ext.calls import intrinsics
-from activerules.numba_ext.target.derivative import CompiledDerivative
+from activerules.numba_ext.target.derivative import CompiledDerivative, Versions
 from activerules.pipeline.compile_derivative import compile_derivative
 
 FIELDS = ("meminfo", "parent", "items", "size", "data", "shape", "stride")
@@ -78,8 +78,9 @@ def by_hand(function, spec):
     careful = gradient_of_dot(name + ".conservative", activities, "100.0")
     writes = function is writes_first
     return CompiledDerivative(
-        symbol=name + ".gradient",
-        conservative_symbol=name + ".conservative" if function is not no_overlap else None,
+        Versions(
+            name + ".gradient", name + ".conservative" if function is not no_overlap else None
+        ),
         text=fast + careful,
         result_type=numba_types.float64,
         return_activity="active",

@@ -88,12 +88,13 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
         # differentiated again: plain IR, in which functions the engine knows stay declarations
         if gradient.symbol not in known:
             known[gradient.symbol] = link.make_source(
-                context, gradient.symbol, gradient.text, gradient.called
+                context, gradient.symbol, gradient.text, gradient.again.called
             )
-        for symbol, make in gradient.sources.items():
+        sources = gradient.again.sources
+        for symbol, make in sources.items():
             if symbol not in known:
                 known[symbol] = make(context)
-        context.add_linking_libs([known[symbol] for symbol in (gradient.symbol, *gradient.sources)])
+        context.add_linking_libs([known[symbol] for symbol in (gradient.symbol, *sources)])
         return
     if "vector_math" in gradient.options:
         link_vector_math(context.active_code_library)
@@ -188,7 +189,7 @@ class Emitter:
         if stats is None:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
         unexpected = self._unexpected(parameters, overlap)
-        if self.gradient.deferred:
+        if self.gradient.versions.deferred:
             with cgutils.if_unlikely(self.builder, unexpected):
                 release()
                 self.context.call_conv.return_user_exc(self.builder, ArgumentsOverlap, ())
@@ -213,7 +214,7 @@ class Emitter:
         )
         if any(self.gradient.scratch):
             return False
-        return self.owns_shadows and self.gradient.conservative_symbol is None and contiguous
+        return self.owns_shadows and self.gradient.versions.conservative is None and contiguous
 
     def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
         """Release the scratch shadows, or all shadows if the emitter owns them."""
@@ -303,7 +304,7 @@ class Emitter:
 
     def _unexpected(self, parameters: Sequence[Value], overlap: Value) -> Value:
         """Whether the arguments overlap or violate an assumption of the derivative."""
-        symbol = self.gradient.assumption_symbol
+        symbol = self.gradient.versions.assumption
         if symbol is None:
             return overlap
         holds = call_named(self.builder, symbol, cgutils.bool_t, parameters)
@@ -318,7 +319,7 @@ class Emitter:
         status = cgutils.alloca_once(self.builder, cgutils.int32_t)
         with self.builder.if_else(overlap, likely=False) as (conservatively, apart):
             with conservatively:
-                self.builder.store(run(self.gradient.conservative_symbol), status)
+                self.builder.store(run(self.gradient.versions.conservative), status)
             with apart:
                 self.builder.store(run(self.gradient.symbol), status)
         return self.builder.load(status)

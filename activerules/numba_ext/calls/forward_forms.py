@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from numba.core import cgutils, types
@@ -25,13 +24,13 @@ from activerules.numba_ext.calls.forward_checks import (
     require_tangible,
 )
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
-from activerules.numba_ext.calls.intrinsics import compile_spec, derivative_form, dispatcher_of_type
+from activerules.numba_ext.calls.intrinsics import compiled, derivative_form, dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import marker_class, runtime_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.rules.pattern import type_name
-from activerules.values.argument import ArgumentSpec
+from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import items_of
 from activerules.values.layout import CONSTANT
 
@@ -96,8 +95,7 @@ def compiled_forward(
     """
     again = again or compiles_for_derivative()
     spec = DerivativeSpec(
-        tuple(argument.numba_type for argument in arguments),
-        tuple(argument.activity for argument in arguments),
+        *types_and_activities(arguments),
         None if wanted else "const",
         mode="forward",
         options=options - {"vector_math"} if again else options,
@@ -105,9 +103,7 @@ def compiled_forward(
         again=again,
         needs_primal=needs_primal,
     )
-    with error_context.of_derivative(dispatcher, arguments, spec.return_activity, forward=True):
-        gradient = compile_spec(dispatcher, spec)
-    return replace(gradient, requested=error_context.where_requested(dispatcher, arguments))
+    return compiled(dispatcher, arguments, spec)
 
 
 def _require_zero(

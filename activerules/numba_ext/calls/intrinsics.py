@@ -51,7 +51,7 @@ from activerules.numba_ext.target.derivative import (
     DerivativeSpec,
 )
 from activerules.values import zeros  # noqa: F401  make_zero
-from activerules.values.argument import ArgumentSpec
+from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import gradient_of_leaf, leaves_of
 from activerules.values.kinds import gradient_type as gradient_type_of
 from activerules.values.layout import Node, Number, layout_of
@@ -64,12 +64,6 @@ _compilers: list[DerivativeCompiler] = []
 def use_compiler(compiler: DerivativeCompiler) -> None:
     """Set the compiler of derivatives; a later call replaces it."""
     _compilers[:] = [compiler]
-
-
-def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> CompiledDerivative:
-    """Compile a derivative with the registered compiler."""
-    (compiler,) = _compilers
-    return compiler(dispatcher, spec)
 
 
 def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
@@ -115,7 +109,7 @@ def ordinary_form(mode, function, args):
     if is_batched(args) or mode.value.options or not _has_plain_leaves(values):
         return None
     call, skipped = _read_call(dispatcher_of_type(function), args, mode.value, again=True)
-    if not call.gradient.ordinary:
+    if not call.gradient.again.ordinary:
         return None
     return _autodiff_form(call, skipped, mode, function, args)
 
@@ -129,8 +123,11 @@ def ordinary_gradient(
     arguments = checks.read_gradient_arguments(names, args, argnums)
     if not _has_plain_leaves([argument.numba_type for argument in arguments]):
         return None
-    gradient = compiled(dispatcher, arguments, "active", needs_primal=False, again=True)
-    return gradient if gradient.ordinary else None
+    spec = DerivativeSpec(
+        *types_and_activities(arguments), "active", needs_primal=False, again=True
+    )
+    gradient = compiled(dispatcher, arguments, spec)
+    return gradient if gradient.again.ordinary else None
 
 
 def _has_plain_leaves(values: Sequence[Any]) -> bool:
@@ -209,15 +206,15 @@ def gradient_of(typing_context, spec, function, *args):
     nested_call = NestedCall(dispatcher, plain, gradient=request)
     if nested and not _has_plain_leaves(plain):
         return nested_form(typing_context, nested_call, (spec, function), args)
-    gradient = compiled(
-        dispatcher,
-        arguments,
+    wanted = DerivativeSpec(
+        *types_and_activities(arguments),
         "active",
         deferred=request.deferred and not nested,
         needs_primal=request.with_value,
         again=nested,
     )
-    if nested and not gradient.ordinary:
+    gradient = compiled(dispatcher, arguments, wanted)
+    if nested and not gradient.again.ordinary:
         return nested_form(typing_context, nested_call, (spec, function), args)
     call = DerivativeCall(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
@@ -286,15 +283,15 @@ def _read_call(
         with error_context.of_call(dispatcher):
             checks.require_holomorphic(arguments)
         returned = "active"
-    gradient = compiled(
-        dispatcher,
-        arguments,
+    spec = DerivativeSpec(
+        *types_and_activities(arguments),
         returned,
         options=mode.options,
         deferred=deferred,
         again=again,
         needs_primal=mode.returns_primal,
     )
+    gradient = compiled(dispatcher, arguments, spec)
     return DerivativeCall(arguments, gradient, holomorphic=holomorphic), skipped
 
 
@@ -340,33 +337,15 @@ def return_activity(marker: Any) -> ActivityName | None:
 
 
 def compiled(
-    dispatcher: Any,
-    arguments: Sequence[ArgumentSpec],
-    return_activity: ActivityName | None,
-    *,
-    split: bool = False,
-    options: frozenset[str] = frozenset(),
-    width: int = 1,
-    deferred: bool = False,
-    needs_primal: bool = True,
-    again: bool = False,
+    dispatcher: Any, arguments: Sequence[ArgumentSpec], spec: DerivativeSpec
 ) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it."""
-    spec = DerivativeSpec(
-        tuple(argument.numba_type for argument in arguments),
-        tuple(argument.activity for argument in arguments),
-        return_activity,
-        mode="split" if split else "reverse",
-        options=options,
-        width=width,
-        deferred=deferred,
-        again=again,
-        needs_primal=needs_primal,
-    )
-    with error_context.of_derivative(dispatcher, arguments, return_activity, forward=False):
-        gradient = compile_spec(dispatcher, spec)
-        if not split and _needs_float_return(gradient, arguments, return_activity):
-            holomorphic = "holomorphic" in options
+    (compiler,) = _compilers
+    returned, forward = spec.return_activity, spec.mode == "forward"
+    with error_context.of_derivative(dispatcher, arguments, returned, forward=forward):
+        gradient = compiler(dispatcher, spec)
+        if spec.mode == "reverse" and _needs_float_return(gradient, arguments, returned):
+            holomorphic = "holomorphic" in spec.options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
     return replace(gradient, requested=error_context.where_requested(dispatcher, arguments))
 

@@ -84,9 +84,9 @@ def check_memory(
         for earlier in lanes[:k]:
             checker.keep_lanes_apart(memories, earlier, written_only=False)
     overlap = checker.tests.emit()
-    if gradient.conservative_symbol == gradient.symbol:
+    if gradient.versions.conservative == gradient.symbol:
         return cgutils.false_bit
-    if gradient.conservative_symbol is None:
+    if gradient.versions.conservative is None:
         tests = Tests(context, builder, checker.tests.where, release)
         what = "one array is the shadow of two arguments"
         tests.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))

@@ -14,7 +14,7 @@ Invariants  B2  the shadows of all lanes are checked before the primal runs: lay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from numba.core import cgutils, types
@@ -33,8 +33,9 @@ from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_la
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
 from activerules.numba_ext.split.forms import SplitEmitter
+from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.values import shadows as floats
-from activerules.values.argument import ArgumentSpec
+from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import leaves_of
 from activerules.values.shadows import zero_shadow
 
@@ -50,20 +51,18 @@ def batch_form(mode, function, args, deferred):
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
-    derivative = partial(
-        compiled,
-        dispatcher,
-        arguments,
+    spec = DerivativeSpec(
+        *types_and_activities(arguments),
         returned,
         options=options,
         needs_primal=mode.value.returns_primal,
     )
-    gradient = derivative(width=width, deferred=deferred)
+    gradient = compiled(dispatcher, arguments, replace(spec, width=width, deferred=deferred))
     together = gradient.width == width
     if not together:
         checks.refuse_runtime_activity(options)
         refuse_shared_records(arguments)
-        gradient = derivative(split=True)
+        gradient = compiled(dispatcher, arguments, replace(spec, mode="split"))
     call = DerivativeCall(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)

@@ -63,8 +63,9 @@ from activerules.numba_ext.split.split_results import (
     shadow_of,
 )
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields, TapeType
+from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.rules.pattern import type_name
-from activerules.values.argument import ArgumentSpec
+from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.identity import identity_of
 from activerules.values.kinds import is_number, items_of, optional_leaf, returned_type
 from activerules.values.kinds import shadow_type as shadow_type_of
@@ -225,15 +226,15 @@ def read_split(
     dispatcher = dispatcher_in(function)
     arguments = read_kinds(split_spec, dispatcher, args)
     activity = _ACTIVITIES.get(split_spec.result, "duplicated")
-    gradient = compiled(
-        dispatcher,
-        arguments,
+    spec = DerivativeSpec(
+        *types_and_activities(arguments),
         activity,
-        split=True,
+        mode="split",
         options=split_spec.options,
         width=width_of([a.name for a in arguments], args),
         needs_primal=_wants_primal(split_spec),
     )
+    gradient = compiled(dispatcher, arguments, spec)
     return read_result(split_spec, dispatcher, gradient.result_type), DerivativeCall(
         arguments, gradient
     )
@@ -429,12 +430,12 @@ class SplitEmitter(Emitter):
         usual = declare(f"{self.gradient.symbol}.drop")
         if variant is cgutils.false_bit:
             return usual
-        conservative = declare(f"{self.gradient.conservative_symbol}.drop")
+        conservative = declare(f"{self.gradient.versions.conservative}.drop")
         return self.builder.select(variant, conservative, usual)
 
     def _variant(self, block: HandleFields) -> Any:
         """Whether the tape belongs to the sweeps for arguments that overlap."""
-        if self.gradient.conservative_symbol in (None, self.gradient.symbol):
+        if self.gradient.versions.conservative in (None, self.gradient.symbol):
             return cgutils.false_bit
         variant = self.builder.load(block.variant)
         return self.builder.icmp_unsigned("!=", variant, variant.type(0))

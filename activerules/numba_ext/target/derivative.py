@@ -22,6 +22,45 @@ class ArgumentsOverlap(Exception):
 
 
 @dataclass(frozen=True)
+class Versions:
+    """The symbols of a derivative's versions, and which of them a call runs.
+
+    symbol        assumes that no array that is written overlaps another.
+    conservative  assumes nothing about overlap; `symbol` itself if that assumes nothing; None if
+                  nothing is written: arguments may overlap, shadows may not.
+    assumption    i1 symbol(primal parameters, with shadows as in `CompiledDerivative`): whether
+                  what `symbol` assumes about the arguments holds, in addition; otherwise the
+                  conservative version must be called. None if it assumes nothing.
+    deferred      whether the conservative version is still to be compiled: a call that needs it
+                  raises `ArgumentsOverlap` before anything has run.
+    """
+
+    symbol: str
+    conservative: str | None
+    assumption: str | None = None
+    deferred: bool = False
+
+
+@dataclass(frozen=True)
+class Again:
+    """What serves to differentiate the text of a derivative again.
+
+    sources              by the symbol of each forward rule that the text calls: a function that
+                         makes, for an AD target context, a library with its IR.
+    called               the marked calls without a forward rule (inactive, or of constants), by the
+                         symbol of the compiled function that the text calls instead. They become
+                         marked calls again.
+    ordinary, expensive  whether the text of a gradient can be differentiated, and if so, whether
+                         several tangents can share much of its work: see `pipeline.ordinary`.
+    """
+
+    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
+    called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
+    ordinary: bool = False
+    expensive: bool = False
+
+
+@dataclass(frozen=True)
 class CompiledDerivative:
     """The derivative of one function for one activity signature, as LLVM IR to link and call.
 
@@ -37,42 +76,24 @@ class CompiledDerivative:
 
         symbol.augmented    symbol.reverse    symbol.drop
 
-    symbol               assumes that no array that is written overlaps another.
-    conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
-                         None if nothing is written: arguments may overlap, shadows may not.
-    assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
-                         assumes about the arguments holds, in addition; otherwise the conservative
-                         version must be called. None if it assumes nothing.
-    deferred             whether the conservative version is still to be compiled: a call that needs
-                         it raises `ArgumentsOverlap` before anything has run.
-    text                 LLVM IR that defines all of them.
-    libraries            Numba code libraries to link with it, and `MachineCode` to load.
-    memory               bytes the functions of split mode share.
-    width                tangents or shadows per Duplicated parameter.
-    requested            the function and arguments it was compiled for, as errors name them.
-    sources              by the symbol of each forward rule that `text` calls: a function that
-                         makes, for an AD target context, a library with its IR. For derivatives
-                         that are differentiated again.
-    called               the marked calls without a forward rule (inactive, or of constants), by the
-                         symbol of the compiled function that `text` calls instead. When `text` is
-                         differentiated again, they become marked calls again.
-    returns_of_rule      whether the function returns the result of calls with rules, or sums of
-                         them: those rules can depend on whether the result is read.
-    ordinary, expensive  whether `text` can be differentiated again, and if so, whether several
-                         tangents can share much of its work: see `pipeline.ordinary`.
-    environments         Numba environments by the names of the globals that must point to them.
-    result_type          Numba type of what the primal returns.
-    return_activity      whether its cotangent (one) is stored in the shadow of the return memory.
-    parameters           activity of each LLVM parameter of the primal, `retptr` and `excinfo`
-                         first.
-    written              per Numba argument: whether the primal writes into it.
-    scratch              per Numba argument: whether it is Const but needs a shadow of zeros during
-                         the call, because the primal mixes its memory with active memory.
-    options              of the mode; "runtime_activity" concerns the caller.
+    text              LLVM IR that defines all of `versions`.
+    result_type       Numba type of what the primal returns.
+    return_activity   whether its cotangent (one) is stored in the shadow of the return memory.
+    parameters        activity of each LLVM parameter of the primal, `retptr` and `excinfo` first.
+    written           per Numba argument: whether the primal writes into it.
+    scratch           per Numba argument: whether it is Const but needs a shadow of zeros during the
+                      call, because the primal mixes its memory with active memory.
+    options           of the mode; "runtime_activity" concerns the caller.
+    libraries         Numba code libraries to link with it, and `MachineCode` to load.
+    environments      Numba environments by the names of the globals that must point to them.
+    memory            bytes the functions of split mode share.
+    width             tangents or shadows per Duplicated parameter.
+    returns_of_rule   whether the function returns the result of calls with rules, or sums of them:
+                      those rules can depend on whether the result is read.
+    requested         the function and arguments it was compiled for, as errors name them.
     """
 
-    symbol: str
-    conservative_symbol: str | None
+    versions: Versions
     text: str
     result_type: Any
     return_activity: ActivityName
@@ -80,18 +101,18 @@ class CompiledDerivative:
     written: tuple[bool, ...]
     scratch: tuple[bool, ...]
     options: frozenset[str] = frozenset()
-    assumption_symbol: str | None = None
-    deferred: bool = False
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     memory: int = 0
     width: int = 1
-    requested: Where | None = None
-    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
-    called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
     returns_of_rule: bool = False
-    ordinary: bool = False
-    expensive: bool = False
+    again: Again = field(default_factory=Again)
+    requested: Where | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the usual version, or the stem of its functions; it identifies `text`."""
+        return self.versions.symbol
 
 
 @dataclass(frozen=True)
@@ -107,8 +128,7 @@ class DerivativeSpec:
     options          of the mode.
     width            number of cotangents or tangents. In reverse mode the derivative may still have
                      width 1, if the sweeps of several cotangents cannot share code.
-    deferred         the version for overlapping arguments may be compiled later, see
-                     `CompiledDerivative`.
+    deferred         the version for overlapping arguments may be compiled later, see `Versions`.
     again            it is itself differentiated: in forward mode a reverse pair then replaces a
                      missing forward rule.
     needs_primal     whether the primal's result is read, on which rules can depend.
