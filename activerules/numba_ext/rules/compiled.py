@@ -118,52 +118,70 @@ class SavedArgument:
 
 
 @dataclass(frozen=True)
+class RuleResult:
+    """The result of a marked call, and how the reverse takes it in `dret`.
+
+    annotation    of `dret`
+    activity      at the call
+    is_zero       it is Const, and `dret` has a zero in its place
+    is_kept       the tape has a copy of it, which the reverse reads
+    """
+
+    annotation: AnnotationType
+    activity: ActivityName
+    is_zero: bool
+    is_kept: bool
+
+
+@dataclass(frozen=True)
+class RuleChecks:
+    """What is checked when a function of a rule has run.
+
+    apart, alike  functions that check a returned array (see `checks`), if they are needed
+    shared        of arguments that the function may write into, against the others
+    objects       of the arguments that are objects
+    """
+
+    apart: Any = None
+    alike: Any = None
+    shared: tuple[SharedCheck, ...] = ()
+    objects: tuple[ObjectCheck, ...] = ()
+
+
+@dataclass(frozen=True)
 class CompiledRule:
     """A rule pair, type-checked and compiled.
 
     The small functions that the wrapper calls besides the halves are compiled when it is built.
 
-    result            the annotation of `dret`
-    result_activity   at the call
-    augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
-    reverse           compile result of (config, dret, tape, *annotations)
-    arguments         as the engine sees them: each part of a tuple with arrays is one
-    parameters        as the rule sees them
-    derivatives       for each parameter with a part that is Active at the call, in order: the index
-                      of its derivative in the return value of `reverse` (None: all of that)
-    saved             the arguments of which the tape has copies
-    apart, alike      functions that check a returned array (see `checks`), if they are needed
-    detachers         functions that protect a leaf of the tape from being overwritten: the type of
-                      the leaf, the position of an argument (or `tapes.of_result` of a leaf of the
-                      result), and the function
-    copied            the types of arrays and lists of the tape that the reverse gets copies of
-    shared            checks for arguments that the function may write into, against the others
-    new_shadow        compile result of the function that makes more shadows of the result from the
-                      first, if the rule promises that one run serves all
-    objects           checks of the arguments that are objects
-    zero_result       whether the result is Const, and `dret` has a zero in its place
-    keeps_value       whether the tape has a copy of the result, which the reverse reads in `dret`
+    arguments     as the engine sees them: each part of a tuple with arrays is one
+    parameters    as the rule sees them
+    augmented     compile result of (config, ret, *annotations) -> AugmentedReturn
+    reverse       compile result of (config, dret, tape, *annotations)
+    derivatives   for each parameter with a part that is Active at the call, in order: the index of
+                  its derivative in the return value of `reverse` (None: all of that)
+    saved         the arguments of which the tape has copies
+    detachers     functions that protect a leaf of the tape from being overwritten: the type of the
+                  leaf, the position of an argument (or `tapes.of_result` of a leaf of the result),
+                  and the function
+    copied        the types of arrays and lists of the tape that the reverse gets copies of
+    new_shadow    compile result of the function that makes more shadows of the result from the
+                  first, if the rule promises that one run serves all
     """
 
     marked: MarkedCall
     config: types.Type
     arguments: tuple[RuleArgument, ...]
     parameters: tuple[RuleParameter, ...]
-    result: AnnotationType
-    result_activity: ActivityName
+    result: RuleResult
     augmented: Any
     reverse: Any
     derivatives: tuple[int | None, ...]
     saved: tuple[SavedArgument, ...]
-    apart: Any
-    alike: Any
     detachers: tuple[tuple[types.Type, int, Any], ...]
     copied: tuple[types.Type, ...]
-    shared: tuple[SharedCheck, ...]
     new_shadow: Any
-    objects: tuple[ObjectCheck, ...]
-    zero_result: bool
-    keeps_value: bool
+    checks: RuleChecks
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -173,18 +191,18 @@ class CompiledRule:
     @property
     def carries_result(self) -> bool:
         """Whether the result is stored with the tape."""
-        return self.result_activity == "const" and self.marked.result_type != types.none
+        return self.result.activity == "const" and self.marked.result_type != types.none
 
     @property
     def stored_type(self) -> types.Type:
         """The type of the stored tape: the rule's own tape, then the result if `carries_result`,
-        the saved arguments, the identities of objects, and the copy of the result if `keeps_value`.
+        the saved arguments, the identities of objects, and the copy of the result if it is kept.
         """
         tape = self.augmented_types[2]
-        result = self.result.fields if self.carries_result else ()
+        result = self.result.annotation.fields if self.carries_result else ()
         saved = [argument.copy_type for argument in self.saved]
-        values = (self.marked.result_type,) * self.keeps_value
-        stored = (*result, *saved, *(types.intp for _ in self.objects), *values)
+        values = (self.marked.result_type,) * self.result.is_kept
+        stored = (*result, *saved, *(types.intp for _ in self.checks.objects), *values)
         return types.Tuple((tape, *stored)) if stored else tape
 
     @property

@@ -29,10 +29,9 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.rules.caller import RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, owned, restore
 from activerules.numba_ext.rules.compiled import (
-    ObjectCheck,
     RuleArgument,
+    RuleChecks,
     RuleParameter,
-    SharedCheck,
 )
 from activerules.numba_ext.rules.functions import (
     callable_rule,
@@ -40,22 +39,16 @@ from activerules.numba_ext.rules.functions import (
     cpu_typing_context,
     flags_beside,
 )
-from activerules.numba_ext.rules.objects import object_checks
 from activerules.numba_ext.rules.pair_rules import (
-    alias_check,
-    alike_check,
+    checks_of,
     parameters_of,
     rule_arguments,
-    shared_checks,
 )
 from activerules.numba_ext.rules.return_types import ResultPath, forward_paths
 from activerules.numba_ext.rules.returned import (
     check_alike,
     check_apart,
-    check_objects,
-    check_shared,
-    identities,
-    keep_shared,
+    checked,
 )
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
@@ -70,7 +63,6 @@ class CompiledForwardRule:
 
     compiled         compile result of (config, ret, *annotations)
     primal, tangent  their paths in the rule's result; None if they are not in it, nor requested
-    apart, alike     functions that check a returned array (see `checks`), if they are needed
     target           the one that the rule is compiled for
     """
 
@@ -83,10 +75,7 @@ class CompiledForwardRule:
     compiled: Any
     primal: ResultPath
     tangent: ResultPath
-    apart: Any
-    alike: Any
-    shared: tuple[SharedCheck, ...]
-    objects: tuple[ObjectCheck, ...]
+    checks: RuleChecks
     target: str
 
 
@@ -118,6 +107,10 @@ def compile_forward_rule(
             if is_cpu
             else _compile_source(chosen.function, types_)
         )
+        checks = RuleChecks()
+        if is_cpu:
+            may_write = () if chosen.looped else written
+            checks = checks_of(marked, chosen, arguments, may_write, noalias=noalias)
         primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
             marked=marked,
@@ -129,10 +122,7 @@ def compile_forward_rule(
             compiled=compiled,
             primal=primal,
             tangent=tangent,
-            apart=None if noalias else alias_check(marked),
-            alike=alike_check(marked, chosen.result) if is_cpu else None,
-            shared=shared_checks(marked, arguments, () if chosen.looped else written),
-            objects=object_checks(marked, arguments) if is_cpu else (),
+            checks=checks,
             target=target,
         )
 
@@ -265,11 +255,8 @@ class _Forward(RuleCaller):
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         fields = self.fields()
         arguments = self.annotated(fields)
-        shared = keep_shared(self, self.rule.shared)
-        objects = identities(self, self.rule.objects, fields)
-        returned = self.call(self.rule.compiled, [*dummies, *arguments])
-        check_shared(self, self.rule.shared, shared)
-        check_objects(self, self.rule.objects, fields, objects)
+        with checked(self, self.rule.checks, fields):
+            returned = self.call(self.rule.compiled, [*dummies, *arguments])
         self.others = [
             each
             for values, argument in zip(fields, self.arguments, strict=True)
@@ -315,16 +302,16 @@ class _Forward(RuleCaller):
                 continue
             # Released if a check or a later lane fails (F3).
             self.pending.append((value_type, value))
-            check_apart(self, self.rule.apart, (value, value_type), self.others)
+            check_apart(self, self.rule.checks.apart, (value, value_type), self.others)
             self.store_result(name, value, value_type)
         if requested and requested[0][0] == "ret":
             (_, primal_type, primal), *requested = requested
             self.result = [(primal, primal_type)]
         for result in self.result:
             tangents = [(tangent, ty) for _, ty, tangent in requested]
-            check_apart(self, self.rule.apart, result, tangents)
+            check_apart(self, self.rule.checks.apart, result, tangents)
             for tangent in tangents:
-                check_alike(self, self.rule.alike, result, tangent)
+                check_alike(self, self.rule.checks.alike, result, tangent)
 
 
 def _at(builder: Builder, value: Value, ty: types.Type, path: Sequence[int]) -> tuple[Any, Any]:

@@ -41,7 +41,9 @@ from activerules.numba_ext.rules.checks import (
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
     RuleArgument,
+    RuleChecks,
     RuleParameter,
+    RuleResult,
     SavedArgument,
     SharedCheck,
     annotation_type,
@@ -112,23 +114,22 @@ def compile_rule(
             config=config,
             arguments=arguments,
             parameters=parameters,
-            result=result,
-            result_activity=request.result,
+            result=RuleResult(
+                result,
+                request.result,
+                is_zero=pair.result_lowering == "zero value",
+                is_kept=pair.result is not Active
+                and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
+                and reads_value(pair.reverse),
+            ),
             augmented=augmented,
             reverse=reverse,
             derivatives=derivative_paths(reverse, arguments, parameters, pair),
             saved=_saved(arguments, read, unsaved, request, written, pair),
-            apart=None if noalias else alias_check(marked),
-            alike=alike_check(marked, pair.result),
             detachers=tuple(detachers_of(tape, changing, pair)),
             copied=copied,
-            shared=shared_checks(marked, arguments, written),
             new_shadow=_new_shadow(marked, pair, request),
-            objects=object_checks(marked, arguments),
-            zero_result=pair.result_lowering == "zero value",
-            keeps_value=pair.result is not Active
-            and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
-            and reads_value(pair.reverse),
+            checks=checks_of(marked, pair, arguments, written, noalias=noalias),
         )
 
 
@@ -228,7 +229,24 @@ def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any
     return compile_function(copy_of if is_plain else make_zero_of, (ty,), pair)
 
 
-def alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
+def checks_of(
+    marked: MarkedCall,
+    rule: Chosen,
+    arguments: Sequence[RuleArgument],
+    written: Sequence[bool],
+    *,
+    noalias: bool,
+) -> RuleChecks:
+    """The checks of a rule for the CPU; `written` and `noalias` as in `compile_rule`."""
+    return RuleChecks(
+        None if noalias else alias_check(marked),
+        _alike_check(marked, rule.result),
+        _shared_checks(marked, arguments, written),
+        object_checks(marked, arguments),
+    )
+
+
+def _alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
     """The check of a returned array and its shadow; None if the result has no shadow."""
     if result in (Const, Active):
         return None
@@ -238,7 +256,7 @@ def alike_check(marked: MarkedCall, result: type[Annotation]) -> Any:
     )
 
 
-def shared_checks(
+def _shared_checks(
     marked: MarkedCall, arguments: Sequence[RuleArgument], written: Sequence[bool]
 ) -> tuple[SharedCheck, ...]:
     """The checks of pairs of arrays or objects with derivatives, one of which may be written."""

@@ -1,14 +1,15 @@
 """Checks of what the functions of a rule wrote and returned, compiled into their callers.
 
 Needs       a `RuleCaller` whose code is being emitted, and the checks that were chosen for its rule
-Gives       `keep_shared`, `identities`: what is noted before the call; `check_shared`,
+Gives       `checked`: checks around a call; `identities`: what is noted before it;
             `check_objects`, `check_apart`, `check_alike`: code that returns an error after it
 Invariants  W2 and W3 of `wrap`
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 from typing import Any
 
@@ -16,7 +17,12 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.codegen.protocols import Value
 from activerules.numba_ext.rules.caller import RuleCaller
-from activerules.numba_ext.rules.compiled import ObjectCheck, SharedCheck, one_shadow
+from activerules.numba_ext.rules.compiled import (
+    ObjectCheck,
+    RuleChecks,
+    SharedCheck,
+    one_shadow,
+)
 from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.results import arrays_in
@@ -24,7 +30,19 @@ from activerules.values.extents import extent_of
 from activerules.values.kinds import is_object
 
 
-def keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
+@contextmanager
+def checked(
+    caller: RuleCaller, checks: RuleChecks, fields: Sequence[Any]
+) -> Generator[list[list[Any]], None, None]:
+    """Around the call of a rule: check what it wrote. Yields the identities of objects."""
+    shared = _keep_shared(caller, checks.shared)
+    objects = identities(caller, checks.objects, fields)
+    yield objects
+    _check_shared(caller, checks.shared, shared)
+    check_objects(caller, checks.objects, fields, objects)
+
+
+def _keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
     """Copies of the contents of arguments that share memory with others, with their types."""
     copies: list[tuple[types.Type, Any]] = []
     for check in checks:
@@ -35,7 +53,7 @@ def keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple
     return copies
 
 
-def check_shared(
+def _check_shared(
     caller: RuleCaller, checks: Sequence[SharedCheck], copies: Sequence[tuple[types.Type, Any]]
 ) -> None:
     """Return an error if the rule wrote into memory that two arguments share."""

@@ -46,9 +46,8 @@ from activerules.numba_ext.rules.returned import (
     check_apart,
     check_object,
     check_objects,
-    check_shared,
+    checked,
     identities,
-    keep_shared,
     may_meet,
 )
 from activerules.numba_ext.rules.tapes import of_result
@@ -165,17 +164,14 @@ class _Augmented(_Half):
         saved = {each.index: self._copied_argument(each) for each in rule.saved if not each.after}
         fields = self.fields()
         arguments = self.annotated(fields)
-        shared = keep_shared(self, rule.shared)
-        objects = identities(self, rule.objects, fields)
-        returned = self.call(rule.augmented, [*dummies, *arguments])
-        self.pending.append((rule.augmented.signature.return_type, returned))
-        saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
-        check_shared(self, rule.shared, shared)
-        check_objects(self, rule.objects, fields, objects)
+        with checked(self, rule.checks, fields) as objects:
+            returned = self.call(rule.augmented, [*dummies, *arguments])
+            self.pending.append((rule.augmented.signature.return_type, returned))
+            saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
         (primal, primal_type), (shadow, shadow_type), tape = self._checked(returned, fields)
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
-        own = [self._copied_result(result)] if rule.keeps_value else []
+        own = [self._copied_result(result)] if rule.result.is_kept else []
         tape = self._own_tape(tape, rule.augmented_types[2], result, values)
         parts = [tape]
         if rule.carries_result:
@@ -190,7 +186,7 @@ class _Augmented(_Half):
             tape = context.make_tuple(builder, rule.stored_type, parts)
         if rule.marked.result_type != types.none:
             self.store_result("ret", primal, primal_type)
-        if rule.result_activity == "duplicated":
+        if rule.result.activity == "duplicated":
             self.store_result("ret_shadow", shadow, shadow_type)
         else:
             context.nrt.decref(builder, shadow_type, shadow)
@@ -205,7 +201,7 @@ class _Augmented(_Half):
             primal, primal_type = self.context.get_constant_null(self.return_type), self.return_type
         results = (primal, primal_type), (shadow, shadow_type)
         self._keep_apart(*results, fields)
-        check_alike(self, self.rule.alike, *results)
+        check_alike(self, self.rule.checks.alike, *results)
         return *results, tape
 
     def _copied_argument(self, saved: SavedArgument) -> Any:
@@ -232,7 +228,7 @@ class _Augmented(_Half):
     ) -> None:
         """Return an error if an array that the rule returns is not new memory."""
         has_new_shadow = self.rule.augmented.fndesc.modname.startswith(_NEW_SHADOWS)
-        shadowed = self.rule.result.dval is not None and not has_new_shadow
+        shadowed = self.rule.result.annotation.dval is not None and not has_new_shadow
         others = [(primal, [shadow])] if shadowed else []
         count = 1 if has_new_shadow else 2
         fields = [
@@ -242,7 +238,7 @@ class _Augmented(_Half):
         ]
         results = [primal, shadow] if shadowed else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
-            check_apart(self, self.rule.apart, result, more)
+            check_apart(self, self.rule.checks.apart, result, more)
 
     def _own_tape(
         self, tape: Value, tape_type: types.Type, primal: Value, values: Sequence[Value]
@@ -290,14 +286,14 @@ class _Augmented(_Half):
         rule, context, builder = self.rule, self.context, self.builder
         shadow_type = rule.augmented_types[1]
         return_type = rule.marked.result_type
-        if rule.result.kind is Active or rule.zero_result:
+        if rule.result.annotation.kind is Active or rule.result.is_zero:
             # The cotangent of a result that no active code reads is zero.
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, result)
-        if rule.result.dval is not None:
+        if rule.result.annotation.dval is not None:
             return [
                 result,
-                context.cast(builder, shadow, shadow_type, rule.result.dval),
+                context.cast(builder, shadow, shadow_type, rule.result.annotation.dval),
             ], types.none
         return [result], shadow_type
 
@@ -322,7 +318,7 @@ class _Reverse(_Half):
         rule, context, builder = self.rule, self.context, self.builder
         tape, dret, rest = self._tape_and_cotangent()
         saved, known = rest[: len(rule.saved)], rest[len(rule.saved) :]
-        for check, then in zip(rule.objects, known, strict=True):
+        for check, then in zip(rule.checks.objects, known, strict=True):
             check_object(self, check, self.primals[check.index], then, 2)
         for argument, copy in zip(rule.saved, saved, strict=True):
             passed = self.arguments[argument.index].value_type
@@ -335,9 +331,9 @@ class _Reverse(_Half):
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
-        objects = identities(self, rule.objects, fields)
+        objects = identities(self, rule.checks.objects, fields)
         returned = self.call(rule.reverse, args)
-        check_objects(self, rule.objects, fields, objects)
+        check_objects(self, rule.checks.objects, fields, objects)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
         context.nrt.decref(builder, return_type, returned)
@@ -378,21 +374,21 @@ class _Reverse(_Half):
         rule, context = self.rule, self.context
         tape, fields, rest = self._unpacked(self._load_tape())
         if not rule.carries_result:
-            if rule.result.kind is Const:
+            if rule.result.annotation.kind is Const:
                 fields = [context.get_dummy_value()]
-            elif rule.result.kind is Active:
+            elif rule.result.annotation.kind is Active:
                 fields = [self.load_result("ret_shadow")]
             else:
                 loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
-                fields = list(map(self.without_owner, rule.result.fields, loaded))
-        if rule.keeps_value:
+                fields = list(map(self.without_owner, rule.result.annotation.fields, loaded))
+        if rule.result.is_kept:
             fields[0] = rest.pop()
-        return tape, self.annotate(rule.result, *fields), rest
+        return tape, self.annotate(rule.result.annotation, *fields), rest
 
     def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
         rule = self.rule
-        count = len(rule.result.fields) if rule.carries_result else 0
-        if not (count or rule.saved or rule.objects or rule.keeps_value):
+        count = len(rule.result.annotation.fields) if rule.carries_result else 0
+        if not (count or rule.saved or rule.checks.objects or rule.result.is_kept):
             return stored, [], []
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]
