@@ -134,8 +134,8 @@ class AtHand:
                 assert count is not None
                 start, bound = self.primal(count.start), self.primal(count.bound)
                 return leaving_iteration(self.b, count, start, bound)
-            case Primal(Instruction() as i) if i in self.plan.reads.copies:
-                return self.primal(self.plan.reads.copies[i])
+            case Primal(Instruction() as i) if i in self.plan.copies:
+                return self.primal(self.plan.copies[i])
             case Primal(Instruction() as i):
                 return self._compute_primal(i)
             case Shadow(Instruction() as i):
@@ -148,7 +148,7 @@ class AtHand:
             return self.slots.frame_address(self.b, self.layout.stack[i, False])
         if i.opcode == "phi":
             return self._induction(i, self.primal)
-        if i in self.plan.reads.fixed_data:
+        if i in self.plan.fixed_data:
             return self._data(self.primal(i.operands[0]))
         operands = [self.primal(o) for o in i.operands]
         keep = {
@@ -195,7 +195,7 @@ class AtHand:
                 return self.slots.stack_shadow(self.b, i, lane)
             case "phi":
                 return self._induction(i, shadow_of)
-            case "call" if i in self.plan.reads.fixed_data:
+            case "call" if i in self.plan.fixed_data:
                 return self._data(shadow_of(i.operands[0]))
             case _:
                 scope = None

@@ -73,18 +73,25 @@ class CalleeUse:
 
 
 @dataclass(frozen=True)
+class _Operand:
+    """What a pair knows of a parameter, as a `Parameter` says it."""
+
+    activity: ActivityName
+    private: bool
+    overwritten: bool
+    copies_pointers: bool
+    copies_integers: bool
+    declared: Declared | None
+
+
+@dataclass(frozen=True)
 class _PairKey:
     """Everything that the code of a pair depends on; equal keys share a pair (F1)."""
 
     variant: Variant
-    activities: tuple[ActivityName, ...]
+    operands: tuple[_Operand, ...]
     returned: Returned
     disjoint: bool
-    private: tuple[bool, ...]
-    overwritten: tuple[bool, ...]
-    copies_pointers: tuple[bool, ...]
-    copies_integers: tuple[bool, ...]
-    declared: tuple[Declared | None, ...]
 
 
 @dataclass(eq=False)
@@ -115,13 +122,8 @@ class Family:
         parameters = tuple(
             Parameter(
                 argument,
-                key.activities[k],
                 group=key.variant.groups[k] if argument.type.is_pointer else ("value", k),
-                private=key.private[k],
-                declared=key.declared[k],
-                overwritten=key.overwritten[k],
-                copies_pointers=key.copies_pointers[k],
-                copies_integers=key.copies_integers[k],
+                **vars(key.operands[k]),
             )
             for k, argument in enumerate(function.arguments)
         )
@@ -241,20 +243,22 @@ def _pair_key(
     facts: Facts,
 ) -> _PairKey:
     called = facts.memory.called[call]
-    numbers = range(len(call.operands))
-    objects = [called.group(k) for k in numbers]
-    own = facts.request.mirrored
-    return _PairKey(
-        variant,
-        activities,
-        returned,
-        disjoint=called.apart
-        and not any(o.kind in {"global", "loaded"} for pointees in objects for o in pointees),
-        private=tuple(bool(o) and all(p.is_local or p.private is True for p in o) for o in objects),
-        overwritten=tuple(_is_overwritten(call, called, k, facts) for k in numbers),
-        copies_pointers=tuple(all(p.is_local or p in own for p in o) for o in objects),
-        copies_integers=tuple(_copies_integers(called, k, facts) for k in numbers),
-        declared=tuple(_declared(called.group(k), facts) for k in numbers),
+    operands = tuple(_operand(call, k, how, facts) for k, how in enumerate(activities))
+    outside = (o for k in range(len(operands)) for o in called.group(k))
+    apart = called.apart and not any(o.kind in {"global", "loaded"} for o in outside)
+    return _PairKey(variant, operands, returned, apart)
+
+
+def _operand(call: Instruction, k: int, activity: ActivityName, facts: Facts) -> _Operand:
+    called = facts.memory.called[call]
+    objects, own = called.group(k), facts.request.mirrored
+    return _Operand(
+        activity,
+        private=bool(objects) and all(o.is_local or o.private is True for o in objects),
+        overwritten=_is_overwritten(call, called, k, facts),
+        copies_pointers=all(o.is_local or o in own for o in objects),
+        copies_integers=_copies_integers(called, k, facts),
+        declared=_declared(objects, facts),
     )
 
 

@@ -174,8 +174,7 @@ def without_rows(plan: Plan) -> Plan:
     ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
     sums = replace(plan.sums, passed_over={}, added_if_chosen=none, rows=none)
     # data is found in headers, in which the analyses see no pointer to it
-    reads = replace(plan.reads, fixed_data=none)
-    return replace(plan, ownership=ownership, sums=sums, reads=reads)
+    return replace(plan, ownership=ownership, sums=sums, fixed_data=none)
 
 
 def make_array_layout(plan: Plan) -> Layout | None:

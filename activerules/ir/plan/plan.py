@@ -41,20 +41,6 @@ from activerules.ir.plan.shadow_copies import UndoneCopy
 
 
 @dataclass(frozen=True)
-class Reads:
-    """What the reverse sweep knows of loads and calls that it repeats.
-
-    copies        per load, the value of an earlier load or store that it reads again
-    overwriters   per load that cannot be repeated, an instruction that may later write the memory
-    fixed_data    values that are addresses of the data of counted memory, which never moves
-    """
-
-    copies: Mapping[Value, Value]
-    overwriters: Mapping[Instruction, Instruction]
-    fixed_data: frozenset[Value]
-
-
-@dataclass(frozen=True)
 class Slopes:
     """Where an adjoint is not simply the cotangent times the slope.
 
@@ -95,6 +81,9 @@ class Plan(Facts):
 
     needs         per instruction that is reversed, the nodes that its reverse reads
     keeping       where values of the primal are kept, if that may be outside of their own loop
+    copies        per load, the value of an earlier load or store that it reads again
+    overwriters   per load that cannot be repeated, an instruction that may later write the memory
+    fixed_data    values that are addresses of the data of counted memory, which never moves
     assumptions   about the arguments, without which the plan is wrong
     mirrored      the stores and copies that are repeated on shadow memory (`plan.shadow_copies`)
     undone        how each copy is reversed
@@ -106,7 +95,9 @@ class Plan(Facts):
     needs: Mapping[Instruction, frozenset[Node]]
     cache: CachePlan
     keeping: Mapping[Node, Keeping]
-    reads: Reads
+    copies: Mapping[Value, Value]
+    overwriters: Mapping[Instruction, Instruction]
+    fixed_data: frozenset[Value]
     ownership: Ownership
     rules: Mapping[Instruction, RuleUse]
     derived: Mapping[Instruction, CalleeUse]

@@ -46,7 +46,7 @@ from activerules.ir.plan.marked import (
     site_of,
 )
 from activerules.ir.plan.ownership import plan_ownership, refuse_leaving, retained_memory
-from activerules.ir.plan.plan import Plan, Reads, Slopes, Sums
+from activerules.ir.plan.plan import Plan, Slopes, Sums
 from activerules.ir.plan.recipes import Recipes
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Reversal, plan_reversal, used_across_blocks
@@ -106,7 +106,13 @@ class _Planner:
             needs=needs,
             cache=cache,
             keeping={n: k for n in cache.kept if (k := recipes.keeping(n)) is not None},
-            reads=self._reads(cache),
+            copies=recipes.copies,
+            overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
+            fixed_data=frozenset(
+                node.value
+                for node in cache.computed
+                if isinstance(node, Primal | Shadow) and recipes.is_fixed_data(node.value)
+            ),
             ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
             rules=self.rules,
             derived=self.derived,
@@ -115,18 +121,6 @@ class _Planner:
             slopes=slopes,
             sums=self._sums(needs.keys(), slopes),
             assumptions=tuple(recipes.dependence.assumptions),
-        )
-
-    def _reads(self, cache: CachePlan) -> Reads:
-        recipes = self.recipes
-        return Reads(
-            copies=recipes.copies,
-            overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
-            fixed_data=frozenset(
-                node.value
-                for node in cache.computed
-                if isinstance(node, Primal | Shadow) and recipes.is_fixed_data(node.value)
-            ),
         )
 
     def _slopes(self, escaped_memory: frozenset[MemoryObject]) -> Slopes:

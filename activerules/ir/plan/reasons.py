@@ -199,7 +199,7 @@ def _why_value(value: Instruction, plan: Plan) -> Reason:
 
 
 def _why_load(load: Instruction, plan: Plan) -> Reason:
-    culprit = plan.reads.overwriters.get(load)
+    culprit = plan.overwriters.get(load)
     if culprit is None:
         return Reason("keeping it costs less than reading it again")
     return Reason("the memory it was read from is overwritten", culprit)

@@ -12,7 +12,7 @@ def test_r1_sentences_are_read_off_the_plan():
     culprits = 0
     for plan, _ in random_plans():
         kept, computed = set(plan.cache.kept), dict(plan.cache.computed)
-        overwriters = dict(plan.reads.overwriters)
+        overwriters = dict(plan.overwriters)
         for node in plan.cache.kept:
             reason = why_kept(node, plan)
             assert reason.text
@@ -22,5 +22,5 @@ def test_r1_sentences_are_read_off_the_plan():
                 culprits += 1
             assert origin(node) is None or origin(node) in set(plan.request.function.instructions())
         assert (plan.cache.kept, plan.cache.computed) == (kept, computed)
-        assert plan.reads.overwriters == overwriters
+        assert plan.overwriters == overwriters
     assert culprits
