@@ -15,6 +15,7 @@ from activerules.annotations.signature import Forward
 from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
 from activerules.errors import ActiverulesError
+from activerules.numba_ext.calls.checks import read_gradient_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import ordinary_gradient
 
@@ -26,7 +27,8 @@ def share_work(
     if compiles_for_derivative():
         return False
     try:
-        gradient = ordinary_gradient(dispatcher, names, argtypes, argnums)
+        arguments = read_gradient_arguments(names, argtypes, argnums)
+        gradient = ordinary_gradient(dispatcher, arguments)
     except ActiverulesError:  # reverse mode over the derivative is refused as well, or needs less
         return False
     return gradient is not None and gradient.again.expensive and not any(gradient.written)

@@ -149,8 +149,8 @@ class CallInfo:
 class Options:
     """Options of the mode that rules are told, too.
 
-    strong_zero       a zero cotangent times any slope, infinite and NaN included, is zero
-    runtime_activity  only passed on: the engine does not use it
+    By `strong_zero` a zero cotangent times any slope, infinite and NaN included, is zero. The
+    engine does not use `runtime_activity`.
     """
 
     strong_zero: bool = False

@@ -221,15 +221,10 @@ def read_request(
         )
         for a, cls in zip(function.arguments, activities, strict=True)
     )
+    returned = Returned(_returns(function, module, return_activity, mode))
+    caller = Caller(disjoint=False)
     return Request(
-        module,
-        function,
-        stem,
-        parameters,
-        Returned(_returns(function, module, return_activity, mode)),
-        caller=Caller(disjoint=False),
-        width=width,
-        display_name=name,
+        module, function, stem, parameters, returned, caller=caller, width=width, display_name=name
     )
 
 

@@ -179,11 +179,9 @@ def use_callee(
         _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
     )
     variant = facts.callees.variant(call, called.groups, called.apart)
-    kind: ReturnKind = "const"
+    kind: ReturnKind = "active" if facts.activity.is_active(call) else "const"
     if variant.status:
         kind = "status"
-    elif facts.activity.is_active(call):
-        kind = "active"
     returned = Returned(kind, result_shadow, called.fresh in active)
     key = _pair_key(call, variant, activities, returned, facts)
     request = family.request(key, _arguments_reached(called, facts))

@@ -122,12 +122,10 @@ class Caller:
 
 @dataclass(frozen=True)
 class Callee:
-    """A function that the user's function calls (ir/plan/callees.py).
+    """A function that the user's function calls: its number, from 1, and per group, the groups of
+    the user's function that it may stand for (ir/plan/callees.py).
 
     Its result is returned through memory unless it is a status.
-
-    number      from 1: no two have the same
-    arguments   per group, the groups of the user's function that it may stand for
     """
 
     number: int
@@ -136,11 +134,7 @@ class Callee:
 
 @dataclass(frozen=True)
 class Optimiser:
-    """What LLVM may do with the derivative.
-
-    reassociate  reorder its sums
-    vector_math  call vector forms of functions
-    """
+    """Whether LLVM may reorder the sums of the derivative, and call vector forms of functions."""
 
     reassociate: bool = False
     vector_math: bool = False
@@ -148,10 +142,8 @@ class Optimiser:
 
 @dataclass(frozen=True)
 class Limits:
-    """The bytes that the derivative may use before it reports that memory is exhausted.
-
-    tape   of memory for the tape
-    stack  of the machine's stack for recursion
+    """The bytes that the derivative may use, for the tape and of the machine's stack for recursion,
+    before it reports that memory is exhausted.
     """
 
     tape: int = (1 << 63) - 1

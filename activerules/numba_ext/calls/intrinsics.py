@@ -115,17 +115,15 @@ def ordinary_form(mode, function, args):
 
 
 def ordinary_gradient(
-    dispatcher: Any, names: Sequence[str], args: Sequence[Any], argnums: Sequence[int]
+    dispatcher: Any, arguments: Sequence[ArgumentSpec], *, needs_primal: bool = False
 ) -> CompiledDerivative | None:
     """The gradient with respect to plain arguments, if that is ordinary code: what `gradient_of`
     calls in code that is differentiated.
     """
-    arguments = checks.read_gradient_arguments(names, args, argnums)
-    if not _has_plain_leaves([argument.numba_type for argument in arguments]):
+    argtypes, activities = types_and_activities(arguments)
+    if not _has_plain_leaves(argtypes):
         return None
-    spec = DerivativeSpec(
-        *types_and_activities(arguments), "active", needs_primal=False, again=True
-    )
+    spec = DerivativeSpec(argtypes, activities, "active", needs_primal=needs_primal, again=True)
     gradient = compiled(dispatcher, arguments, spec)
     return gradient if gradient.again.ordinary else None
 
@@ -201,21 +199,21 @@ def gradient_of(typing_context, spec, function, *args):
     with error_context.of_call(dispatcher):
         names = call_arguments.parameter_names(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
-    plain = tuple(argument.numba_type for argument in arguments)
-    nested = current_target() == AD_TARGET
-    nested_call = NestedCall(dispatcher, plain, gradient=request)
-    if nested and not _has_plain_leaves(plain):
-        return nested_form(typing_context, nested_call, (spec, function), args)
-    wanted = DerivativeSpec(
-        *types_and_activities(arguments),
-        "active",
-        deferred=request.deferred and not nested,
-        needs_primal=request.with_value,
-        again=nested,
-    )
-    gradient = compiled(dispatcher, arguments, wanted)
-    if nested and not gradient.again.ordinary:
-        return nested_form(typing_context, nested_call, (spec, function), args)
+    argtypes, activities = types_and_activities(arguments)
+    if current_target() == AD_TARGET:
+        gradient = ordinary_gradient(dispatcher, arguments, needs_primal=request.with_value)
+        if gradient is None:
+            nested_call = NestedCall(dispatcher, argtypes, gradient=request)
+            return nested_form(typing_context, nested_call, (spec, function), args)
+    else:
+        wanted = DerivativeSpec(
+            argtypes,
+            activities,
+            "active",
+            deferred=request.deferred,
+            needs_primal=request.with_value,
+        )
+        gradient = compiled(dispatcher, arguments, wanted)
     call = DerivativeCall(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -224,16 +222,7 @@ def gradient_of(typing_context, spec, function, *args):
         result_type = types.Tuple([call.gradient.result_type, gradient_type])
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        primals = cgutils.unpack_tuple(builder, values[2], len(args))
-        fields = [
-            (
-                context.cast(builder, primal, ty, argument.numba_type),
-                (zero_shadow(context, builder, argument.numba_type, primal),)
-                if argument.activity in BY_SHADOW
-                else (),
-            )
-            for ty, argument, primal in zip(args, arguments, primals, strict=True)
-        ]
+        fields = _new_shadows(context, builder, args, arguments, values[2])
         (derivatives,), value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
         items = [
             _joined(context, builder, arguments[i].numba_type, derivatives[i], *fields[i][1])
@@ -247,6 +236,24 @@ def gradient_of(typing_context, spec, function, *args):
         return context.make_tuple(builder, typed.return_type, [value, gradient])
 
     return signature(result_type, spec, function, types.Tuple(args)), codegen
+
+
+def _new_shadows(
+    context: Context,
+    builder: Builder,
+    args: Sequence[Any],
+    arguments: Sequence[ArgumentSpec],
+    packed: Value,
+) -> list[Field]:
+    """The fields of plain arguments, with new shadows of zeros."""
+    fields: list[Field] = []
+    primals = cgutils.unpack_tuple(builder, packed, len(args))
+    for ty, argument, primal in zip(args, arguments, primals, strict=True):
+        value, lanes = context.cast(builder, primal, ty, argument.numba_type), ()
+        if argument.activity in BY_SHADOW:
+            lanes = (zero_shadow(context, builder, argument.numba_type, primal),)
+        fields.append((value, lanes))
+    return fields
 
 
 def _joined(

@@ -17,9 +17,10 @@ from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active
 from activerules.ir.tape.runtime import REFUSED
+from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.numba_ext.codegen.unlinked import compiling_for_cpu
+from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, cpu_context
 from activerules.numba_ext.rules.checks import make_zero_of
 from activerules.numba_ext.rules.compiled import RuleArgument, RuleParameter, one_shadow
 from activerules.numba_ext.rules.functions import compile_function
@@ -79,7 +80,7 @@ class RuleCaller:
         self.scratch: list[tuple[types.Type, Any]] = []
         self.pending: list[tuple[types.Type, Any]] = []
         self.retained: list[tuple[Any, list[Any]]] = []
-        self._called: dict[Any, None] = {}
+        self.called: dict[Any, None] = {}
         self._exit: tuple[Any, Any] | None = None
 
     def fields(self) -> list[list[Any]]:
@@ -242,13 +243,8 @@ class RuleCaller:
             self._fail(builder.load(code))
 
     def _declared(self, compiled: Any) -> Any:
-        self._called[compiled.library] = None
+        self.called[compiled.library] = None
         return self.context.declare_function(self.builder.module, compiled.fndesc)
-
-    def link_called(self, library: Any) -> None:
-        """Link what the function calls into the library that defines it."""
-        for called in self._called:
-            library.add_linking_library(called)
 
     def finish(self) -> None:
         """Release scratch memory and return the status 0."""
@@ -284,6 +280,23 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
+
+
+def new_library(symbol: str) -> tuple[Context, Any, Any]:
+    """A library for functions that the engine calls, and the module to build them in."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbol)
+    leave_to_caller(library)
+    return context, library, library.create_ir_module(symbol)
+
+
+def finished(library: Any, module: Any, callers: Sequence[RuleCaller]) -> Any:
+    """The library with the functions that were built, compiled and linked with what they call."""
+    for called in (called for caller in callers for called in caller.called):
+        library.add_linking_library(called)
+    library.add_ir_module(module)
+    library.finalize()
+    return library
 
 
 def _without_integer(em: Emit, node: Node, value: Value) -> Value:

@@ -1,14 +1,14 @@
 """A rule, chosen and compiled for one marked call: its arguments, its halves, its tape.
 
 Needs       nothing from the engine; `pair_rules` makes instances of these classes
-Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the stored tape
+Gives       `Served`, `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the stored tape
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from numba.core import types
 
@@ -19,11 +19,30 @@ from activerules.annotations.activity import (
     BatchDuplicatedNoNeed,
     Const,
 )
-from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.derivatives.rulecall import ActivityName, ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.kinds import items_of, shadow_type
+
+Rule = TypeVar("Rule", RulePair, ForwardRule)
+Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
+
+
+@dataclass(frozen=True)
+class Served(Generic[Rule, Request]):
+    """A marked call, and the rule that was chosen for it.
+
+    written  which arguments the function itself may write into
+    noalias  whether its result is promised to be new memory
+    """
+
+    marked: MarkedCall
+    rule: Rule
+    request: Request
+    written: tuple[bool, ...]
+    noalias: bool
 
 
 @dataclass(frozen=True)
@@ -118,22 +137,6 @@ class SavedArgument:
 
 
 @dataclass(frozen=True)
-class RuleResult:
-    """The result of a marked call, and how the reverse takes it in `dret`.
-
-    annotation    of `dret`
-    activity      at the call
-    is_zero       it is Const, and `dret` has a zero in its place
-    is_kept       the tape has a copy of it, which the reverse reads
-    """
-
-    annotation: AnnotationType
-    activity: ActivityName
-    is_zero: bool
-    is_kept: bool
-
-
-@dataclass(frozen=True)
 class RuleChecks:
     """What is checked when a function of a rule has run.
 
@@ -156,6 +159,8 @@ class CompiledRule:
 
     arguments     as the engine sees them: each part of a tuple with arrays is one
     parameters    as the rule sees them
+    result        the annotation of `dret`
+    result_activity   at the call
     augmented     compile result of (config, ret, *annotations) -> AugmentedReturn
     reverse       compile result of (config, dret, tape, *annotations)
     derivatives   for each parameter with a part that is Active at the call, in order: the index of
@@ -165,6 +170,8 @@ class CompiledRule:
                   leaf, the position of an argument (or `tapes.of_result` of a leaf of the result),
                   and the function
     copied        the types of arrays and lists of the tape that the reverse gets copies of
+    zero_result   whether the result is Const, and `dret` has a zero in its place
+    keeps_value   whether the tape has a copy of the result, which the reverse reads in `dret`
     new_shadow    compile result of the function that makes more shadows of the result from the
                   first, if the rule promises that one run serves all
     """
@@ -173,13 +180,16 @@ class CompiledRule:
     config: types.Type
     arguments: tuple[RuleArgument, ...]
     parameters: tuple[RuleParameter, ...]
-    result: RuleResult
+    result: AnnotationType
+    result_activity: ActivityName
     augmented: Any
     reverse: Any
     derivatives: tuple[int | None, ...]
     saved: tuple[SavedArgument, ...]
     detachers: tuple[tuple[types.Type, int, Any], ...]
     copied: tuple[types.Type, ...]
+    zero_result: bool
+    keeps_value: bool
     new_shadow: Any
     checks: RuleChecks
 
@@ -191,17 +201,17 @@ class CompiledRule:
     @property
     def carries_result(self) -> bool:
         """Whether the result is stored with the tape."""
-        return self.result.activity == "const" and self.marked.result_type != types.none
+        return self.result_activity == "const" and self.marked.result_type != types.none
 
     @property
     def stored_type(self) -> types.Type:
         """The type of the stored tape: the rule's own tape, then the result if `carries_result`,
-        the saved arguments, the identities of objects, and the copy of the result if it is kept.
+        the saved arguments, the identities of objects, and the copy of the result if `keeps_value`.
         """
         tape = self.augmented_types[2]
-        result = self.result.annotation.fields if self.carries_result else ()
+        result = self.result.fields if self.carries_result else ()
         saved = [argument.copy_type for argument in self.saved]
-        values = (self.marked.result_type,) * self.result.is_kept
+        values = (self.marked.result_type,) * self.keeps_value
         stored = (*result, *saved, *(types.intp for _ in self.checks.objects), *values)
         return types.Tuple((tape, *stored)) if stored else tape
 

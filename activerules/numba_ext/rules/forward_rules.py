@@ -21,17 +21,17 @@ from numba.core import cgutils, types
 from numba.core.target_extension import target_override
 
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
-from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import ConfigType
-from activerules.numba_ext.codegen.unlinked import cpu_context, uninherited_flags
+from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.caller import RuleCaller, finished, new_library
 from activerules.numba_ext.rules.checks import copy_of, owned, restore
 from activerules.numba_ext.rules.compiled import (
     RuleArgument,
     RuleChecks,
     RuleParameter,
+    Served,
 )
 from activerules.numba_ext.rules.functions import (
     callable_rule,
@@ -80,19 +80,13 @@ class CompiledForwardRule:
 
 
 def compile_forward_rule(
-    marked: MarkedCall,
-    chosen: ForwardRule,
-    request: ForwardRuleRequest,
-    written: Sequence[bool] = (),
-    *,
-    noalias: bool = False,
-    target: str = "cpu",
+    call: Served[ForwardRule, ForwardRuleRequest], target: str = "cpu"
 ) -> CompiledForwardRule:
     """Compile the rule and check what it returns (F1).
 
-    `written` says which arguments the function may write into. `target` is that of the CPU, or the
-    AD target for code that is differentiated again.
+    `target` is that of the CPU, or the AD target for code that is differentiated again.
     """
+    marked, chosen, request = call.marked, call.rule, call.request
     is_cpu = target == "cpu"
     width = 1 if chosen.looped else request.width
     config = ConfigType(_config(marked, request, width))
@@ -109,8 +103,7 @@ def compile_forward_rule(
         )
         checks = RuleChecks()
         if is_cpu:
-            may_write = () if chosen.looped else written
-            checks = checks_of(marked, chosen, arguments, may_write, noalias=noalias)
+            checks = checks_of(call, arguments, () if chosen.looped else call.written)
         primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
             marked=marked,
@@ -134,8 +127,7 @@ def _config(marked: MarkedCall, request: ForwardRuleRequest, width: int) -> Rule
         needs_primal=request.needs_primal,
         needs_shadow=request.result != "const",
         width=width,
-        strong_zero=request.options.strong_zero,
-        runtime_activity=request.options.runtime_activity,
+        **vars(request.options),
     )
 
 
@@ -158,38 +150,24 @@ def _is_restored(argument: RuleArgument, looped: bool) -> bool:
 
 def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
     """Build the function the engine calls; `written`: which arguments the function may write."""
-    context = cpu_context()
-    library = context.codegen().create_library(symbol)
-    leave_to_caller(library)
-    return _filled(context, library, rule, symbol, written)
+    context, library, module = new_library(symbol)
+    forward = _Forward(context, module, rule, symbol, written)
+    forward.build()
+    return finished(library, module, [forward])
 
 
 def build_source(
-    context: Context,
-    marked: MarkedCall,
-    chosen: ForwardRule,
-    request: ForwardRuleRequest,
-    symbol: str,
-    written: Sequence[bool],
+    context: Context, call: Served[ForwardRule, ForwardRuleRequest], symbol: str
 ) -> Any:
     """Build the same function as IR of the AD target, for derivatives that are differentiated
     again: so is the rule then. Calls in it that carry rules are marked calls.
     """
-    rule = compile_forward_rule(marked, chosen, request, noalias=True, target=AD_TARGET)
+    rule = compile_forward_rule(call, AD_TARGET)
     library = context.codegen().create_library(symbol)
-    return _filled(context, library, rule, symbol, written)
-
-
-def _filled(
-    context: Context, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
-) -> Any:
     module = library.create_ir_module(symbol)
-    forward = _Forward(context, module, rule, symbol, written)
+    forward = _Forward(context, module, rule, symbol, call.written)
     forward.build()
-    forward.link_called(library)
-    library.add_ir_module(module)
-    library.finalize()
-    return library
+    return finished(library, module, [forward])
 
 
 class _Forward(RuleCaller):

@@ -43,8 +43,8 @@ from activerules.numba_ext.rules.compiled import (
     RuleArgument,
     RuleChecks,
     RuleParameter,
-    RuleResult,
     SavedArgument,
+    Served,
     SharedCheck,
     annotation_type,
 )
@@ -78,25 +78,15 @@ from activerules.rules.rule import RulePair
 from activerules.values.kinds import is_number_array, is_object, leaves_of
 
 
-def compile_rule(
-    marked: MarkedCall,
-    pair: RulePair,
-    request: RuleRequest,
-    written: tuple[bool, ...],
-    *,
-    noalias: bool = False,
-) -> CompiledRule:
-    """Compile both halves for the CPU and check what they return (T1).
-
-    written  which arguments the function itself may write into
-    noalias  whether its result is promised to be new memory
-    """
+def compile_rule(call: Served[RulePair, RuleRequest]) -> CompiledRule:
+    """Compile both halves for the CPU and check what they return (T1)."""
+    marked, pair, request = call.marked, call.rule, call.request
     with compiling_for_cpu():
         wholes = wholes_of(marked)
         read = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
-        told = _config(pair, request, wholes, written)
+        told = _config(call, wholes)
         config = ConfigType(told)
         annotations = tuple(parameter.annotation for parameter in parameters)
         result = annotation_type(pair.result, marked.result_type)
@@ -114,37 +104,33 @@ def compile_rule(
             config=config,
             arguments=arguments,
             parameters=parameters,
-            result=RuleResult(
-                result,
-                request.result,
-                is_zero=pair.result_lowering == "zero value",
-                is_kept=pair.result is not Active
-                and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
-                and reads_value(pair.reverse),
-            ),
+            result=result,
+            result_activity=request.result,
             augmented=augmented,
             reverse=reverse,
             derivatives=derivative_paths(reverse, arguments, parameters, pair),
-            saved=_saved(arguments, read, unsaved, request, written, pair),
+            saved=_saved(call, arguments, read, unsaved),
             detachers=tuple(detachers_of(tape, changing, pair)),
             copied=copied,
+            zero_result=pair.result_lowering == "zero value",
+            keeps_value=pair.result is not Active
+            and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
+            and reads_value(pair.reverse),
             new_shadow=_new_shadow(marked, pair, request),
-            checks=checks_of(marked, pair, arguments, written, noalias=noalias),
+            checks=checks_of(call, arguments, call.written),
         )
 
 
-def _config(
-    pair: RulePair, request: RuleRequest, wholes: Sequence[Whole], written: Sequence[bool]
-) -> RuleConfig:
+def _config(call: Served[RulePair, RuleRequest], wholes: Sequence[Whole]) -> RuleConfig:
     """What the rule is told about the call."""
+    pair, request = call.rule, call.request
     return RuleConfig(
         overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
         needs_primal=request.needs_primal or pair.keeps_result,
         # a rule for a Duplicated result makes the shadow that `dret` will have, in any case
         needs_shadow=request.needs_shadow or pair.result in (Duplicated, MixedDuplicated),
-        strong_zero=request.options.strong_zero,
-        runtime_activity=request.options.runtime_activity,
-        written=tuple(whole.any_of(written) for whole in wholes),
+        **vars(request.options),
+        written=tuple(whole.any_of(call.written) for whole in wholes),
     )
 
 
@@ -179,12 +165,10 @@ _LEADING = ("config", "dret", "tape")
 
 
 def _saved(
+    call: Served[RulePair, RuleRequest],
     arguments: Sequence[RuleArgument],
     read: set[int],
     unsaved: set[int],
-    request: RuleRequest,
-    written: Sequence[bool],
-    pair: RulePair,
 ) -> tuple[SavedArgument, ...]:
     """The memory that the reverse reads, and that may have been overwritten by then.
 
@@ -193,13 +177,13 @@ def _saved(
     return tuple(
         SavedArgument(
             index=i,
-            copy=compile_function(copy_of, (argument.value_type,), pair),
-            restored=_restored(argument, written[i]),
+            copy=compile_function(copy_of, (argument.value_type,), call.rule),
+            restored=_restored(argument, call.written[i]),
             after=i in unsaved,
         )
         for i, argument in enumerate(arguments)
         if i in read | unsaved
-        and (request.overwritten[i] or written[i])
+        and (call.request.overwritten[i] or call.written[i])
         and (isinstance(argument.value_type, types.Array) or is_object(argument.value_type))
     )
 
@@ -230,19 +214,14 @@ def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any
 
 
 def checks_of(
-    marked: MarkedCall,
-    rule: Chosen,
-    arguments: Sequence[RuleArgument],
-    written: Sequence[bool],
-    *,
-    noalias: bool,
+    call: Served[Any, Any], arguments: Sequence[RuleArgument], written: Sequence[bool]
 ) -> RuleChecks:
-    """The checks of a rule for the CPU; `written` and `noalias` as in `compile_rule`."""
+    """The checks of a rule for the CPU; `written`: which arguments one run of it may write into."""
     return RuleChecks(
-        None if noalias else alias_check(marked),
-        _alike_check(marked, rule.result),
-        _shared_checks(marked, arguments, written),
-        object_checks(marked, arguments),
+        None if call.noalias else alias_check(call.marked),
+        _alike_check(call.marked, call.rule.result),
+        _shared_checks(call.marked, arguments, written),
+        object_checks(call.marked, arguments),
     )
 
 

@@ -41,7 +41,15 @@ from activerules.numba_ext.calls import (
 from activerules.numba_ext.codegen.progress import PROGRESS
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.transfer import changes_shadows
-from activerules.numba_ext.rules.compiled import CompiledRule, Symbols, needs_drop, tape_layout
+from activerules.numba_ext.rules.compiled import (
+    CompiledRule,
+    Request,
+    Rule,
+    Served,
+    Symbols,
+    needs_drop,
+    tape_layout,
+)
 from activerules.numba_ext.rules.debug import checked_forward, checked_pair
 from activerules.numba_ext.rules.forward_of_pair import forward_of_pair
 from activerules.numba_ext.rules.forward_rules import (
@@ -77,7 +85,7 @@ from activerules.values.layout import layout_of
 _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
 
 
-Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
+T = TypeVar("T")
 
 
 class NumbaRuleCompiler:
@@ -196,13 +204,7 @@ class NumbaRuleCompiler:
         Raises the registry's errors, `RuleReturnError`, `TapeMismatch`, and `NotCompilable` where
         Numba cannot type a rule function.
         """
-        request = self._checked(request)
-        key = (symbol, request)
-        if key not in self._codes:
-            marked = self._marked[symbol]
-            with self._timed(marked.name), _compiling(marked, request):
-                self._codes[key] = self._compile(marked, request)
-        return self._codes[key]
+        return self._once(symbol, request, self._codes, self._compile)
 
     @global_compiler_lock
     def choose_forward(self, symbol: str, request: ForwardRuleRequest) -> ForwardRuleCode | None:
@@ -210,13 +212,23 @@ class NumbaRuleCompiler:
 
         Raises as `choose` does.
         """
-        request = self._checked(request)
+        return self._once(symbol, request, self._forward_codes, self._compile_forward)
+
+    def _once(
+        self,
+        symbol: str,
+        request: Request,
+        codes: dict[tuple[str, Request], T],
+        compile_one: Callable[[MarkedCall, Request], T],
+    ) -> T:
+        if self._registry.debug is not None:  # the checks compare the primal
+            request = replace(request, needs_primal=True)
         key = (symbol, request)
-        if key not in self._forward_codes:
+        if key not in codes:
             marked = self._marked[symbol]
             with self._timed(marked.name), _compiling(marked, request):
-                self._forward_codes[key] = self._compile_forward(marked, request)
-        return self._forward_codes[key]
+                codes[key] = compile_one(marked, request)
+        return codes[key]
 
     @contextmanager
     def _timed(self, name: str) -> Generator[None, None, None]:
@@ -225,37 +237,21 @@ class NumbaRuleCompiler:
             yield
         self.seconds += time.perf_counter() - start
 
-    def _checked(self, request: Request) -> Request:
-        """The request as it is compiled: debug mode always needs the primal, to compare it."""
-        return request if self._registry.debug is None else replace(request, needs_primal=True)
-
     def _compile_forward(
         self, marked: MarkedCall, request: ForwardRuleRequest
     ) -> ForwardRuleCode | None:
         chosen = self._find_forward(marked, request)
         if chosen is None:
             return None
-        self._note(marked, chosen)
-        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+        call = self._served(marked, chosen, request)
 
         def make(stem: str) -> tuple[str, Any, list[str]]:
-            rule = self._checked_rule(
-                compile_forward_rule, checked_forward, marked, chosen, request, written
-            )
+            rule = self._checked_rule(compile_forward_rule, checked_forward, call)
             symbol = f"{_named(marked, stem)}.forward"
-            return symbol, build_forward(rule, symbol, written), [symbol]
+            return symbol, build_forward(rule, symbol, call.written), [symbol]
 
-        stored = self._stored(
-            (chosen.function,), marked, _fields_of(chosen), request, written, make
-        )
-        self.sources[stored.handle] = partial(
-            build_source,
-            marked=marked,
-            chosen=chosen,
-            request=request,
-            symbol=stored.handle,
-            written=written,
-        )
+        stored = self._stored((chosen.function,), call, make)
+        self.sources[stored.handle] = partial(build_source, call=call, symbol=stored.handle)
         return ForwardRuleCode(stored.handle, _rule_description(chosen, marked))
 
     def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
@@ -280,9 +276,11 @@ class NumbaRuleCompiler:
         kinds.append(activity_of_result(marked.result_type, request.result))
         return self._registry.find(marked.function, _types_of(marked), kinds, marked.argument_names)
 
-    def _note(self, marked: MarkedCall, chosen: RulePair | ForwardRule) -> None:
-        if chosen.missed:
-            self.missed[marked.name, marked.location] = chosen.missed
+    def _served(self, marked: MarkedCall, rule: Rule, request: Request) -> Served[Rule, Request]:
+        if rule.missed:
+            self.missed[marked.name, marked.location] = rule.missed
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+        return Served(marked, rule, request, written, self._is_new_memory(marked))
 
     def _is_inactive(self, marked: MarkedCall) -> bool:
         registry = self._registry
@@ -292,18 +290,16 @@ class NumbaRuleCompiler:
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         pair = self._find(marked, request)
-        self._note(marked, pair)
-        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+        call = self._served(marked, pair, request)
 
         def make(stem: str) -> tuple[RuleCode, Any, list[str]]:
-            rule = self._checked_rule(compile_rule, checked_pair, marked, pair, request, written)
+            rule = self._checked_rule(compile_rule, checked_pair, call)
             symbols = Symbols.beginning(_named(marked, stem))
             code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
             exported = [code.augmented, code.reverse, code.drop, code.new_shadow]
             return code, build(rule, symbols), [symbol for symbol in exported if symbol]
 
-        functions = (pair.augmented, pair.reverse)
-        stored = self._stored(functions, marked, _fields_of(pair), request, written, make)
+        stored = self._stored((pair.augmented, pair.reverse), call, make)
         return replace(
             stored.handle, description=_rule_description(pair, marked), borrows=is_trusted(pair)
         )
@@ -312,40 +308,32 @@ class NumbaRuleCompiler:
         self,
         compile_one: Callable[..., Any],
         with_checks: Callable[..., Any],
-        marked: MarkedCall,
-        chosen: RulePair | ForwardRule,
-        request: RuleRequest | ForwardRuleRequest,
-        written: tuple[bool, ...],
+        call: Served[Any, Any],
     ) -> Any:
         """The compiled rule; in debug mode, compiled again with checks around it."""
-        noalias, debug = self._is_new_memory(marked), self._registry.debug
-        rule = compile_one(marked, chosen, request, written, noalias=noalias)
+        compiled, debug = compile_one(call), self._registry.debug
         if debug is None:
-            return rule
-        checked = with_checks(marked, chosen, debug, rule)
-        return compile_one(marked, checked, request, written, noalias=noalias)
+            return compiled
+        return compile_one(replace(call, rule=with_checks(call.marked, call.rule, debug, compiled)))
 
     def _stored(
         self,
         functions: tuple[Any, ...],
-        marked: MarkedCall,
-        settings: tuple[Hashable, ...],
-        request: RuleRequest | ForwardRuleRequest,
-        written: tuple[bool, ...],
+        call: Served[Any, Any],
         make: Callable[[str], tuple[Any, Any, Sequence[str]]],
     ) -> Stored:
         """The compiled rule, from the cache or newly made."""
+        marked = call.marked
         argtypes = (*marked.signature.args, marked.signature.return_type)
-        noalias = self._is_new_memory(marked)
         debug = self._registry.debug and (repr(self._registry.debug), marked.location)
         flags = flags_in_place_of(marked.function)
         facts = (
             marked.name,
             marked.argument_names,
-            settings,
-            request,
-            written,
-            noalias,
+            _fields_of(call.rule),
+            call.request,
+            call.written,
+            call.noalias,
             debug,
             flags,
         )

@@ -26,10 +26,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active, Const
-from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
-from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.rules.caller import POINTER, RuleCaller
+from activerules.numba_ext.rules.caller import POINTER, RuleCaller, finished, new_library
 from activerules.numba_ext.rules.checks import copy_of, own_leaf
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
@@ -65,10 +63,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     """Build the functions named in `symbols` and compile them; drop only if the tape holds
     references.
     """
-    context = cpu_context()
-    library = context.codegen().create_library(symbols.augmented)
-    leave_to_caller(library)
-    module = library.create_ir_module(symbols.augmented)
+    context, library, module = new_library(symbols.augmented)
     halves: list[_Half] = [
         _Augmented(context, module, rule, symbols.augmented),
         _Reverse(context, module, rule, symbols.reverse),
@@ -77,28 +72,19 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         halves.append(_NewShadow(context, module, rule, symbols.new_shadow))
     for half in halves:
         half.build()
-        half.link_called(library)
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
-    library.add_ir_module(module)
-    library.finalize()
-    return library
+    return finished(library, module, halves)
 
 
 def build_primal(
     marked: MarkedCall, arguments: Sequence[RuleArgument], apart: Any, symbol: str
 ) -> Any:
     """Build the function itself with a check of its result, for calls that need no rule."""
-    context = cpu_context()
-    library = context.codegen().create_library(symbol)
-    leave_to_caller(library)
-    module = library.create_ir_module(symbol)
+    context, library, module = new_library(symbol)
     primal = _PrimalOnly(context, module, symbol, marked, arguments, ("ret", "excinfo"))
     primal.build(apart)
-    primal.link_called(library)
-    library.add_ir_module(module)
-    library.finalize()
-    return library
+    return finished(library, module, [primal])
 
 
 class _PrimalOnly(RuleCaller):
@@ -171,7 +157,7 @@ class _Augmented(_Half):
         (primal, primal_type), (shadow, shadow_type), tape = self._checked(returned, fields)
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
-        own = [self._copied_result(result)] if rule.result.is_kept else []
+        own = [self._copied_result(result)] if rule.keeps_value else []
         tape = self._own_tape(tape, rule.augmented_types[2], result, values)
         parts = [tape]
         if rule.carries_result:
@@ -186,7 +172,7 @@ class _Augmented(_Half):
             tape = context.make_tuple(builder, rule.stored_type, parts)
         if rule.marked.result_type != types.none:
             self.store_result("ret", primal, primal_type)
-        if rule.result.activity == "duplicated":
+        if rule.result_activity == "duplicated":
             self.store_result("ret_shadow", shadow, shadow_type)
         else:
             context.nrt.decref(builder, shadow_type, shadow)
@@ -228,7 +214,7 @@ class _Augmented(_Half):
     ) -> None:
         """Return an error if an array that the rule returns is not new memory."""
         has_new_shadow = self.rule.augmented.fndesc.modname.startswith(_NEW_SHADOWS)
-        shadowed = self.rule.result.annotation.dval is not None and not has_new_shadow
+        shadowed = self.rule.result.dval is not None and not has_new_shadow
         others = [(primal, [shadow])] if shadowed else []
         count = 1 if has_new_shadow else 2
         fields = [
@@ -286,14 +272,14 @@ class _Augmented(_Half):
         rule, context, builder = self.rule, self.context, self.builder
         shadow_type = rule.augmented_types[1]
         return_type = rule.marked.result_type
-        if rule.result.annotation.kind is Active or rule.result.is_zero:
+        if rule.result.kind is Active or rule.zero_result:
             # The cotangent of a result that no active code reads is zero.
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, result)
-        if rule.result.annotation.dval is not None:
+        if rule.result.dval is not None:
             return [
                 result,
-                context.cast(builder, shadow, shadow_type, rule.result.annotation.dval),
+                context.cast(builder, shadow, shadow_type, rule.result.dval),
             ], types.none
         return [result], shadow_type
 
@@ -374,21 +360,21 @@ class _Reverse(_Half):
         rule, context = self.rule, self.context
         tape, fields, rest = self._unpacked(self._load_tape())
         if not rule.carries_result:
-            if rule.result.annotation.kind is Const:
+            if rule.result.kind is Const:
                 fields = [context.get_dummy_value()]
-            elif rule.result.annotation.kind is Active:
+            elif rule.result.kind is Active:
                 fields = [self.load_result("ret_shadow")]
             else:
                 loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
-                fields = list(map(self.without_owner, rule.result.annotation.fields, loaded))
-        if rule.result.is_kept:
+                fields = list(map(self.without_owner, rule.result.fields, loaded))
+        if rule.keeps_value:
             fields[0] = rest.pop()
-        return tape, self.annotate(rule.result.annotation, *fields), rest
+        return tape, self.annotate(rule.result, *fields), rest
 
     def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
         rule = self.rule
-        count = len(rule.result.annotation.fields) if rule.carries_result else 0
-        if not (count or rule.saved or rule.checks.objects or rule.result.is_kept):
+        count = len(rule.result.fields) if rule.carries_result else 0
+        if not (count or rule.saved or rule.checks.objects or rule.keeps_value):
             return stored, [], []
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]
