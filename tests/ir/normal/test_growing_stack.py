@@ -74,7 +74,8 @@ def heap_events(text, n):
         address = ctypes.cast(function, ctypes.c_void_p).value
         llvm.add_symbol(f"counted_{name}", address)
         text = text.replace(f"@{name}(", f"@counted_{name}(")
-    result = compile_text(text, None).function("f")(np.arange(1.0, 9.0).ctypes.data, n)
+    argument = np.arange(1.0, 9.0)
+    result = compile_text(text, None).function("f")(argument.ctypes.data, n)
     return result, made, [at for at in released if at]
 
 

@@ -71,8 +71,9 @@ def split(x):
     augmented, reverse = ar.autodiff_thunk(
         ar.ReverseSplitWithPrimal, twice, ar.Active, ar.Duplicated
     )
-    tape, _, _ = augmented(ar.Duplicated(x, np.zeros(2)))
-    reverse(ar.Duplicated(x, np.zeros(2)), 1.0, tape)
+    annotated = ar.Duplicated(x, np.zeros(2))
+    tape, _, _ = augmented(annotated)
+    reverse(annotated, 1.0, tape)
 
 
 WAYS = {
