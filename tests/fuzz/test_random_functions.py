@@ -176,7 +176,7 @@ def run_nests(shard: int) -> None:
         if math.prod(shape) and not FIXED:
             check_overlapping_arguments(text, shape, at)
 
-    count = 1 if FIXED else EXAMPLES // SHARDS
+    count = 2 if FIXED else EXAMPLES // SHARDS
     run_examples(shard, count, run, nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, SEEDS)
 
 
@@ -185,7 +185,7 @@ def run_ruled(shard: int) -> None:
         note(f"{[a.__name__ for a in activities]} at vectors({at})")
         check(text, vectors(at), activities, at, both_modes=True)
 
-    count = 2 if FIXED else EXAMPLES // SHARDS
+    count = 3 if FIXED else EXAMPLES // SHARDS
     run_examples(shard, count, run, ruled(LARGEST), ACTIVITIES_OF_VECTORS, SEEDS)
 
 

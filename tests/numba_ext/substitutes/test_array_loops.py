@@ -107,7 +107,7 @@ LAYOUTS = {
     "backwards": lambda a: np.flip(np.flip(a).copy()),
 }
 SHAPES = [(3, 4), (1, 4), (4, 1), (1, 1), (2, 3, 4), (2, 1, 3), (2, 2, 2, 3), (5,)]
-FEW_SHAPES = [(2, 3, 4), (5,)]
+FEW_SHAPES = [(3, 4), (2, 3, 4), (5,)]
 EMPTY = [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 2, 3), (2, 3, 0), (0,)]
 
 
@@ -378,11 +378,6 @@ def filtered(a, b):
 
 
 @njit
-def convolved(a, b):
-    return np.sum(np.convolve(a, b) ** 2)
-
-
-@njit
 def filtered_complex(a, b):
     c = np.convolve(a, b, "same")
     return np.sum(np.abs(np.correlate(c, b, mode="full")) ** 2)
@@ -399,10 +394,10 @@ def test_w1_convolutions_are_those_of_numba(lengths):
 
 def test_w1_convolutions_of_other_numbers_are_those_of_numba():
     a, b = values(6).astype(np.float32), values(3)
-    assert ar.value_and_grad(convolved)(a, b)[0] == convolved(a, b)
+    assert ar.value_and_grad(filtered)(a, b)[0] == filtered(a, b)
     counts = np.array([1, -2, 3])
-    assert ar.value_and_grad(convolved)(values(6), counts)[0] == convolved(values(6), counts)
-    check_gradient(convolved, (values(6), counts))
+    assert ar.value_and_grad(filtered)(values(6), counts)[0] == filtered(values(6), counts)
+    check_gradient(filtered, (values(6), counts))
 
 
 def test_convolutions_that_numba_refuses():
