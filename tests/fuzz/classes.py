@@ -16,58 +16,42 @@ RECORD = np.dtype([("u", "f8"), ("v", "f8", (2,))])
 Pair = namedtuple("Pair", "value data")
 
 
-@jitclass([("value", float64), ("data", float64[::1])])
-class Box:
-    def __init__(self, value, data):
-        self.value = value
-        self.data = data
+def _box(array):
+    @jitclass([("value", float64), ("data", array)])
+    class Box:
+        def __init__(self, value, data):
+            self.value = value
+            self.data = data
 
-    def total(self):
-        return self.value * self.data[0] + self.data[2]
+        def total(self):
+            return self.value * self.data[0] + self.data[2]
 
-    def add(self, q):
-        self.value += math.sin(q) * self.data[1]
-        self.data[1] *= q
+        def add(self, q):
+            self.value += math.sin(q) * self.data[1]
+            self.data[1] *= q
 
-    @property
-    def double(self):
-        return 2.0 * self.value
+        @property
+        def double(self):
+            return 2.0 * self.value
 
-
-@jitclass([("box", Box.class_type.instance_type), ("data", float64[::1])])
-class Holder:
-    def __init__(self, box, data):
-        self.box = box
-        self.data = data
-
-    def reach(self):
-        return self.box.data[0] * self.data[3] + self.box.value
+    return Box
 
 
-@jitclass([("value", float64), ("data", float64[:])])
-class Strip:
-    """A `Box` whose array may be a view."""
+def _holder(box, array):
+    @jitclass([("box", box.class_type.instance_type), ("data", array)])
+    class Holder:
+        def __init__(self, box, data):
+            self.box = box
+            self.data = data
 
-    def __init__(self, value, data):
-        self.value = value
-        self.data = data
+        def reach(self):
+            return self.box.data[0] * self.data[3] + self.box.value
 
-    def total(self):
-        return self.value * self.data[0] + self.data[2]
-
-    def add(self, q):
-        self.value += math.sin(q) * self.data[1]
-        self.data[1] *= q
+    return Holder
 
 
-@jitclass([("box", Strip.class_type.instance_type), ("data", float64[:])])
-class Roll:
-    def __init__(self, box, data):
-        self.box = box
-        self.data = data
-
-    def reach(self):
-        return self.box.data[0] * self.data[3] + self.box.value
+Box, Strip = _box(float64[::1]), _box(float64[:])  # the array of a Strip may be a view
+Holder, Roll = _holder(Box, float64[::1]), _holder(Strip, float64[:])
 
 
 @njit

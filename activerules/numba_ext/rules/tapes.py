@@ -27,6 +27,8 @@ from activerules.values.kinds import is_object, leaves_of
 from activerules.values.layout import Node, layout_of, map_type
 
 Changing = Mapping[int, types.Type]
+# the position of `tape` among the parameters of a reverse, behind `config` and `dret`
+_TAPE = 2
 
 
 def of_result(k: int) -> int:
@@ -71,7 +73,7 @@ def detachers_of(tape: types.Type, changing: Changing, pair: RulePair) -> list[A
     result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
     records and arrays in them, which have no owner.
     """
-    if not _uses(pair.reverse, 2):
+    if not _uses(pair.reverse, _TAPE):
         return []
     parts: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
