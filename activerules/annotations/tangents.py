@@ -99,6 +99,9 @@ class _Zero(_Identity):
     def __getitem__(self, index: Any) -> Any:
         return self
 
+    # A zero has as many entries as asked for: by `__getitem__` alone its iteration would not end.
+    __iter__ = None
+
     def __bool__(self) -> bool:
         return False
 

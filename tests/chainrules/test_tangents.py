@@ -63,6 +63,13 @@ def test_zeros_vanish_in_sums_and_stay_in_products(x):
         assert zero / x is zero
 
 
+@pytest.mark.parametrize("zero", [ZERO, NoTangent()])
+@pytest.mark.parametrize("consume", [list, sum, lambda zero: (lambda *entries: entries)(*zero)])
+def test_a_zero_has_no_number_of_entries(zero, consume):
+    with pytest.raises(TypeError, match="not iterable|must be an iterable"):
+        consume(zero)
+
+
 @pytest.mark.parametrize("x", PRIMALS, ids=repr)
 def test_one_is_neutral_in_products(x):
     assert same(ONE * x, x)
