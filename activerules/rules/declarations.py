@@ -72,6 +72,12 @@ class Declarations:
         declared = (self.is_inactive, self.inactive_arguments, self.refusal)
         return any(declared) or bool(self.in_mode(mode))
 
+    @property
+    def is_opted_out(self) -> bool:
+        """Whether the body serves every call, since nothing keeps derivatives from it."""
+        keeps_from = self.is_inactive or self.inactive_arguments or self.refusal
+        return None in self.opted_out and not keeps_from
+
     def only_in_other(self, mode: Half) -> bool:
         """Whether a user wrote rules for the other mode only, so its body serves this one."""
         if self.is_inactive or self.refusal:

@@ -100,6 +100,13 @@ class Registry:
         """
         return self._entry(function).carries(mode)
 
+    def uses_body(self, function: object, mode: Half = "reverse") -> bool:
+        """Whether every call of `function` is differentiated by its body in a mode: it has nothing
+        for that mode, or was opted out of it.
+        """
+        entry = self._entry(function)
+        return not entry.carries(mode) or entry.is_opted_out
+
     def treatment(
         self,
         function: object,

@@ -65,6 +65,10 @@ class View:
         """Whether the type was declared inactive."""
         return self._registry.is_inactive_type(ty)
 
+    def uses_body(self, function: object) -> bool:
+        """Whether every call of `function` is differentiated by its body, whatever its types."""
+        return self._registry.uses_body(function)
+
 
 RuleView = Registry | View
 """What capture sees of the rules."""
@@ -92,6 +96,10 @@ class ForwardView(View):
             return Treatment(False, reason=WITHOUT_FORWARD)
         return registry.treatment(function, names, types, "forward", returned)
 
+    def uses_body(self, function: object) -> bool:
+        """Whether every call of `function` is differentiated by its body, whatever its types."""
+        return self._registry.uses_body(function, "forward")
+
 
 class SecondView(ForwardView):
     """The registry in forward mode, in code that is differentiated again: a user's function with
@@ -107,8 +115,15 @@ class SecondView(ForwardView):
         self, function: object, names: Sequence[str], types: Sequence[Any], *, returned: Any = None
     ) -> Treatment:
         """How a call is differentiated: by its forward rule, or by its pair if it has none."""
-        mode: Half = "reverse" if self._registry.lacks("forward", function) else "forward"
+        mode = self._mode(function)
         return self._registry.treatment(function, names, types, mode, returned)
+
+    def uses_body(self, function: object) -> bool:
+        """Whether every call of `function` is differentiated by its body, whatever its types."""
+        return self._registry.uses_body(function, self._mode(function))
+
+    def _mode(self, function: object) -> Half:
+        return "reverse" if self._registry.lacks("forward", function) else "forward"
 
 
 class ReverseView(View):
@@ -163,6 +178,10 @@ class ReportView(View):
         if self._view.carries_rule(function):
             return self._view.treatment(function, names, types, returned=returned)
         return Treatment(False, reason=self._why)
+
+    def uses_body(self, function: object) -> bool:
+        """Whether every call of `function` is differentiated by its body (W1)."""
+        return not self._view.carries_rule(function) or self._view.uses_body(function)
 
 
 def _has_body(function: object) -> bool:

@@ -66,7 +66,7 @@ def test_zeros_vanish_in_sums_and_stay_in_products(x):
 @pytest.mark.parametrize("zero", [ZERO, NoTangent()])
 @pytest.mark.parametrize("consume", [list, sum, lambda zero: (lambda *entries: entries)(*zero)])
 def test_a_zero_has_no_number_of_entries(zero, consume):
-    with pytest.raises(TypeError, match="not iterable|must be an iterable"):
+    with pytest.raises(TypeError, match="iterable"):
         consume(zero)
 
 

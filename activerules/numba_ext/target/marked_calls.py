@@ -134,6 +134,10 @@ class CallTable:
         known = callable(value) or hasattr(value, "__wrapper_address__")
         return known and self._rules.carries_rule(value)
 
+    def uses_body(self, value: Any) -> bool:
+        """Whether every call of `value` is differentiated by its body."""
+        return self._rules.uses_body(value)
+
     def is_inactive_type(self, ty: Any) -> bool:
         """Whether values of the type carry no derivative."""
         return self._rules.is_inactive_type(runtime_type(ty))

@@ -145,6 +145,13 @@ class RuleFunction(types.Callable, types.Opaque):
         """The signature of a call whose body is differentiated; `inactive` arguments are constants
         in it, `missed` is the rule that nearly serves it.
         """
+        twin = getattr(self.ordinary, "dispatcher", None)
+        if twin is not None and twin.is_compiling and context.callstack.match(twin.py_func, args):
+            raise NotYetSupported(
+                f"a call of {qualified_name(self.function)} in its own body",
+                why=f"its body is differentiated ({reason}), which cannot call the whole function",
+                instead=["an @njit function without rules that does the recursion, called by this"],
+            )
         # `np.ravel(x)` may be `x.ravel()` there, which must not be `np.ravel(x)` again.
         self.is_followed, before = True, self.is_followed
         try:

@@ -501,8 +501,11 @@ class Session:
         original = callee.dispatcher
         if isinstance(original, ADDispatcher):
             return callee
-        ordinary = types.Dispatcher(self.twin(original))
-        if self.calls.carries_rule(original):
+        twin = self.twin(original)
+        ordinary = types.Dispatcher(twin)
+        # Numba knows a call of itself by the type of a dispatcher; the call from outside was noted.
+        is_itself = twin.is_compiling and self.calls.uses_body(original)
+        if self.calls.carries_rule(original) and not is_itself:
             return rule_function(self.calls, original, ordinary)
         return ordinary
 

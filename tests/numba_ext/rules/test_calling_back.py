@@ -4,6 +4,7 @@ import math
 
 import numba
 import numpy as np
+import pytest
 from numba import njit, objmode
 
 import activerules as ar
@@ -141,6 +142,36 @@ def test_the_rule_of_a_recursive_function():
 
     np.testing.assert_allclose(ar.grad(program)(1.5), 4 * 1.5**3)
     assert ar.explain(program, ar.Active(1.5)).rules[0].name.endswith("power")
+
+
+@numba.njit
+def product_of(n, x):
+    return 1.0 if n == 0 else x * product_of(n - 1, x)
+
+
+@ar.forward(product_of)
+def _(config, ret: ar.Duplicated, n: ar.Const, x: ar.Duplicated):
+    return product_of(n.val, x.val), 1000.0 * x.dval
+
+
+def test_the_body_of_a_recursive_function_in_the_mode_without_a_rule():
+    with pytest.warns(ar.MissingForwardWarning):
+        assert ar.jvp(power, (4, 1.5), (None, 1.0))[1] == pytest.approx(4 * 1.5**3)
+    with pytest.warns(ar.MissingReverseWarning):
+        assert ar.grad(product_of, argnums=1)(4, 1.5) == pytest.approx(4 * 1.5**3)
+    ar.opt_out(product_of)
+    assert ar.jvp(product_of, (4, 1.5), (None, 1.0))[1] == pytest.approx(4 * 1.5**3)
+
+
+@numba.njit
+def ratio_to(n, x, y):
+    return y if n == 0 else ratio_to(n - 1, x, y) / x
+
+
+def test_a_recursive_function_with_an_inactive_argument_is_refused():
+    ar.inactive(ratio_to, args="y")
+    with pytest.raises(ar.NotYetSupported, match="ratio_to in its own body"):
+        ar.grad(ratio_to, argnums=1)(2, 1.5, 2.0)
 
 
 # --- where a rule fires, and where it does not ---
