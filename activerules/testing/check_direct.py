@@ -32,6 +32,8 @@ def check_direct(reference: Reference) -> bool:
         for a in reference.arguments
     ]
     varies = [each and i not in inactive for i, each in enumerate(varies)]
+    if not any(varies):
+        return False
     kinds = tuple(Duplicated if each else Const for each in varies)
     situation = Situation(kinds, Duplicated, (False,) * len(kinds), direct="rrule")
     copies = reference.copies()
@@ -42,7 +44,7 @@ def check_direct(reference: Reference) -> bool:
     own = [tangent_of(v, each) for v, each in zip(reference.directions, varies, strict=True)]
     copies = reference.copies()  # rrule may have written to them
     pushed = frule((NoTangent(), *own), reference.f, *copies)
-    if pushed is not None and any(varies):
+    if pushed is not None:
         here = replace(situation, direct="frule")
         reference.same("result of frule", pushed[0], reference.result, here)
         compare_pushed(reference, extern(pushed[1]), here)

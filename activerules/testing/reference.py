@@ -86,6 +86,11 @@ class Reference:
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()
 
+    @property
+    def varies(self) -> bool:
+        """Whether an argument has a derivative that was asked for."""
+        return any(is_differentiable(a.value) and a.kinds != (Const,) for a in self.arguments)
+
     def copies(self) -> tuple[Any, ...]:
         """Copies of the arguments, for a call that may write into them."""
         return tuple(shifted(x, 0.0, None) for x in self.values)

@@ -90,7 +90,8 @@ def check_rule(
     reference = Reference(f, arguments, ret, seed, directions, tolerance)
     require_noalias(f, reference.result, reference.ends)
     pairs = PairCheck(reference, explicit=explicit)
-    halves = {half for rule in RULES.rules_for(f) for half in rule.halves}
+    rules = RULES.rules_for(f)
+    halves = {half for rule in rules for half in rule.halves}
     checked = pairs.run(compiled) if "reverse" in halves else set[str]()
     if "forward" in halves:
         checked |= ForwardCheck(reference, pairs.terms).run(compiled)
@@ -98,5 +99,10 @@ def check_rule(
     if not (check_direct(reference) or checked):
         raise NoRuleForActivity(
             f"{reference.name} has no rule that serves these arguments",
-            instead=["check_gradient, for the derivative of a function without rules"],
+            where=[("a rule that exists", str(rule), rule.location) for rule in rules],
+            why=""
+            if reference.varies
+            else "none of them varies: numbers that are not integers do, "
+            "arrays of them, objects and tuples of these, if they are not Const",
+            instead=[] if rules else ["check_gradient, for a function without rules"],
         )

@@ -9,7 +9,7 @@ from numba.extending import overload
 
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.chainrules import NoTangent, Thunk, rrule, scalar_rule
+from activerules.chainrules import NoTangent, Thunk, frule, rrule, scalar_rule
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.testing import arg, check_rule, well_conditioned
 from testing.pairs import X, weighted
@@ -246,6 +246,18 @@ def test_what_has_no_rule():
         check_rule(weighted(), 1.0, X)
     with pytest.raises(NoRuleForActivity):
         check_rule(np.linalg.inv, arg(well_conditioned(2), Active))
+
+
+def test_integers_do_not_vary():
+    def doubled(x):
+        return 2 * x
+
+    frule.register(doubled)(lambda deltas, f, x: (2 * x, 77 * deltas[1]))
+    with pytest.raises(NoRuleForActivity, match="none of them varies"):
+        check_rule(doubled, 1)
+    scalar_rule(doubled, lambda Ω, x: 77)
+    with pytest.raises(NoRuleForActivity, match="none of them varies"):
+        check_rule(doubled, 1)
 
 
 def test_the_dtype_of_a_result_is_checked_in_compiled_code():
