@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from activerules.annotations.projection import ProjectTo
@@ -24,7 +25,7 @@ from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.closures.source import location
 from activerules.rules.plugins import load_once
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Half, display_name, is_generic
+from activerules.rules.rule import Half, display_name, is_generic, parameters_of
 
 Pullback = Callable[[Any], tuple[Any, ...]]
 
@@ -46,11 +47,8 @@ class ReverseRules:
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(whole) > len(x):
             result = self(function, *whole, config=config)
-            return (
-                result
-                if result is None
-                else (result[0], _of_passed(result[1], len(x) + len(keywords)))
-            )
+            passed = [k < len(x) or n in keywords for k, n in enumerate(parameters_of(function))]
+            return None if result is None else (result[0], _of_passed(result[1], passed))
         values = (*x, *keywords.values())
         load_once()
         if RULES.is_opted_out(function, list(map(type_of, values))):
@@ -164,9 +162,9 @@ def with_defaults(
     return None if bound.kwargs or takes_any_number(plain) else bound.args
 
 
-def _of_passed(pullback: Pullback, count: int) -> Pullback:
-    """The pullback without the last entries, for defaults that the call left out."""
-    return lambda dy: pullback(dy)[: 1 + count]
+def _of_passed(pullback: Pullback, passed: Sequence[bool]) -> Pullback:
+    """The pullback without the entries for defaults that the call left out."""
+    return lambda dy: tuple(compress(pullback(dy), (True, *passed)))
 
 
 def _zero(value: Any) -> Any:

@@ -247,6 +247,16 @@ def test_defaults_may_be_left_out_of_direct_calls():
     assert frule((NoTangent(), 1.0), scaled, 3.0) == (6.0, 2.0)
 
 
+def test_cotangents_are_those_of_the_arguments_that_were_named():
+    @njit
+    def line(x, slope=2.0, offset=0.0):
+        return slope * x + offset
+
+    scalar_rule(line, lambda Ω, x, slope, offset: (slope, x, 7.0))
+    assert rrule(line, 3.0, offset=1.0)[1](1.0) == (NoTangent(), 2.0, 7.0)
+    assert rrule(line, offset=1.0, x=3.0)[1](1.0) == (NoTangent(), 2.0, 7.0)
+
+
 @njit
 def squares(x):
     x *= x

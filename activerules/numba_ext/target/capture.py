@@ -303,7 +303,7 @@ def _refusal_for_cpu(function: Any, argtypes: Any) -> Exception | None:
 def _not_captured(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
     call = f"{qualified_name(function)}({', '.join(map(str, argtypes))})"
     instead = [
-        "call functions by name, or choose among them by `if`, not from lists and tuples",
+        "call functions by name where they are chosen (`f(x) if c else g(x)`), not from variables",
         "give the function that does so a rule",
     ]
     why = f"each function is compiled anew for that: {str(error).strip()}"
