@@ -169,6 +169,11 @@ class DataPaths:
     into_result: bool
     declared: bool
 
+    @property
+    def bypasses(self) -> bool:
+        """Whether any data does."""
+        return bool(self.sends or self.receives) or self.into_result
+
 
 def is_of_numpy(function: Any) -> bool:
     """Whether a function is one of NumPy or `math`, or a ufunc, as one made by `@vectorize` is."""

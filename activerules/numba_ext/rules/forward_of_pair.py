@@ -3,6 +3,7 @@
 Needs       a marked call of a function with a pair and no forward rule, and the pair for it
 Gives       `forward_of_pair`: a forward rule that calls both halves. They are ordinary functions:
             differentiating the rule differentiates them, and never the function's body
+            `tangents_bypass`: the error where there can be none
 Invariants  P1  the tangent of an output number is <x̄, ẋ>, with x̄ the derivatives that the reverse
                 returns for the cotangent one (and for a one in the imaginary part), and ẋ the
                 tangents before the call; outputs are the result, and arrays that are written
@@ -107,6 +108,16 @@ def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]
             f'say that its body is right to differentiate: ar.opt_out({pair.name}, mode="forward")',
             "a pair for a function of the arrays and numbers that the object holds",
         ],
+    )
+
+
+def tangents_bypass(marked: MarkedCall, pair: RulePair) -> NotYetSupported:
+    """The error for a pair whose data bypasses the arguments: it sends and receives no tangents."""
+    return NotYetSupported(
+        f"a second derivative of {pair.name}, which has a reverse pair and no forward rule",
+        where=[("the rule", pair.name, pair.location), ("at the call", pair.name, marked.location)],
+        why="its rule says `sends` or `receives`: the tangents go that way, too, and not by a pair",
+        instead=[f"write the missing half: @ar.forward({pair.name}, sends=…, receives=…)"],
     )
 
 

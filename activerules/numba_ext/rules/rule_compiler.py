@@ -51,7 +51,7 @@ from activerules.numba_ext.rules.compiled import (
     tape_layout,
 )
 from activerules.numba_ext.rules.debug import checked_forward, checked_pair
-from activerules.numba_ext.rules.forward_of_pair import forward_of_pair
+from activerules.numba_ext.rules.forward_of_pair import forward_of_pair, tangents_bypass
 from activerules.numba_ext.rules.forward_rules import (
     build_forward,
     build_source,
@@ -265,6 +265,8 @@ class NumbaRuleCompiler:
                 function, argtypes, kinds, request.width, marked.argument_names
             )
         call, pair = self._registry.find_behind(function, argtypes, kinds)
+        if self._registry.data_paths(function).bypasses:
+            raise tangents_bypass(marked, pair)
         arguments = self.call_info(marked.symbol).arguments
         written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
         return forward_of_pair(marked, pair, call.kinds, written, looped=request.width > 1)

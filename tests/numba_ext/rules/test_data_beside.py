@@ -126,6 +126,33 @@ def test_tangents_follow_declared_data_paths():
     assert tangent == pytest.approx(2 * x * y + 12 * x**3 + 1 + 2 * x * x, rel=1e-14)
 
 
+def test_a_pair_alone_does_not_send_tangents():
+    left = np.zeros(1)
+
+    @njit
+    def leave(x):
+        with objmode():
+            left[0] = x
+
+    @ar.augmented_primal(leave, sends="x")
+    def _(config, ret: Const, x: Active):
+        leave(x.val)
+        return AugmentedReturn(None, None, None)
+
+    @ar.reverse(leave)
+    def _(config, dret: Const, tape, x: Active):
+        return 5.0
+
+    @njit
+    def leaving(x):
+        leave(x * x)
+        return x
+
+    assert ar.grad(leaving)(3.0) == 31.0
+    with pytest.raises(ar.NotYetSupported, match="the tangents go that way, too"):
+        ar.hvp(leaving, 3.0, 1.0)
+
+
 @njit
 def put_all(values):
     with objmode():
