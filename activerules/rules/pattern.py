@@ -219,6 +219,8 @@ def type_name(ty: Any) -> str:
     # a package's literals may be the types of their own values
     if (plain := getattr(ty, "literal_type", ty)) is not ty and plain != ty:
         return type_name(plain)
+    if type(ty).__name__ == "LiteralStrKeyDict":  # whose class is hidden
+        return "dict"
     if hasattr(ty, "instance_class"):  # a named tuple, or an instance of a class
         return ty.instance_class.__name__
     if hasattr(ty, "class_type"):  # an instance of a jitclass

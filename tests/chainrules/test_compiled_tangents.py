@@ -206,8 +206,9 @@ def test_a_cotangent_of_a_tuple_has_no_more_entries_than_it():
     def _(f, pair):
         return f(pair), lambda dy: (NoTangent(), Tangent[tuple](pair[1] * dy, pair[0] * dy, dy))
 
-    with pytest.raises(RuleReturnError, match="as the tangent or cotangent of"):
+    with pytest.raises(RuleReturnError, match="it has 2 entries") as caught:
         ar.grad(product)((2.0, 3.0))
+    assert "as the tangent or cotangent of (float64, float64)" in str(caught.value)
 
 
 def test_an_frule_may_return_a_tangent_of_a_tuple_with_an_array():

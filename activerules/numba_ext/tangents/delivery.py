@@ -46,6 +46,7 @@ from activerules.rules.closures.delivery import (
     wrong_partials,
     wrong_rows,
 )
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import accumulate
 from activerules.rules.written import function_from, item_by_item
 from activerules.values.kinds import items_of
@@ -104,7 +105,7 @@ def _projected(ty: Any, tangent: Any) -> Any:
     project = number_projection(ty, tangent)
     if project is None:
         raise RuleReturnError(
-            f"a rule gives {tangent} as the tangent or cotangent of {ty}",
+            f"a rule gives {type_name(tangent)} as the tangent or cotangent of {type_name(ty)}",
             why="that of a number is a number",
         )
     return project
@@ -143,7 +144,11 @@ def _tangents_of_items(ty: Any, tangent: Any) -> list[tuple[str, Any]]:
         fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
         if tangent.fields.keys() <= set(keys):
             return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
-    raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {ty}")
+    raise RuleReturnError(
+        f"a rule gives {type_name(tangent)} as the tangent or cotangent of {type_name(ty)}",
+        why=f"it has {count} entries, one for each item or field",
+        instead=["a tuple of them in this order, with NoTangent() for what is constant"],
+    )
 
 
 def _tangents_by_key(ty: Any, kind: type, tangent: Any) -> list[tuple[str, Any]]:
@@ -161,7 +166,7 @@ def _tangents_by_key(ty: Any, kind: type, tangent: Any) -> list[tuple[str, Any]]
     found = {index_of_key(kind, key): key for key in given}
     if None in found:
         raise RuleReturnError(
-            f"a rule gives {tangent} as the tangent or cotangent of {ty}",
+            f"a rule gives {type_name(tangent)} as the tangent or cotangent of {type_name(ty)}",
             why="that of a dictionary has entries for its keys",
             instead=["{key: ...}, a dictionary as it is written, or a Tangent[dict](key=...)"],
         )
@@ -202,7 +207,7 @@ def _require_array(ty: Any, x_bar: Any) -> None:
         return  # as arithmetic of such arrays gives
     if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(ty, "ndim", None):
         raise RuleReturnError(
-            f"a rule gives {x_bar} as the cotangent of {ty}",
+            f"a rule gives {type_name(x_bar)} as the cotangent of {type_name(ty)}",
             why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
         )
 
@@ -338,7 +343,7 @@ def _pushed(y, dy):
     if not isinstance(y, types.Array):
         return lambda y, dy: dy
     if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
-        raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
+        raise RuleReturnError(f"a rule gives {type_name(dy)} as the tangent of {type_name(y)}")
 
     def in_shape(y, dy):
         if y.shape != dy.shape:

@@ -179,7 +179,7 @@ def test_a_cotangent_of_another_shape_is_refused():
     def _(f, x):
         return np.sum(x), lambda dy: (NoTangent(), dy)
 
-    with pytest.raises(RuleReturnError, match="float64 as the cotangent of array"):
+    with pytest.raises(RuleReturnError, match=r"float64 as the cotangent of float64\["):
         ar.grad(njit(lambda x: total(x)))(X)
     with pytest.raises(RuleReturnError, match="does not have the shape of"):
         explicit_of_array(conversion_of(total))
