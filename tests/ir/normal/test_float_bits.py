@@ -40,13 +40,87 @@ join:
   ret void
 }
 """
-MADE_OTHERWISE = """
-define double @f(i64 %n) {
-  %m = mul i64 %n, 3
-  %x = bitcast i64 %m to double
-  ret double %x
-}
+# `%w`, computed from %a and %b, holds the bits of a float
+ONE_FLOAT = """
+define void @f(ptr %p, i1 %c) {{
+  %q = getelementptr i64, ptr %p, i64 1
+  %to = getelementptr i64, ptr %p, i64 2
+  %a = load i64, ptr %p
+  %b = load i64, ptr %q
+  {}
+  %float = bitcast i64 %w to double
+  store double %float, ptr %to
+  ret void
+}}
 """
+SIGN, SIZE = -9223372036854775808, 9223372036854775807
+AS_DOUBLE = {
+    "sign of another": f"""
+  %x = and i64 %a, {SIZE}
+  %y = and i64 %b, {SIGN}
+  %w = or i64 %y, %x""",
+    "sign only": f"%w = and i64 %a, {SIGN}",
+    "less than zero": f"%w = or i64 %a, {SIGN}",
+    "frozen": "%w = freeze i64 %a",
+    "nothing left": "%w = and i64 %a, 0",
+    "everything left": "%w = and i64 %a, -1",
+    "nothing set": "%w = or i64 0, %a",
+    "nothing changed": "%w = xor i64 %a, 0",
+    "of a literal": f"""
+  %x = select i1 %c, i64 4607182418800017408, i64 %a
+  %w = xor i64 %x, {SIGN}""",
+    "shifted out": """
+  %x = zext i64 %a to i128
+  %y = lshr i128 %x, 64
+  %w = trunc i128 %y to i64""",
+    "shifted in": """
+  %x = zext i64 %a to i128
+  %y = shl i128 %x, 64
+  %w = trunc i128 %y to i64""",
+    "shifted there and back": """
+  %x = zext i64 %a to i128
+  %y = shl i128 %x, 64
+  %z = lshr i128 %y, 64
+  %w = trunc i128 %z to i64""",
+    "joined of two": """
+  %x = zext i64 %a to i128
+  %h = zext i64 %b to i128
+  %y = shl i128 %h, 64
+  %z = or i128 %x, %y
+  %s = lshr i128 %z, 64
+  %w = trunc i128 %s to i64""",
+    "one of three": """
+  %l = lshr i64 %b, 32
+  %u = shl i64 %l, 32
+  %v = xor i64 %u, 0
+  %k = lshr i64 %v, 32
+  %m = shl i64 %k, 32
+  %n = and i64 %m, 4294967295
+  %w = or i64 %a, %n""",
+    "of nothing known": "%w = select i1 true, i64 %a, i64 undef",
+    "joined by xor": """
+  %x = zext i64 %a to i128
+  %h = zext i64 %b to i128
+  %y = shl i128 %h, 64
+  %z = xor i128 %y, %x
+  %w = trunc i128 %z to i64""",
+}
+NO_FLOAT = {
+    "product": "%w = mul i64 %a, 3",
+    "all but one bit": "%w = lshr i64 %a, 1",
+    "half in place of the other": "%w = shl i64 %a, 32",
+    "half": "%w = and i64 %a, 4294967295",
+    "bits of both": "%w = or i64 %a, %b",
+    "number that is not known": """
+  %n = add i64 %b, 1
+  %w = lshr i64 %a, %n""",
+    "address": "%w = select i1 %c, i64 %a, i64 ptrtoint (ptr @f to i64)",
+    "argument": "%w = or i64 %n, 0",
+    "part of a float": """
+  %x = trunc i64 %a to i16
+  %y = zext i16 %x to i64
+  %w = or i64 %y, 0""",
+}
 
 
 def restored(text):
@@ -77,5 +151,22 @@ def test_b1_values_and_memory_keep_their_bits(c):
         assert (left[0] != start).any()
 
 
-def test_b2_other_integers_are_left_alone():
-    assert print_module(restored(MADE_OTHERWISE)) == print_module(parse_module(MADE_OTHERWISE))
+@pytest.mark.parametrize("made", AS_DOUBLE.values(), ids=AS_DOUBLE)
+def test_b1_a_float_of_bits_keeps_them(made):
+    text = ONE_FLOAT.format(made)
+    module = restored(text)
+    assert "bitcast" not in print_module(module)
+    before, after = (compile_text(t, None).function("f") for t in (text, print_module(module)))
+    for a in (1.5, -1.5, -0.0, np.inf):
+        for b in (2.5, -2.5):
+            for c in (False, True):
+                left = [np.array([a, b, 7.0]) for _ in range(2)]
+                before(left[0].ctypes.data, c)
+                after(left[1].ctypes.data, c)
+                np.testing.assert_array_equal(*(each.view("i8") for each in left))
+
+
+@pytest.mark.parametrize("made", NO_FLOAT.values(), ids=NO_FLOAT)
+def test_b2_other_integers_are_left_alone(made):
+    text = ONE_FLOAT.format(made).replace("i1 %c", "i1 %c, i64 %n", 1)
+    assert print_module(restored(text)) == print_module(parse_module(text))
