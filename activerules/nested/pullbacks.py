@@ -161,8 +161,11 @@ def _play_stub(
             for k, kind in enumerate(one_lane(split_spec).arguments)
         ]
         if seeded:
-            cotangent = "dret" if split_spec.result in (Active, MixedDuplicated) else "shadow"
-            arguments.append(f"Const({cotangent}{lane})")
+            cotangent = f"dret{lane}"
+            if split_spec.result is not Active:
+                given = cotangent if split_spec.result is MixedDuplicated else f"shadow{lane}"
+                cotangent = f"completed({given}, shadow{lane})"
+            arguments.append(f"Const({cotangent})")
         return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *arguments])})"
 
     lanes = range(width or 1)
@@ -256,6 +259,24 @@ def require_value(y):
 
 
 @chosen_by_types
+def completed(cotangent, shadow):
+    """The cotangent, where None stands for the array that an optional part of the shadow holds; an
+    array without entries if that is None, too.
+    """
+    if isinstance(shadow, types.BaseTuple):
+        item = "completed(cotangent[{i}], shadow[{i}])"
+        return item_by_item(shadow, "cotangent, shadow", item, _SCOPE, module=__name__)
+    if not isinstance(optional_leaf(shadow), types.Array):
+        return lambda cotangent, shadow: cotangent
+    if cotangent != types.none:
+        return lambda cotangent, shadow: (
+            completed(None, shadow) if cotangent is None else present(cotangent)
+        )
+    shape, dtype = (0,) * shadow.type.ndim, shadow.type.dtype
+    return lambda cotangent, shadow: np.empty(shape, dtype) if shadow is None else present(shadow)
+
+
+@chosen_by_types
 def inner_product(cotangent, y):
     """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
     require_fitting(y, cotangent)
@@ -281,7 +302,9 @@ def _inner_product_of_optional(cotangent: Any) -> Any:
         if cotangent is None:
             return 0.0
         if y is None:
-            raise ShadowMismatch("a cotangent is given for what is None in the result")
+            if np.size(present(cotangent)) > 0:
+                raise ShadowMismatch("a cotangent is given for what is None in the result")
+            return 0.0
         return inner_product(present(cotangent), present(y))
 
     return impl
@@ -347,7 +370,7 @@ def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
 
 _SCOPE = {
     **by_name(Active, Const, Duplicated, DuplicatedNoNeed, MixedDuplicated, TapeError, autodiff),
-    **by_name(bind, clear, copy_arrays, data_of, inner_product, require_no_alias, require_value),
-    **by_name(shadow_of, zero_where_same),
+    **by_name(bind, clear, completed, copy_arrays, data_of, inner_product),
+    **by_name(require_no_alias, require_value, shadow_of, zero_where_same),
     "np": np,
 }

@@ -295,6 +295,71 @@ def of_a_pullback_of_a_list(x):
     return pullback(x[0])[0][0] * value
 
 
+@njit
+def weighted_by_items(pair, items):
+    s = 0.0
+    for i in range(3):
+        s += pair[0][i] * pair[1][0][i] * items[i]
+    return s * s
+
+
+@njit
+def of_comparisons_of_parts(x, w):
+    """Tuples of which only some arrays are constant, and lists."""
+    total = 0.0
+    for own in (True, False):
+        d, e = scaled(x, 2.0), scaled(w, 3.0)
+        items, others = list_of(w * x), list_of(x * x)
+        shadow = d, (w if own else e, 2)
+        of_items = items if own else others
+        args = Duplicated((x, (w, 2)), shadow), Duplicated(items, of_items)
+        autodiff(comparing, weighted_by_items, *args)
+        total += dot(d, e) + of_items[0] * d[1]
+    return total
+
+
+@njit
+def optional_parts(x, s):
+    y = x[0] * s * x[0]
+    x[0][1] = s
+    return (y if s > 0.0 else None), (complex(s, s * y[0]) if s > -10.0 else None)
+
+
+@njit
+def of_a_pullback_of_optional_parts(x, s):
+    z = scaled(x, s)
+    (y, c), pullback = ar.vjp(optional_parts, (z,), s)
+    z[0] = 3.0
+    (one,), by_s = pullback((scaled(x, s), complex(s, s * s)))
+    total = one[1] * by_s
+    if y is not None:
+        total += y[0]
+    if c is not None:
+        total += (c * c).imag
+    return total
+
+
+recorded_parts, pulled_parts = autodiff_thunk(
+    ReverseSplitWithPrimal, optional_parts, MixedDuplicated, Duplicated, Active
+)
+
+
+@njit
+def of_a_thunk_of_optional_parts(x, s):
+    """The cotangent of an optional array is in its shadow, which may be passed, too."""
+    z, dz = scaled(x, s), scaled(x, 2.0)
+    args = Duplicated((z,), (dz,)), Active(s)
+    tape, _, (d, _) = recorded_parts(*args)
+    other, _, (e, _) = recorded_parts(*args)
+    if d is not None:
+        d[1] += x[1] * s
+    if e is not None:
+        e[2] += x[1] * s
+    _, by_s = pulled_parts(*args, (d, complex(s, s * s)), tape)
+    _, again = pulled_parts(*args, (None, None), other)
+    return dot(dz, x) * by_s + again
+
+
 constant = np.array([0.5, 0.1, -0.3])
 
 
@@ -312,6 +377,10 @@ PROGRAMS = [
     (of_a_holomorphic_value, (0.7,)),
     (of_lists, (X,)),
     (of_a_pullback_of_a_list, (X,)),
+    (of_comparisons_of_parts, (X, D)),
+    (of_a_pullback_of_optional_parts, (X, 0.7)),
+    (of_a_thunk_of_optional_parts, (X, 0.7)),
+    (of_a_thunk_of_optional_parts, (X, -0.7)),
     (along_a_constant, (X,)),
     (of_one_array_twice, (X,)),
     (of_a_batched_thunk, (X, 0.7)),
