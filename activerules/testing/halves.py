@@ -42,7 +42,9 @@ from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.rules import rule_compiler as _overloads  # noqa: F401  (what rules call)
+from activerules.numba_ext.split.pullback import is_never_boxed
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
@@ -52,6 +54,7 @@ from activerules.testing.numeric import is_differentiable, shifted
 from activerules.testing.situations import Lane, annotate
 from activerules.testing.spoiling import spoil
 from activerules.testing.trees import contents, is_object
+from activerules.values.kinds import items_of
 
 
 @dataclass
@@ -90,6 +93,8 @@ def run_pair(
     }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
     with _assignments_refused(pair.name, "augmented_primal"):
+        if compiled:
+            _require_held(pair.name, first, annotated)
         outcome = first(*annotated)
     _require_protocol(pair, outcome)
     if not pair.keeps_shadow:
@@ -123,6 +128,19 @@ def run_pair(
                 array[...] = 0
     untouched = all(map(_same, overwritten, spoiled))
     return PairOutcome(primal, tuple(entries), untouched)
+
+
+def _require_held(name: str, first: Any, annotated: Sequence[Annotation]) -> None:
+    """Raise `RuleCheckError` for a tape that Python cannot hold between the halves, as a range."""
+    first.compile(tuple(map(first.typeof_pyval, annotated)))
+    returned = first.nopython_signatures[-1].return_type
+    is_protocol = getattr(returned, "instance_class", None) is AugmentedReturn
+    if is_protocol and is_never_boxed(returned):
+        raise RuleCheckError(
+            f"{name}: the tape cannot be checked in compiled code",
+            why=f"Python cannot hold it in between: {type_name(items_of(returned)[-1])}",
+            instead=[f"check_rule({name}, …, compiled=False)"],
+        )
 
 
 def _run_reverse(

@@ -28,7 +28,7 @@ from activerules.chainrules import (
     unthunk,
 )
 from activerules.errors import RuleReturnError, TangentMismatch
-from activerules.testing import check_gradient
+from activerules.testing import check_gradient, check_rule
 
 
 class Point(NamedTuple):
@@ -152,6 +152,27 @@ def test_a_projection_remembers_shapes():
         projected(np.ones(2), np.ones(3))
     with pytest.raises(TypingError, match="is not a tangent of"):
         projected(np.ones(2), 1.0)
+
+
+@pytest.mark.parametrize("x", [1.0, np.float32(1.0), 1j, np.ones((2, 3)), (1.0, np.ones(2))])
+def test_a_projection_goes_to_python_and_back(x):
+    made = njit(lambda x: ProjectTo(x))(x)
+    assert repr(made) == repr(ProjectTo(x))
+    if not isinstance(x, tuple):
+        assert np.array_equal(njit(lambda project, dx: project(dx))(made, 2.0 * x), made(2.0 * x))
+
+
+def test_a_pullback_may_capture_projections():
+    @njit
+    def product(x, z):
+        return x * z
+
+    @rrule.register(product)
+    def _(f, x, z):
+        to_x, to_z = ProjectTo(x), ProjectTo(z)
+        return x * z, lambda dy: (NoTangent(), to_x(z.conjugate() * dy), to_z(x * dy))
+
+    check_rule(product, 1.5, 1.0 + 2.0j)
 
 
 def test_sums_in_place():

@@ -33,6 +33,24 @@ def test_h3_a_reverse_that_writes_into_an_array_of_its_tape_is_told():
     assert "copied at every call" in error.value.why
 
 
+def test_a_tape_that_python_cannot_hold_is_checked_where_it_is_interpreted():
+    @njit
+    def square(x):
+        return x * x
+
+    @ar.augmented_primal(square)
+    def _(config, ret: Active, x: Active):
+        return ar.AugmentedReturn(square(x.val), None, range(2))
+
+    @ar.reverse(square)
+    def _(config, dret: Active, tape, x: Active):
+        return len(tape) * x.val * dret.val
+
+    check_rule(square, 1.5, compiled=False)
+    with pytest.raises(RuleCheckError, match="the tape cannot be checked in compiled code"):
+        check_rule(square, 1.5)
+
+
 def test_h3_a_list_on_a_tape_is_the_own_one_of_each_call():
     @njit
     def squares(x):

@@ -23,8 +23,8 @@ _ADVICE = {
     "are annotations: `x.val` is the value, `x.dval` the shadow",
     r"Untyped global name .*Cannot determine Numba type of <class 'function'>": "@njit for the "
     "functions that the rule calls",
-    r"Untyped global name .*Cannot determine Numba type of <class 'type'>": "a tuple of entries for "
-    "the Tangent[…] of an object: compiled code cannot name its class",
+    r"Untyped global name .*Cannot determine Numba type of <class 'type'>": "a tuple of entries "
+    "for the Tangent[…] of an object: compiled code cannot name its class",
     r">{3} \w+\(.*\b(Zero|No)Tangent\(": "a tangent or cotangent may be a symbolic zero, which "
     "operators, t.conjugate(), t.real, np.sum, np.dot, np.vdot and np.outer take",
     _OF_RECORD: "the fields of a record, where a tuple or list (a tape, say) has the record itself",

@@ -177,7 +177,7 @@ def require_kept(names: Sequence[str], argtypes: Sequence[Any]) -> None:
     """
     for name, ty in zip(names, argtypes, strict=False):
         refuse_kind(name, ty)
-        if any(_is_never_boxed(leaf) for leaf in _leaves(ty)):
+        if is_never_boxed(ty):
             raise NotYetSupported(
                 f"`{name}` is {type_name(ty)}, which a pullback cannot keep in Python",
                 why="Numba takes values of this type from Python, but does not return any",
@@ -188,10 +188,17 @@ def require_kept(names: Sequence[str], argtypes: Sequence[Any]) -> None:
             )
 
 
-def _is_never_boxed(ty: Any) -> bool:
+def is_never_boxed(ty: Any) -> bool:
+    """Whether Python cannot hold a value of this type, or an item of it if it is a tuple."""
     from numba.core.boxing import box_unsupported  # late: it imports Numba's sets and lists, slowly
 
-    return _boxers.lookup(type(ty), box_unsupported) is box_unsupported
+    leaves = _leaves(ty)
+    items = [leaf.dtype for leaf in leaves if isinstance(leaf, types.List)]
+    return (
+        any(_boxers.lookup(type(leaf), box_unsupported) is box_unsupported for leaf in leaves)
+        or any(isinstance(item, types.List) for item in items)
+        or any(map(is_never_boxed, items))
+    )
 
 
 def _leaves(ty: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 Needs       the types of the primal and of its tangent: they determine everything but shapes
 Gives       `ProjectTo(x)`, a value with the shapes of the arrays in x, and calls of it;
+            `HeldProjection`, what that is in Python;
             `add_inplace`, `is_inplaceable_destination`
 Invariants  J1  results have the type that the Python form gives, as determined by types alone
 
@@ -19,9 +20,20 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import signature
-from numba.extending import intrinsic, models, overload, register_jitable, register_model
+from numba.extending import (
+    NativeValue,
+    box,
+    intrinsic,
+    models,
+    overload,
+    register_jitable,
+    register_model,
+    typeof_impl,
+    unbox,
+)
 from numba.np.numpy_support import as_dtype
 
+from activerules.annotations.containers import like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
@@ -29,8 +41,14 @@ from activerules.annotations.thunks import add_inplace, is_inplaceable_destinati
 from activerules.errors import TangentMismatch
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.types import TangentType, is_zero_type, runtime_type
+from activerules.numba_ext.codegen.types import (
+    TangentType,
+    is_zero_type,
+    runtime_type,
+    unboxed_struct,
+)
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
+from activerules.numba_ext.tangents.structural import call_python
 from activerules.rules.written import function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_number_array, items_of
 from activerules.values.layout import have_equal_names, layout_of
@@ -69,6 +87,49 @@ class ProjectionType(types.Callable):
 class _ProjectionModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: ProjectionType) -> None:
         super().__init__(dmm, fe_type, [("shapes", fe_type.shapes)])
+
+
+class HeldProjection(ProjectTo):
+    """A `ProjectTo` that compiled code made, in Python: it goes back as what it was."""
+
+    def __init__(self, primal: Any, shape_types: Any, shapes: Any) -> None:
+        super().__init__(_zero(primal, shapes))
+        self.type, self.shapes = ProjectionType(primal, shape_types), shapes
+
+
+def _zero(ty: Any, shapes: Any) -> Any:
+    """A zero of a type, whose arrays have these shapes; None where it has no tangent."""
+    if isinstance(ty, types.BaseTuple):
+        zeros = map(_zero, items_of(ty), shapes)
+        return like_tuple(getattr(ty, "instance_class", tuple), zeros)
+    if not (is_number(ty) or is_number_array(ty)):
+        return None
+    if isinstance(ty, types.Array):
+        return np.broadcast_to(as_dtype(ty.dtype).type(), shapes)
+    zero = as_dtype(ty).type()
+    return zero.item() if isinstance(zero, float | complex) else zero
+
+
+@typeof_impl.register(HeldProjection)
+def _typeof(value: HeldProjection, c: Any) -> ProjectionType:
+    return value.type
+
+
+@box(ProjectionType)
+def _box(ty: ProjectionType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
+    shapes = c.box(ty.shapes, native.shapes)
+    result = call_python(c, HeldProjection, ty.primal, ty.shapes, shapes)
+    c.pyapi.decref(shapes)
+    return result
+
+
+@unbox(ProjectionType)
+def _unbox(ty: ProjectionType, value: Any, c: Any) -> NativeValue:
+    shapes = c.pyapi.object_getattr_string(value, "shapes")
+    native = unboxed_struct(c, ty, [("shapes", ty.shapes, shapes)])
+    c.pyapi.decref(shapes)
+    return native
 
 
 @chosen_by_types

@@ -93,7 +93,7 @@ def _rebuilt(primal: Any, keys: tuple[Key, ...], *values: Any) -> Tangent:
     return structural.tangent_of(primal, dict(zip(keys, values, strict=True)))
 
 
-def _call_python(c: Any, function: Any, *args: Any) -> Any:
+def call_python(c: Any, function: Any, *args: Any) -> Any:
     """Call a Python function; arguments that are no LLVM values are constants."""
     objects = [
         a if hasattr(a, "type") else c.pyapi.unserialize(c.pyapi.serialize_object(a))
@@ -108,7 +108,7 @@ def _call_python(c: Any, function: Any, *args: Any) -> Any:
 
 @unbox(StructuralTangentType)
 def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
-    items = _call_python(c, _values, value, tuple(ty.fields))
+    items = call_python(c, _values, value, tuple(ty.fields))
     members = (
         (f"field{i}", numba_type, c.pyapi.tuple_getitem(items, i))
         for i, numba_type in enumerate(ty.fields.values())
@@ -126,7 +126,7 @@ def _box(ty: StructuralTangentType, value: Any, c: Any) -> Any:
         member = getattr(native, f"field{i}")
         c.context.nrt.incref(c.builder, numba_type, member)
         items.append(c.box(numba_type, member))
-    result = _call_python(c, _rebuilt, ty.primal, tuple(ty.fields), *items)
+    result = call_python(c, _rebuilt, ty.primal, tuple(ty.fields), *items)
     for item in items:
         c.pyapi.decref(item)
     c.context.nrt.decref(c.builder, ty, value)
