@@ -84,6 +84,7 @@ class _Samples:
         self.size_of_x = max(1.0, abs(x))
         self._f, self._given, self._of_type = f, eps, 0.0
         self._known: dict[float, Any] = {}
+        self._sizes: dict[float, float] = {}
         self.raised: Exception | None = None
         self._is_single, self._varies, self.in_stairs = True, False, False
 
@@ -101,12 +102,19 @@ class _Samples:
             if not np.issubdtype(value.dtype, np.inexact):
                 value = value.astype(np.float64)
             self._of_type = float(np.finfo(value.dtype).eps)
-            value = value.astype(np.result_type(value.dtype, np.float64))
+            # of an array without dimensions, its number: Python computes faster with it
+            value = value.astype(np.result_type(value.dtype, np.float64))[()]
             first = next(iter(self._known.values()), value)
             self._varies = self._varies or not np.array_equal(value, first)
             self._is_single = self._is_single and _is_single(value)
             self._known[distance] = value
+            self._sizes[distance] = _size(value)
         return self._known[distance]
+
+    def size_at(self, distance: float) -> float:
+        """The largest absolute entry of that value."""
+        self.at(distance)
+        return self._sizes[distance]
 
     def _value(self, distance: float) -> Any:
         """The value, not a number where the function raises since it has none there."""
@@ -137,11 +145,10 @@ class _Samples:
     def weighed(self, grid: np.ndarray, weights: np.ndarray, h: float) -> tuple[Any, float]:
         """The weighted sum of the values at `grid * h`, and the sum of the sizes of its terms."""
         total, magnitude = 0.0, 0.0
-        for offset, weight in zip(grid, weights, strict=True):
+        for offset, weight in zip(grid.tolist(), weights.tolist(), strict=True):
             if weight:
-                value = self.at(float(offset) * h)
-                magnitude += abs(weight) * _size(value)
-                total = total + weight * value
+                total = total + weight * self.at(offset * h)
+                magnitude += abs(weight) * self.size_at(offset * h)
         return total, magnitude
 
 
@@ -263,9 +270,9 @@ class Bound:
         """The largest estimate, and how much of it may be due to rounding."""
         sums = [samples.weighed(self.grid, weights, h) for weights in self.weights]
         largest = max(_size(total) for total, _ in sums)
-        values = [samples.at(float(offset) * h) for offset in self.grid]
-        steepest = max(_size(a - b) for a, b in pairwise(values)) / h
-        of_values = _OPERATIONS * max(map(_size, values)) + samples.size_of_x * steepest
+        points = [offset * h for offset in self.grid.tolist()]
+        steepest = max(_size(samples.at(a) - samples.at(b)) for a, b in pairwise(points)) / h
+        of_values = _OPERATIONS * max(map(samples.size_at, points)) + samples.size_of_x * steepest
         rounding = samples.eps * of_values * max(float(np.sum(np.abs(w))) for w in self.weights)
         return largest / h**self.order, rounding / h**self.order
 
@@ -474,5 +481,5 @@ def _is_single(value: Any) -> bool:
 
 def _size(value: Any) -> float:
     """The largest absolute entry, 0 if there is none, infinity if one is NaN."""
-    size = float(np.max(np.abs(value), initial=0.0))
+    size = float(abs(value) if np.ndim(value) == 0 else np.max(np.abs(value), initial=0.0))
     return size if not math.isnan(size) else math.inf
