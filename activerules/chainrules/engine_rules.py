@@ -17,6 +17,7 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
+from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import (
     NoTangent,
     NotImplementedTangent,
@@ -25,7 +26,7 @@ from activerules.annotations.tangents import (
 )
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
-from activerules.errors import NoRuleForActivity, NotYetSupported
+from activerules.errors import NoRuleForActivity, NotYetSupported, TangentMismatch
 from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -226,8 +227,17 @@ def filled(bar: Any, dy: Any) -> Any:
         bar[...] = dy
         return bar
     if is_tuple(bar):
-        return like_tuple(type(bar), map(filled, bar, dy))
+        return like_tuple(type(bar), map(filled, bar, _entries(dy, len(bar))))
     return type(bar)(dy)
+
+
+def _entries(dy: Any, count: int) -> list[Any]:
+    """The entries of the tangent of a tuple; those that a `Tangent` leaves out are zero."""
+    is_partial = isinstance(dy, Tangent)
+    entries = list(dy) if is_partial or is_tuple(dy) or is_list(dy) else []
+    if len(entries) > count or (len(entries) < count and not is_partial):
+        raise TangentMismatch(f"a tangent of {count} entries, not {dy!r}")
+    return [*entries, *(ZeroTangent() for _ in range(count - len(entries)))]
 
 
 def entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:

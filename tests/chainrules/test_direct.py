@@ -23,7 +23,7 @@ from activerules.chainrules import (
 )
 from activerules.chainrules.diffrules import HOLOMORPHIC_ROWS, REAL_ROWS
 from activerules.chainrules.table import PARTNERS
-from activerules.errors import ArityError, RuleCheckError
+from activerules.errors import ArityError, RuleCheckError, TangentMismatch
 from activerules.ir.derivatives.numeric import row_named
 from activerules.ir.derivatives.table import FUNCTIONS, function_of
 from activerules.testing import central_fdm, check_rule
@@ -469,6 +469,30 @@ def test_a_rule_that_returns_an_integer_for_a_float():
 
     assert rrule(doubled, 1.0)[1](0.25) == (NoTangent(), 0.5)
     check_rule(doubled, 1.0)
+
+
+@njit
+def moments(x):
+    return x.sum(), (x * x).sum()
+
+
+@ar.augmented_primal(moments)
+def _(config, ret: ar.Active, x: ar.Duplicated):
+    return ar.AugmentedReturn(moments(x.val), None, None)
+
+
+@ar.reverse(moments, saves="x")
+def _(config, dret: ar.Active, tape, x: ar.Duplicated):
+    first, second = dret.val
+    ar.accumulate(x, first + 2.0 * x.val * second)
+
+
+def test_the_cotangent_of_a_tuple_has_its_entries():
+    pullback = rrule(moments, np.array([3.0]))[1]
+    assert pullback(Tangent[tuple](1.0))[1] == pullback((1.0, None))[1] == 1.0
+    for dy in ((1.0,), (1.0, 1.0, 1.0), 1.0):
+        with pytest.raises(TangentMismatch, match="a tangent of 2 entries"):
+            pullback(dy)
 
 
 def test_a_tangent_without_some_fields_is_checked():
