@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import float64, njit, types
 from numba.experimental import jitclass, structref
+from numba.typed import Dict
 
 import activerules as ar
 from activerules.numba_ext.replaced.local_objects import copy_objects
@@ -62,6 +63,39 @@ def test_c2_objects_that_lose_their_last_reference_are_read_until_the_end(unfree
         with pytest.raises(ar.NotYetSupported, match="replaced by another"):
             ar.autodiff(ar.Reverse, exchanged, ar.Duplicated(two, shadow))
         assert (two.a.x.tolist(), two.b.x.tolist()) == ([6.0, 6.0], [5.0, 5.0])
+
+    assert unfreed(run) == 0
+
+
+TABLE = types.DictType(types.int64, float64)
+
+
+@jitclass([("table", TABLE), ("x", float64[:])])
+class Tabulated:
+    def __init__(self, table, x):
+        self.table = table
+        self.x = x
+
+
+@njit
+def tabulated_anew(t):
+    table = Dict.empty(types.int64, float64)
+    table[0] = t.x[0] * t.table[0]
+    t.table = table
+    t.x = 2.0 * t.x
+    return t.table[0] * t.x[0]
+
+
+def test_c2_so_is_a_dictionary(unfreed):
+    def run():
+        both = []
+        for number in (3.0, 0.0):
+            table = Dict.empty(types.int64, float64)
+            table[0] = number
+            both.append(Tabulated(table, np.full(1, number)))
+        with pytest.raises(ar.NotYetSupported, match="replaced by another"):
+            ar.autodiff(ar.Reverse, tabulated_anew, ar.Duplicated(*both))
+        assert (both[0].table[0], both[0].x[0]) == (9.0, 6.0)
 
     assert unfreed(run) == 0
 

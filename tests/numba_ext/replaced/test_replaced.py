@@ -225,6 +225,40 @@ def test_an_array_that_is_overwritten_then_replaced_lives_until_it_was_read_agai
     np.testing.assert_allclose(inside(shadow), slope * y, rtol=1e-12)
 
 
+@njit
+def replaced_in_tuples(rows, s):
+    (a, (b, c)), (d, (e, g)) = rows[0], rows[1]
+    total = (a * b).sum() * c + (d * e).sum() * g
+    rows[0] = (b * s * a, (a, c * g))
+    x, (y, z) = rows[0]
+    return total * y[0] * z + (x * e).sum()
+
+
+def test_arrays_in_tuples_in_a_list_are_replaced():
+    """In the end the shadow has zeros, so that only the value has a cotangent."""
+    point, direction = np.random.default_rng(3).uniform(0.4, 1.2, size=(2, 11))
+    made = (
+        lambda v: typed.List(  # noqa: E731
+            [(v[:2].copy(), (v[2:4].copy(), v[4])), (v[5:7].copy(), (v[7:9].copy(), v[9]))]
+        )
+    )
+    shadow, tangent = made(np.zeros(11)), made(direction)
+    first = shadow[0]
+    args = Duplicated(made(point), shadow), Active(point[10])
+    _, by_s = ar.autodiff(ar.Reverse, replaced_in_tuples, Active, *args)
+    assert np.shares_memory(shadow[0][0], first[0])
+    found = sum(
+        (a * da).sum() + (b * db).sum() + c * dc
+        for (a, (b, c)), (da, (db, dc)) in zip(shadow, tangent, strict=True)
+    )
+    value = lambda t: replaced_in_tuples(  # noqa: E731
+        made(point + t * direction), point[10] + t * direction[10]
+    )
+    slope, error = central_fdm(5).estimate(value, 0.0)
+    found += by_s * direction[10]
+    assert found == pytest.approx(slope, abs=1e-9 * abs(slope) + 10 * error)
+
+
 def test_arguments_without_names_and_a_function_without_one():
     found = []
     for function in (multiplied, njit(lambda one, a, b: multiplied(one, a, b))):
