@@ -234,17 +234,17 @@ def replaced_in_tuples(rows, s):
     return total * y[0] * z + (x * e).sum()
 
 
+def tuples_of(v):
+    first = v[:2].copy(), (v[2:4].copy(), v[4])
+    return typed.List([first, (v[5:7].copy(), (v[7:9].copy(), v[9]))])
+
+
 def test_arrays_in_tuples_in_a_list_are_replaced():
     """In the end the shadow has zeros, so that only the value has a cotangent."""
     point, direction = np.random.default_rng(3).uniform(0.4, 1.2, size=(2, 11))
-    made = (
-        lambda v: typed.List(  # noqa: E731
-            [(v[:2].copy(), (v[2:4].copy(), v[4])), (v[5:7].copy(), (v[7:9].copy(), v[9]))]
-        )
-    )
-    shadow, tangent = made(np.zeros(11)), made(direction)
+    shadow, tangent = tuples_of(np.zeros(11)), tuples_of(direction)
     first = shadow[0]
-    args = Duplicated(made(point), shadow), Active(point[10])
+    args = Duplicated(tuples_of(point), shadow), Active(point[10])
     _, by_s = ar.autodiff(ar.Reverse, replaced_in_tuples, Active, *args)
     assert np.shares_memory(shadow[0][0], first[0])
     found = sum(
@@ -252,7 +252,7 @@ def test_arrays_in_tuples_in_a_list_are_replaced():
         for (a, (b, c)), (da, (db, dc)) in zip(shadow, tangent, strict=True)
     )
     value = lambda t: replaced_in_tuples(  # noqa: E731
-        made(point + t * direction), point[10] + t * direction[10]
+        tuples_of(point + t * direction), point[10] + t * direction[10]
     )
     slope, error = central_fdm(5).estimate(value, 0.0)
     found += by_s * direction[10]

@@ -207,3 +207,45 @@ def test_arrays_that_are_returned_have_a_shadow_in_every_lane(unfreed):
         second(*args, tuple((*arrays[:2], 1.0) for arrays in shadows), tape)
 
     assert unfreed(both) == 0
+
+
+@njit
+def into(x, out, s):
+    """Returns nothing."""
+    y = kept(x)
+    for i in range(x.size):
+        out[i] = y[i] * s * x[i]
+    x[0] = y[1] * s
+
+
+@njit
+def chosen(x, c, s):
+    """The constant array has a scratch shadow, which the tape owns."""
+    p = x if x[0] < 1.0 else c
+    y = kept(p)
+    p[0] = y[1] * s + x[1]
+    return (y * x).sum() * s * p[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "result", "constant"), [(into, ar.Const, False), (chosen, Active, True)]
+)
+def test_batches_with_a_sweep_per_lane(function, result, constant, unfreed):
+    def run():
+        dx, dc = lanes()
+        x, c = X.copy(), C.copy()
+        second = ar.Const(c) if constant else BatchDuplicated(c, dc)
+        args = BatchDuplicated(x, dx), second, Active(0.7)
+        *_, by_s = ar.autodiff(ar.Reverse, function, result, *args)
+        for k, (one_dx, one_dc) in enumerate(zip(*lanes(), strict=True)):
+            y, d = X.copy(), C.copy()
+            second = ar.Const(d) if constant else Duplicated(d, one_dc)
+            args = Duplicated(y, one_dx), second, Active(0.7)
+            *_, expected = ar.autodiff(ar.Reverse, function, result, *args)
+            np.testing.assert_allclose(dx[k], one_dx, rtol=1e-14)
+            assert by_s[k] == pytest.approx(expected, rel=1e-14)
+            if not constant:
+                np.testing.assert_allclose(dc[k], one_dc, rtol=1e-14)
+            np.testing.assert_array_equal([x, c], [y, d])
+
+    assert unfreed(run) == 0
