@@ -326,6 +326,63 @@ def test_numbers_of_every_kind_are_differenced():
                 gradient_of(0.7, 0.4, wrong)
 
 
+@numba.njit
+def weighed(tree):
+    x, (s, k), _ = tree
+    return x * s * k[0]
+
+
+@ar.augmented_primal(weighed)
+def _(config, ret: ar.Duplicated, tree: ar.MixedDuplicated):
+    x, (_, k), mistake = tree.val
+    y = weighed(tree.val)
+    shadow = x if mistake == 1 else np.zeros_like(y)
+    return ar.AugmentedReturn(y, shadow, (x.copy(), k.copy(), shadow))
+
+
+@ar.reverse(weighed)
+def _(config, dret: ar.Duplicated, tape, tree: ar.MixedDuplicated):
+    (x, k, g), (values, (s, _), mistake) = tape, tree.val
+    dx, (_, dk), _ = tree.dval
+    if mistake == 2:
+        x = values
+    if mistake == 3:
+        values[0] = 5.0
+    dx += g * s * k[0] * (1.01 if mistake == 4 else 1.0)
+    dk += np.sum(g * x) * s
+    return None, (np.sum(g * x) * k[0] * (1.01 if mistake == 5 else 1.0), None), None
+
+
+@numba.njit
+def of_weighed(x, s, k, mistake):
+    y = x.copy()
+    z = weighed((y, (s, k), mistake))
+    y[:] = 3.0
+    return np.sum(z * z)
+
+
+IN_A_TUPLE = {
+    1: "the shadow is not zeros",
+    2: "is NaN or infinite, or made from a value that was overwritten",
+    3: "the reverse writes into the value of `tree`",
+    4: "the derivative with respect to `tree` differs from finite differences",
+    5: "the derivative with respect to `tree` differs from finite differences",
+}
+
+
+def test_arrays_in_tuples_are_checked():
+    gradient_of = ar.grad(of_weighed, argnums=(0, 1, 2))
+    x, s, k = np.array([0.3, 0.4]), 1.3, np.array([0.7])
+    with debug_mode():
+        by_x, by_s, by_k = gradient_of(x, s, k, 0)
+        for mistake, message in IN_A_TUPLE.items():
+            with pytest.raises(ar.RuleViolation, match=message):
+                gradient_of(x, s, k, mistake)
+    np.testing.assert_allclose(by_x, 2.0 * x * (s * k[0]) ** 2, rtol=1e-14)
+    assert by_s == pytest.approx(2.0 * x @ x * s * k[0] ** 2, rel=1e-14)
+    assert by_k[0] == pytest.approx(2.0 * x @ x * s**2 * k[0], rel=1e-14)
+
+
 def test_debug_mode_with_one_array_as_two_arguments():
     """The shadow has the sum of both derivatives, unlike finite differences of one argument."""
     with debug_mode():
