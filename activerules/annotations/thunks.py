@@ -23,6 +23,7 @@ import numpy as np
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import AbstractTangent, conjugate, is_zero
+from activerules.errors import TangentMismatch
 
 
 class AbstractThunk(AbstractTangent):
@@ -145,17 +146,19 @@ def add_inplace(x: Any, y: Any) -> Any:
     """
     if is_zero(y):
         return x
-    if is_tuple(x):
-        items = zip(x, unthunk(y), strict=True)
-        return like_tuple(type(x), (add_inplace(*each) for each in items))
-    if not is_inplaceable_destination(x):
-        return x + unthunk(y)
-    if isinstance(y, InplaceableThunk):
+    if isinstance(y, InplaceableThunk) and is_inplaceable_destination(x):
         y.add(x)
         return x
     y = unthunk(y)
+    if is_tuple(x):
+        if len(x) != len(y):
+            raise TangentMismatch("add_inplace: the tangent is a tuple of a different length")
+        return like_tuple(type(x), map(add_inplace, x, y))
     addend = np.asarray(y)
-    if addend.shape == x.shape and np.can_cast(addend.dtype, x.dtype, "same_kind"):
-        x += addend
-        return x
+    if is_array(x) and addend.dtype != object:
+        if addend.shape != x.shape:
+            raise TangentMismatch("add_inplace: the tangent has a different shape")
+        if is_inplaceable_destination(x) and np.can_cast(addend.dtype, x.dtype, "same_kind"):
+            x += addend
+            return x
     return x + y

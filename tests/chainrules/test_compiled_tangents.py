@@ -190,6 +190,7 @@ def test_sums_in_place():
     (array, number), _ = added((x, 1.0), (np.ones((3, 2)), 2.0))
     assert np.array_equal(array, np.full((3, 2), 3.0))
     assert number == 3.0
+    assert added(np.ones(1, np.int64), np.full(1, 0.5))[0][0] == 1.5
     assert added(Point(1.0, 2.0), Point(2.0, 3.0))[0] == Point(3.0, 5.0)
 
 

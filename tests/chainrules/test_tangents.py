@@ -242,6 +242,22 @@ def test_add_inplace_uses_memory_where_it_can():
 
 
 @pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.ones((2, 2)), np.ones(2)),
+        (np.ones((2, 2)), np.ones((1, 2))),
+        (np.ones(2), 1.0),
+        (np.ones(2, np.int64), np.ones(1)),
+        ((1.0, 2.0), (1.0,)),
+    ],
+)
+def test_sums_in_place_do_not_broadcast(x, y):
+    for add in (add_inplace, njit(lambda x, y: add_inplace(x, y))):
+        with pytest.raises(TangentMismatch):
+            add(x, y)
+
+
+@pytest.mark.parametrize(
     ("x", "dx", "expected"),
     [
         (1.0, 2 + 1j, 2.0),
@@ -290,7 +306,10 @@ def compiled_algebra(x):
     zero, one = ZeroTangent(), One()
     sums = x + zero, zero + x, x - zero, zero - x, x + one, one - x
     products = x * one, one * x, x / one, one / x
-    return sums, products, x * zero, NoTangent() * x, zero + NoTangent(), -zero, one * one
+    symbols = zero + NoTangent(), -zero, one * one, one / one, zero / one, one + one, zero[0]
+    differences = zero - zero, zero - one, one - zero, one - one, NoTangent() - zero
+    truths = bool(one), bool(zero), float(one), float(zero)
+    return sums, products, x * zero, NoTangent() * x, zero / x, symbols, differences, truths
 
 
 def test_algebra_in_compiled_code_is_that_of_python():

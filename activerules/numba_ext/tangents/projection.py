@@ -283,18 +283,32 @@ def _add_inplace(x, y):
         return lambda x, y: x
     if _are_tuples(x, y):
         return _added_items(x)
-    fits = isinstance(y, types.Array) and y.ndim == getattr(x, "ndim", None)
-    if not _can_hold_sums(x) or not fits or not _is_same_kind(y.dtype, x.dtype):
+    if not isinstance(x, types.Array) or not isinstance(y, types.Array | types.Number):
         return lambda x, y: x + y
+    if x.ndim != getattr(y, "ndim", 0):
+        raise TangentMismatch(f"add_inplace: {y} is added to {x}")
+    if isinstance(y, types.Number):
+        return lambda x, y: x + y
+    return _added if _can_hold_sums(x) and _is_same_kind(y.dtype, x.dtype) else _sum
 
-    def added(x, y):
-        if x.shape != y.shape:
-            raise TangentMismatch("add_inplace: the tangent has a different shape")
-        for index in np.ndindex(x.shape):
-            x[index] += y[index]
-        return x
 
-    return added
+def _added(x, y):
+    refuse_other_shape(x, y)
+    for index in np.ndindex(x.shape):
+        x[index] += y[index]
+    return x
+
+
+def _sum(x, y):
+    refuse_other_shape(x, y)
+    return x + y
+
+
+@register_jitable
+def refuse_other_shape(x: Any, y: Any) -> None:
+    """Raise `TangentMismatch` unless two arrays have the same shape."""
+    if x.shape != y.shape:
+        raise TangentMismatch("add_inplace: the tangent has a different shape")
 
 
 def _are_tuples(x: Any, y: Any) -> bool:

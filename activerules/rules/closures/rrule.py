@@ -404,8 +404,6 @@ def _names_bound_by(node: ast.AST) -> set[str]:
         node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr | ast.comprehension
     ):
         targets = [node.target]
-    elif isinstance(node, ast.With):
-        targets = [item.optional_vars for item in node.items if item.optional_vars]
     return {
         n.id
         for target in targets
@@ -430,8 +428,6 @@ def _names_read_by(node: ast.AST) -> set[str]:
     """Names in the header of a statement, from which the values it binds are computed."""
     if isinstance(node, ast.For):
         return _loaded(node.iter)
-    if isinstance(node, ast.With):
-        return {name for item in node.items for name in _loaded(item.context_expr)}
     return _loaded(node)
 
 
