@@ -30,7 +30,7 @@ from activerules.api.autodiff import autodiff
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
-from activerules.api.jacobian_columns import Columns, columns_form
+from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.jacobian_forward import (
     copied_arguments,
     differentiated_again,
@@ -39,7 +39,7 @@ from activerules.api.jacobian_forward import (
 )
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
-from activerules.api.over_gradient import pushed_gradient, scope_of, share_work
+from activerules.api.over_gradient import run_of_gradient, share_work
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments, error_context
@@ -155,13 +155,13 @@ def hessian_of(typing_context, spec, function, *args):
     result = types.Tuple([gradient_type(argtypes[j]) for j in argnums])
     call = _Call(dispatcher, names, argtypes, argnums, carrying("out", result), TupleTexts())
     shared = share_work(dispatcher, names, argtypes, argnums)
-    columns, scope = _of_gradient(call) if shared else _of_derivative(call)
+    columns, called = _of_gradient(call) if shared else _of_derivative(call)
     blocks = arranged(
         call.texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
     )
     blocks += "[0]" * request.single
     before = (spec, function)
-    return columns_form(typing_context, before, args, list(columns.values()), blocks, scope)
+    return columns_form(typing_context, before, args, [*columns.values()], blocks, **called)
 
 
 @dataclass(frozen=True)
@@ -181,29 +181,18 @@ class _Call:
     rows: Sequence[LeafText]
     texts: TupleTexts
 
-    def path(self, j: int) -> str:
-        """The subscripts of the gradient with respect to argument `j`."""
-        return f"[{self.argnums.index(j)}]"
-
 
 def _of_gradient(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
     """The columns by forward mode over the gradient, several at once, by the name of the argument;
     and what their lines call.
     """
-    count = len(call.argtypes)
     columns: dict[str, Columns] = {}
     for j in call.argnums:
-        columns[f"x{j}"] = _Rows(
-            call.path(j),
-            f"x{j}",
-            call.argtypes,
-            tangents_per_run(f"x{j}", call.argtypes[j]),
-            pushed_gradient(j, count),
-            call.rows,
-            [False] * count,
-            call.texts,
-        )
-    return columns, scope_of(call.dispatcher, call.argnums)
+        width = tangents_per_run(f"x{j}", call.argtypes[j])
+        run = run_of_gradient(j, len(call.argtypes), width)
+        columns[f"x{j}"] = _Rows(call, j, run)
+    gradient = GradientFunction(call.dispatcher, call.argnums, options={}).dispatcher
+    return columns, {"gradient": gradient}
 
 
 def _of_derivative(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
@@ -211,27 +200,25 @@ def _of_derivative(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
     of the argument; and what their lines call.
     """
     columns: dict[str, Columns] = {}
-    scope: dict[str, Any] = {"begin_row": begin_row}
+    called: dict[str, Any] = {"begin_row": begin_row}
     before = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     dispatcher, names, argtypes = call.dispatcher, call.names, call.argtypes
     for j in call.argnums:
         once = differentiated_again(dispatcher, names, argtypes, j)
-        written = copied_arguments(names, argtypes, once)
+        copied = copied_arguments(names, argtypes, once)
         derivative = along(dispatcher, j, len(argtypes))
         if _is_added_up_in_place(argtypes[j], call.argnums) and not any(once.written):
-            scope[f"g{j}"] = _adding(derivative, j, len(argtypes))
-            columns[f"x{j}"] = _RowsInPlace(f"x{j}", argtypes, f"g{j}", call.rows, call.texts)
+            called[f"g{j}"] = _adding(derivative, j, len(argtypes))
+            columns[f"x{j}"] = _RowsInPlace(call, j, f"g{j}")
             continue
-        arguments = ", ".join(names_of(written))
+        arguments = ", ".join(names_of(len(argtypes), copied))
 
         def push(tangents: list[str], j: int = j, arguments: str = arguments) -> str:
             return f"({before.format(j)}{arguments}, {tangents[0]}),)"
 
-        columns[f"x{j}"] = _Rows(
-            call.path(j), f"x{j}", argtypes, 1, push, call.rows, written, call.texts
-        )
-        scope[f"g{j}"] = GradientFunction(derivative, call.argnums, options={}).dispatcher
-    return columns, scope
+        columns[f"x{j}"] = _Rows(call, j, Run(1, push, copied))
+        called[f"g{j}"] = GradientFunction(derivative, call.argnums, options={}).dispatcher
+    return columns, called
 
 
 class HessianFunction(DerivedFunction[..., Any]):
@@ -242,15 +229,13 @@ class HessianFunction(DerivedFunction[..., Any]):
 
 
 class _Rows(Columns):
-    """Lines that compute the blocks with respect to one argument. As the Hessian is symmetric, the
+    """Lines that compute the blocks with respect to argument `j`. As the Hessian is symmetric, the
     derivative of the gradient along a unit vector is a column and a row as well.
-
-    own   the path of the argument in the gradient
     """
 
-    def __init__(self, own: str, *args: Any) -> None:
-        super().__init__(*args)
-        self._own = own
+    def __init__(self, call: _Call, j: int, run: Run) -> None:
+        super().__init__(f"x{j}", call.argtypes, run, call.rows, call.texts)
+        self._own = f"[{call.argnums.index(j)}]"  # the path of the argument in the gradient
 
     def _put_block(self, row: LeafText, x: LeafText, columns: Sequence[str]) -> list[str]:
         if not x.is_array or row.path != self._own + x.path:
@@ -262,22 +247,20 @@ class _Rows(Columns):
 
 
 class _RowsInPlace(Columns):
-    """Lines that compute the Hessian with respect to one vector. Each gradient is added up in its
-    row of the matrix: an array for it, and the copy, would take as long as the gradient of a short
-    function.
+    """Lines that compute the Hessian with respect to argument `j`, a vector. Each gradient is added
+    up in its row of the matrix: an array for it, and the copy, would take as long as the gradient
+    of a short function.
 
     add   the name of the function made by `_adding`
     """
 
-    def __init__(
-        self, root: str, args: Sequence[Any], add: str, rows: Sequence[LeafText], texts: TupleTexts
-    ) -> None:
-        arguments = ", ".join(f"x{k}" for k, _ in enumerate(args))
+    def __init__(self, call: _Call, j: int, add: str) -> None:
+        arguments = ", ".join(names_of(len(call.argtypes), ()))
 
         def push(tangents: list[str]) -> str:
             return f"passing({add}, {arguments}, {tangents[0]}, {self._block}[k])"
 
-        super().__init__(root, args, 1, push, rows, [False] * len(args), texts)
+        super().__init__(f"x{j}", call.argtypes, Run(1, push), call.rows, call.texts)
 
     @property
     def _block(self) -> str:

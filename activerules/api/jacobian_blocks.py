@@ -110,7 +110,7 @@ def require_holomorphic(
 
 
 def require_copyable(name: str, ty: Any) -> None:
-    """Raise `ActivityError` unless an argument that the function writes into can be copied: each
+    """Raise `NotYetSupported` unless an argument that the function writes into can be copied: each
     run of the function must begin with the same values.
     """
     for leaf in leaves_of(ty):

@@ -7,10 +7,14 @@ allocated before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from numba import njit, types
 
+from activerules.annotations.activity import BatchDuplicated, Duplicated
+from activerules.annotations.signature import Forward
+from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import RUN_TIME, carrying
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
@@ -20,6 +24,7 @@ from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
+from activerules.rules.written import by_name
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 
 keep_apart = njit(
@@ -30,38 +35,41 @@ keep_apart = njit(
 )
 
 
+@dataclass(frozen=True)
+class Run:
+    """How one run of a function gives derivatives along several tangents of an argument.
+
+    width   the number of tangents
+    push    from the texts of the tangents, the text of the derivatives along them, a tuple
+    copied  the arguments that each run is given a copy of: `y0` for `x0`
+    """
+
+    width: int
+    push: Callable[[list[str]], str]
+    copied: Sequence[int] = ()
+
+
 class Columns:
-    """Lines that compute the blocks with respect to one argument, `width` columns per run.
+    """Lines that compute the blocks with respect to one argument, several columns per run.
 
     root    the text of the argument, such as `x0`
     args    the types of all arguments
-    width   the number of tangents per run
-    push    from the texts of `width` tangents, the text of the derivatives along them, a tuple
     rows    the leaves of the result
-    written which arguments each run is given a copy of: `y0` for `x0`
     texts   writes the tuples
     """
 
     def __init__(
-        self,
-        root: str,
-        args: Sequence[Any],
-        width: int,
-        push: Callable[[list[str]], str],
-        rows: Sequence[LeafText],
-        written: Sequence[bool],
-        texts: TupleTexts,
+        self, root: str, args: Sequence[Any], run: Run, rows: Sequence[LeafText], texts: TupleTexts
     ) -> None:
-        self._root, self._args, self._push = root, args, push
+        self._root, self._args, self._rows, self.texts = root, args, rows, texts
+        self._width, self._push, self._copies = run.width, run.push, run.copied
         self._type = args[int(root[1:])]
-        self._rows, self._copies = rows, [k for k, is_written in enumerate(written) if is_written]
         self._leaves = carrying(root, self._type)
-        self._at_once = self._takes_one_run(width)
-        self._width, self.texts = width, texts
+        self._at_once = self._takes_one_run()
 
-    def _takes_one_run(self, width: int) -> bool:
+    def _takes_one_run(self) -> bool:
         """Whether a single run always suffices for arguments of this type."""
-        return width >= len(self._leaves) and not any(x.is_array for x in self._leaves)
+        return self._width >= len(self._leaves) and not self._arrays
 
     def block(self, row: LeafText, column: LeafText) -> str:
         """The text of a block, for use after the lines."""
@@ -89,10 +97,8 @@ class Columns:
     def begin(self) -> list[str]:
         """Lines that allocate the arrays in `allocated`."""
         allocations = [self._allocation(x, c) for x in self._arrays for c in range(self._width)]
-        return [*self._apart(), *self.counts(), *filter(None, allocations), *self._before()]
-
-    def _apart(self) -> list[str]:
-        return lines_apart(self._args, self._copies)
+        apart = lines_apart(self._args, self._copies)
+        return [*apart, *self.counts(), *filter(None, allocations), *self._before()]
 
     @property
     def first(self) -> str:
@@ -220,17 +226,25 @@ def columns_form(
     args: Sequence[Any],
     columns: Sequence[Columns],
     result: str,
-    scope: dict[str, Any],
+    **more: Any,
 ) -> Any:
     """The compiled form that runs the lines of `columns` and returns the text `result`, whose
-    tuples the same `texts` wrote.
+    tuples the same `texts` wrote. Both may use `function`, `autodiff` with what forward mode takes,
+    and the names in `more`.
 
     before  the types of the arguments of the call that precede `x0`, `x1`, …: the last of them is
             that of the function
     """
     dispatcher, texts = dispatcher_of_type(before[-1]), columns[0].texts
     names = [f"x{k}" for k, _ in enumerate(args)]
-    scope = {**RUN_TIME, "passing": passing, "keep_apart": keep_apart, **scope}
+    scope = {
+        **RUN_TIME,
+        **by_name(BatchDuplicated, Duplicated, autodiff, passing),
+        "Forward": Forward,
+        "function": dispatcher,
+        "keep_apart": keep_apart,
+        **more,
+    }
 
     def compiled(
         name: str, parameters: Sequence[str], lines: Sequence[str], linked: bool = True

@@ -7,14 +7,11 @@ are copied for each run. `jacobian_blocks` describes the form of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from numba import types
 
-from activerules.annotations.activity import BatchDuplicated, Duplicated
-from activerules.annotations.signature import Forward
-from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import (
     arranged,
     carrying,
@@ -24,7 +21,7 @@ from activerules.api.jacobian_blocks import (
     require_rows,
     rows_of,
 )
-from activerules.api.jacobian_columns import Columns, columns_form
+from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.list_arguments import by_arrays
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, error_context
@@ -54,33 +51,28 @@ def jacobian_forward(typing_context, spec, function, *args):
     for i in request.argnums:
         with error_context.of_call(dispatcher):
             require_numbers(names[i], argtypes[i], complex_too=request.holomorphic)
-    runs = {i: forward_run(dispatcher, names, argtypes, i) for i in request.argnums}
-    result = next(iter(runs.values()))[1].result_type
+    derivatives = {i: derivative_along(dispatcher, names, argtypes, i) for i in request.argnums}
+    result = next(iter(derivatives.values())).result_type
     require_rows(dispatcher, result)
     if request.holomorphic:
         require_holomorphic(dispatcher, names, argtypes, request.argnums, result)
-    texts = TupleTexts()
-    columns = {f"x{i}": _columns(names, argtypes, i, *runs[i], texts) for i in request.argnums}
+    rows, texts = carrying("out", rows_of(result)), TupleTexts()
+    columns = {
+        f"x{i}": Columns(f"x{i}", argtypes, run_along(names, argtypes, i, each), rows, texts)
+        for i, each in derivatives.items()
+    }
     blocks = arranged(
         texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
     )
-    scope = {
-        "autodiff": autodiff,
-        "function": dispatcher,
-        "Forward": Forward,
-        "Duplicated": Duplicated,
-        "BatchDuplicated": BatchDuplicated,
-    }
-    before = (spec, function)
-    return columns_form(typing_context, before, args, list(columns.values()), blocks, scope)
+    return columns_form(typing_context, (spec, function), args, [*columns.values()], blocks)
 
 
-def forward_run(
+def derivative_along(
     dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], i: int
-) -> tuple[int, CompiledDerivative]:
-    """The number of tangents of argument `i` per run, and the derivative that carries them."""
+) -> CompiledDerivative:
+    """The derivative with respect to argument `i`, for as many tangents as a run takes."""
     width = tangents_per_run(f"x{i}", argtypes[i])
-    return width, _derivative(dispatcher, names, argtypes, i, width)
+    return _derivative(dispatcher, names, argtypes, i, width)
 
 
 def tangents_per_run(root: str, ty: Any) -> int:
@@ -92,32 +84,19 @@ def tangents_per_run(root: str, ty: Any) -> int:
     return 1 if compiles_for_derivative() else WIDTH
 
 
-def _columns(
+def run_along(
     names: Sequence[str],
     argtypes: Sequence[Any],
     i: int,
-    width: int,
-    gradient: CompiledDerivative,
-    texts: TupleTexts,
-) -> Columns:
-    push, written = pushed(names, argtypes, i, gradient)
-    rows = carrying("out", rows_of(gradient.result_type))
-    return Columns(f"x{i}", argtypes, width, push, rows, written, texts)
-
-
-def pushed(
-    names: Sequence[str],
-    argtypes: Sequence[Any],
-    i: int,
-    gradient: CompiledDerivative,
+    derivative: CompiledDerivative,
     first: int = 0,
-) -> tuple[Callable[[list[str]], str], tuple[bool, ...]]:
-    """The text of a run for tangents of argument `i`, and which arguments are copied for it.
+) -> Run:
+    """A run of the derivative with tangents of argument `i`.
 
     first   the number of the variable with the first argument: `x0`, `x1`, …
     """
-    written = copied_arguments(names, argtypes, gradient)
-    primals = names_of(written, first)
+    copied = copied_arguments(names, argtypes, derivative, first)
+    primals = names_of(len(argtypes), copied, first)
 
     def push(tangents: list[str]) -> str:
         args = list(primals)
@@ -127,7 +106,7 @@ def pushed(
         args[i] = f"BatchDuplicated({primals[i]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, function, {', '.join(args)})"
 
-    return push, written
+    return Run(derivative.width, push, copied)
 
 
 def differentiated_again(
@@ -153,21 +132,22 @@ def _derivative(
 
 
 def copied_arguments(
-    names: Sequence[str], argtypes: Sequence[Any], gradient: CompiledDerivative
-) -> tuple[bool, ...]:
-    """For each argument, whether it must be copied because the function writes into its arrays.
+    names: Sequence[str], argtypes: Sequence[Any], derivative: CompiledDerivative, first: int = 0
+) -> list[int]:
+    """The arguments that must be copied because the function writes into their arrays, counted from
+    `first`.
 
-    Raises `ActivityError` for an argument that the function writes into and that cannot be copied.
+    Raises `NotYetSupported` if the function writes into an argument that cannot be copied.
     """
-    for name, ty, is_written in zip(names, argtypes, gradient.written, strict=True):
+    copied = []
+    for k, is_written in enumerate(derivative.written):
         if is_written:
-            require_copyable(name, ty)
-    return tuple(
-        is_written and any(isinstance(leaf, types.Array) for leaf in leaves_of(ty))
-        for is_written, ty in zip(gradient.written, argtypes, strict=True)
-    )
+            require_copyable(names[k], argtypes[k])
+            if any(isinstance(leaf, types.Array) for leaf in leaves_of(argtypes[k])):
+                copied.append(first + k)
+    return copied
 
 
-def names_of(written: Sequence[bool], first: int = 0) -> list[str]:
+def names_of(count: int, copied: Sequence[int], first: int = 0) -> list[str]:
     """The name to pass for each argument: its own (`x0`, …), or that of its copy (`y0`, …)."""
-    return [f"{'y' if is_written else 'x'}{k}" for k, is_written in enumerate(written, first)]
+    return [f"{'y' if k in copied else 'x'}{k}" for k in range(first, first + count)]

@@ -7,13 +7,10 @@ at a time, by reverse mode over the derivative along its direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from activerules.annotations.activity import BatchDuplicated
-from activerules.annotations.signature import Forward
-from activerules.api.autodiff import autodiff
-from activerules.api.derived import GradientFunction
+from activerules.api.jacobian_columns import Run
 from activerules.errors import ActiverulesError
 from activerules.numba_ext.calls.checks import read_gradient_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
@@ -34,8 +31,8 @@ def share_work(
     return gradient is not None and gradient.again.expensive and not any(gradient.written)
 
 
-def pushed_gradient(j: int, count: int, first: int = 0) -> Callable[[list[str]], str]:
-    """The text of the derivatives of the gradient along tangents of argument `j` of `count`.
+def run_of_gradient(j: int, count: int, width: int, first: int = 0) -> Run:
+    """A run of the compiled function `gradient` with tangents of argument `j` of `count`.
 
     first   the number of the variable with the first argument: `x0`, `x1`, …
     """
@@ -45,14 +42,4 @@ def pushed_gradient(j: int, count: int, first: int = 0) -> Callable[[list[str]],
         args[j] = f"BatchDuplicated({args[j]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, gradient, {', '.join(args)})"
 
-    return push
-
-
-def scope_of(dispatcher: Any, argnums: int | tuple[int, ...]) -> dict[str, Any]:
-    """What these texts call, for the gradient with respect to `argnums`."""
-    return {
-        "autodiff": autodiff,
-        "BatchDuplicated": BatchDuplicated,
-        "Forward": Forward,
-        "gradient": GradientFunction(dispatcher, argnums, options={}).dispatcher,
-    }
+    return Run(width, push)

@@ -14,22 +14,19 @@ import numpy as np
 from numba import types
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import BatchDuplicated, Duplicated
-from activerules.annotations.signature import Forward
-from activerules.api import over_gradient
-from activerules.api.autodiff import autodiff
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.jacobian_blocks import carrying, rows_of
-from activerules.api.jacobian_columns import Columns, columns_form
+from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.jacobian_forward import (
     WIDTH,
     copied_arguments,
+    derivative_along,
     differentiated_again,
-    forward_run,
     names_of,
-    pushed,
+    run_along,
 )
 from activerules.api.jvp import along
+from activerules.api.over_gradient import run_of_gradient, share_work
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
@@ -47,7 +44,7 @@ SEEDS = "x0"
 class _Products(Columns):
     """Lines that compute the products: a row for each row of the seeds."""
 
-    def _takes_one_run(self, width: int) -> bool:
+    def _takes_one_run(self) -> bool:
         return False
 
     def counts(self) -> list[str]:
@@ -93,8 +90,8 @@ class _Products(Columns):
 def jacobian_products(typing_context, spec, function, *args):
     """`seeds @ J.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
-    width, gradient = forward_run(dispatcher, names, argtypes[1:], i)
-    result = rows_of(gradient.result_type)
+    derivative = derivative_along(dispatcher, names, argtypes[1:], i)
+    result = rows_of(derivative.result_type)
     rows = carrying("out", result)
     if len(rows) != 1 or rows[0].path or not isinstance(rows[0].number, types.Float):
         raise ActivityError(
@@ -103,39 +100,30 @@ def jacobian_products(typing_context, spec, function, *args):
             why="its rows are those of an array of floats",
             instead=["a function that returns one array", "jacobian without sparsity"],
         )
-    push, written = pushed(names, argtypes[1:], i, gradient, first=1)
-    texts = TupleTexts()
-    products = _Products(f"x{i + 1}", argtypes, width, push, rows, (False, *written), texts)
-    scope = {
-        "autodiff": autodiff, "function": dispatcher, "Forward": Forward, "Duplicated": Duplicated,
-        "BatchDuplicated": BatchDuplicated,
-    }  # fmt: skip
-    return _form(typing_context, spec, function, products, scope, argtypes)
+    run = run_along(names, argtypes[1:], i, derivative, first=1)
+    products = _Products(f"x{i + 1}", argtypes, run, rows, TupleTexts())
+    return _form(typing_context, (spec, function), argtypes, products)
 
 
 @compiled_only
 def hessian_products(typing_context, spec, function, *args):
     """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
-    [row] = carrying("out", gradient_type(argtypes[i + 1]))
-    texts = TupleTexts()
-    if over_gradient.share_work(dispatcher, names, argtypes[1:], (i,)):
-        push_lanes = over_gradient.pushed_gradient(i, len(names), first=1)
-        unwritten = [False] * len(argtypes)
-        products = _Products(f"x{i + 1}", argtypes, WIDTH, push_lanes, [row], unwritten, texts)
-        scope = over_gradient.scope_of(dispatcher, i)
-        return _form(typing_context, spec, function, products, scope, argtypes)
-    once = differentiated_again(dispatcher, names, argtypes[1:], i)
-    written = copied_arguments(names, argtypes[1:], once)
-    arguments = names_of(written, first=1)
+    rows = carrying("out", gradient_type(argtypes[i + 1]))
+    if share_work(dispatcher, names, argtypes[1:], (i,)):
+        run, differentiated = run_of_gradient(i, len(names), WIDTH, first=1), dispatcher
+    else:
+        once = differentiated_again(dispatcher, names, argtypes[1:], i)
+        copied = copied_arguments(names, argtypes[1:], once, first=1)
+        arguments = names_of(len(names), copied, first=1)
 
-    def push(tangents: list[str]) -> str:
-        return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"
+        def push(tangents: list[str]) -> str:
+            return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"
 
-    products = _Products(f"x{i + 1}", argtypes, 1, push, [row], (False, *written), texts)
-    gradient = GradientFunction(along(dispatcher, i, len(arguments)), i, options={}).dispatcher
-    scope = {"gradient": gradient}
-    return _form(typing_context, spec, function, products, scope, argtypes)
+        run, differentiated = Run(1, push, copied), along(dispatcher, i, len(names))
+    products = _Products(f"x{i + 1}", argtypes, run, rows, TupleTexts())
+    gradient = GradientFunction(differentiated, i, options={}).dispatcher
+    return _form(typing_context, (spec, function), argtypes, products, gradient=gradient)
 
 
 def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any, tuple[Any, ...]]:
@@ -156,16 +144,13 @@ def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[int, Any, Any,
 
 def _form(
     typing_context: Any,
-    spec: Any,
-    function: Any,
-    products: _Products,
-    scope: dict[str, Any],
+    before: tuple[Any, Any],
     argtypes: tuple[Any, ...],
+    products: _Products,
+    **more: Any,
 ) -> Any:
-    scope = {**scope, **by_name(new_products, put_item, row_of, set_row)}
-    return columns_form(
-        typing_context, (spec, function), argtypes, [products], products.product, scope
-    )
+    called = {**by_name(new_products, put_item, row_of, set_row), **more}
+    return columns_form(typing_context, before, argtypes, [products], products.product, **called)
 
 
 # --- the functions ---
