@@ -16,7 +16,6 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.dict_tables import (
     ENTRY,
-    FIELDS,
     LOAD_ENTRY,
     LOAD_FIRST,
     LOAD_KEYS,
@@ -197,12 +196,10 @@ begin:
 {LOAD_FIRST}
   %other.address = getelementptr i8, ptr %other, i64 {DICT_KEYS}
   %old = load ptr, ptr %other.address
-  %old.count.address = getelementptr i8, ptr %old, i64 {8 * FIELDS.index("nentries")}
-  %old.count = load i64, ptr %old.count.address
-  %old.offset.address = getelementptr i8, ptr %old, i64 {8 * FIELDS.index("entry_offset")}
-  %old.offset = load i64, ptr %old.offset.address
-  %same.count = icmp eq i64 %nentries, %old.count
-  %same.offset = icmp eq i64 %entry_offset, %old.offset
+{load("nentries", "old")}
+{load("entry_offset", "old")}
+  %same.count = icmp eq i64 %nentries, %old.nentries
+  %same.offset = icmp eq i64 %entry_offset, %old.entry_offset
   %same.layout = and i1 %same.count, %same.offset
   %value.bytes = add i64 %val_size, 7
   %value.run = and i64 %value.bytes, -8
@@ -281,10 +278,8 @@ look:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %found
 found:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %key.at = add i64 %at, 8
-  %key = getelementptr i8, ptr %keys, i64 %key.at
+{ENTRY}
+  %key = getelementptr i8, ptr %entry, i64 8
   call void %method(ptr %key)
   %after = add i64 %ix, 1
   br label %look

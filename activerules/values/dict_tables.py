@@ -26,9 +26,12 @@ FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "e
 
 
 def load(name: str, of: str = "keys") -> str:
-    """The code that loads a field of the header into a value named like the field."""
-    return f"""  %{name}.address = getelementptr i8, ptr %{of}, i64 {8 * FIELDS.index(name)}
-  %{name} = load i64, ptr %{name}.address"""
+    """The code that loads a field of the table at `%keys` into a value named like the field; of
+    another table, with the name of that table before it.
+    """
+    value = name if of == "keys" else f"{of}.{name}"
+    return f"""  %{value}.address = getelementptr i8, ptr %{of}, i64 {8 * FIELDS.index(name)}
+  %{value} = load i64, ptr %{value}.address"""
 
 
 LOAD_KEYS = f"""  %keys.address = getelementptr i8, ptr %d, i64 {DICT_KEYS}

@@ -23,13 +23,13 @@ from numba.extending import intrinsic
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.extents import extent_of
+from activerules.values.kinds import is_instance
 from activerules.values.layout import (
     Array,
     Items,
     Node,
     Number,
     Plain,
-    Struct,
     layout_of,
     map_type,
     shadow_of_leaf,
@@ -204,12 +204,7 @@ def copy_of_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> 
 
 
 def _is_object_with_numbers(node: Node) -> bool:
-    return node.has_shadow and (isinstance(node, Items) or is_instance(node))
-
-
-def is_instance(node: Node) -> bool:
-    """Whether it is a reference to counted memory with named fields."""
-    return isinstance(node, Struct) and node.kind in ("jitclass", "structref")
+    return node.has_shadow and (isinstance(node, Items) or is_instance(node.numba_type))
 
 
 def _zero_leaf(em: Emit, node: Node, primal: Any) -> Any:

@@ -149,6 +149,16 @@ def emitting(emit: Callable[[Emit, Sequence[Any]], Any]) -> Callable[..., Any]:
     return codegen
 
 
+def doing(emit: Callable[[Emit, Sequence[Any]], None]) -> Callable[..., Any]:
+    """Like `emitting`, for an intrinsic that returns None."""
+
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
+        emit(Emit(context, builder), args)
+        return context.get_dummy_value()
+
+    return codegen
+
+
 _Parts = Iterator[tuple[Step, Sequence[WalkedValue]]]
 
 
@@ -403,7 +413,7 @@ def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
 
 
 def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
-    result = new_object(em.context, em.builder, node.numba_type)
+    result = new_object(em, node.numba_type)
     source, target = (
         struct_of(em.context, em.builder, node.numba_type, struct) for struct in (value, result)
     )
@@ -412,8 +422,9 @@ def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     return result
 
 
-def new_object(context: Context, builder: Builder, ty: Any) -> Any:
+def new_object(em: Emit, ty: Any) -> Any:
     """A reference to a new object of a class, all zero, with the destructor of the class."""
+    context, builder = em.context, em.builder
     memory_type = struct_type(ty)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
     destructor = imp_dtor(context, builder.module, ty)

@@ -23,7 +23,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Value
 from activerules.numba_ext.replaced.local_objects import (
     ArrayMemory,
     arrays_in_value,
@@ -31,8 +31,9 @@ from activerules.numba_ext.replaced.local_objects import (
     raise_if,
 )
 from activerules.numba_ext.substitutes import object_runtime
-from activerules.values.extents import extent_of
 from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
+from activerules.values.regions import extent_of_region
+from activerules.values.walk import Emit, doing, emitting
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -52,14 +53,14 @@ REFUSALS = (_SHARED, _OTHER_WAY)
 # --- addresses ---
 
 
-def _struct(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
+def _struct(em: Emit, ty: Any, value: Value) -> Any:
     """The pointer to the struct `NB_List` of a typed list."""
-    return context.make_helper(builder, ty, value=value).data
+    return em.context.make_helper(em.builder, ty, value=value).data
 
 
-def _items(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
-    address = cgutils.pointer_add(builder, _struct(context, builder, ty, value), _I64(LIST_ITEMS))
-    return builder.load(builder.bitcast(address, _BYTES.as_pointer()))
+def _items(em: Emit, ty: Any, value: Value) -> Value:
+    address = cgutils.pointer_add(em.builder, _struct(em, ty, value), _I64(LIST_ITEMS))
+    return em.builder.load(em.builder.bitcast(address, _BYTES.as_pointer()))
 
 
 # --- what becomes of the lists ---
@@ -71,139 +72,113 @@ def store_floats(typing_context, target, source, index):
     declared = declared_of(ItemMemory(target.item_type))
     assert declared is not None
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        item = context.get_data_type(target.item_type).as_pointer()
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        item = em.context.get_data_type(target.item_type).as_pointer()
         items = (
-            builder.gep(builder.bitcast(_items(context, builder, target, held), item), [args[2]])
+            em.builder.gep(em.builder.bitcast(_items(em, target, held), item), [args[2]])
             for held in args[:2]
         )
-        copy_floats(builder, declared, *items)
-        return context.get_dummy_value()
+        copy_floats(em.builder, declared, *items)
 
-    return types.none(target, source, types.intp), codegen
+    return types.none(target, source, types.intp), doing(emit)
 
 
 @intrinsic
 def finish(typing_context, original, copy):
     """Replace the items of a list by those of its copy, up to the shorter length."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        _finish(context, builder, original, *args)
-        return context.get_dummy_value()
-
-    return types.none(original, copy), codegen
+    return types.none(original, copy), doing(lambda em, args: _finish(em, original, *args))
 
 
-def _finish(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
-    items = (_items(context, builder, ty, value) for value in (original, copy))
-    structs = (_struct(context, builder, ty, value) for value in (original, copy))
-    object_runtime.call(builder, "items", *items, *structs)
+def _finish(em: Emit, ty: Any, original: Any, copy: Any) -> None:
+    items = (_items(em, ty, value) for value in (original, copy))
+    structs = (_struct(em, ty, value) for value in (original, copy))
+    object_runtime.call(em.builder, "items", *items, *structs)
 
 
 @intrinsic
 def lengthen(typing_context, original, copy):
     """Make a list as long as its copy, with the copy's items appended."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        _lengthen(context, builder, original, *args)
-        return context.get_dummy_value()
-
-    return types.none(original, copy), codegen
+    return types.none(original, copy), doing(lambda em, args: _lengthen(em, original, *args))
 
 
-def _lengthen(context: Context, builder: Builder, ty: Any, original: Any, copy: Any) -> None:
-    structs = (_struct(context, builder, ty, value) for value in (original, copy))
-    object_runtime.call(builder, "length", *structs)
+def _lengthen(em: Emit, ty: Any, original: Any, copy: Any) -> None:
+    structs = (_struct(em, ty, value) for value in (original, copy))
+    object_runtime.call(em.builder, "length", *structs)
 
 
-def finish_all(
-    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
-) -> None:
+def finish_all(em: Emit, numba_type: Any, originals: Any, copies: Any, objects: Any) -> None:
     """Give the lists in a tuple the contents of their copies, where the function raised."""
     unpacked = (
-        cgutils.unpack_tuple(builder, lists, len(numba_type)) for lists in (originals, copies)
+        cgutils.unpack_tuple(em.builder, lists, len(numba_type)) for lists in (originals, copies)
     )
     for ty, original, copy in zip(numba_type, *unpacked, strict=True):
-        _finish(context, builder, ty, original, copy)
-        _lengthen(context, builder, ty, original, copy)
+        _finish(em, ty, original, copy)
+        _lengthen(em, ty, original, copy)
 
 
 # --- what is reached twice ---
 
 
-def _note(
-    builder: Builder, notes: Any, groups: Any, away_from: Any, low: Value, high: Value
-) -> None:
-    object_runtime.call(builder, "note", notes, groups, away_from, low, high)
-
-
 @intrinsic
 def new_notes(typing_context):
     """Allocate rows for notes; `is_reached_twice` frees them."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        return object_runtime.call(builder, "notes", result=_I64)
-
-    return types.intp(), codegen
+    emit = emitting(lambda em, args: object_runtime.call(em.builder, "notes", result=_I64))
+    return types.intp(), emit
 
 
 @intrinsic
 def note_array(typing_context, notes, groups, away_from, array):
     """Record the extent of an array for the comparison at the end of the call."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        proxy = context.make_array(array)(context, builder, args[3])
-        extent = extent_of(builder, array, proxy)
-        _note(builder, *args[:3], extent.low, extent.high)
-        return context.get_dummy_value()
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        extent = extent_of_region(em, array, args[3])
+        object_runtime.call(em.builder, "note", *args[:3], extent.low, extent.high)
 
-    return types.none(types.intp, types.intp, types.intp, array), codegen
+    return types.none(types.intp, types.intp, types.intp, array), doing(emit)
 
 
 @intrinsic
 def note_arrays(typing_context, notes, groups, x):
     """Record the extents of all arrays in a value, also in objects, and of the lists in tuples."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        for ty, value in arrays_in_value(context, builder, x, args[2]):
-            extent = extent_of(builder, ty, context.make_array(ty)(context, builder, value))
-            _note(builder, args[0], args[1], _I64(0), extent.low, extent.high)
-        return context.get_dummy_value()
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        for ty, value in arrays_in_value(em, x, args[2]):
+            extent = extent_of_region(em, ty, value)
+            object_runtime.call(em.builder, "note", *args[:2], _I64(0), extent.low, extent.high)
 
-    return types.none(types.intp, types.intp, x), codegen
+    return types.none(types.intp, types.intp, x), doing(emit)
 
 
 @intrinsic
 def note_list(typing_context, notes, groups, away_from, x):
     """Record the extent of a list."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        low = builder.ptrtoint(_struct(context, builder, x, args[3]), _I64)
-        _note(builder, *args[:3], low, builder.add(low, _I64(1)))
-        return context.get_dummy_value()
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        low = em.builder.ptrtoint(_struct(em, x, args[3]), _I64)
+        object_runtime.call(em.builder, "note", *args[:3], low, em.builder.add(low, _I64(1)))
 
-    return types.none(types.intp, types.intp, types.intp, x), codegen
+    return types.none(types.intp, types.intp, types.intp, x), doing(emit)
 
 
 @intrinsic
 def is_reached_twice(typing_context, notes):
     """Whether two rows overlap that must not; frees the notes."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        return object_runtime.call(builder, "meet", args[0], result=ir.IntType(1))
+    def emit(em: Emit, args: Sequence[Value]) -> Value:
+        return object_runtime.call(em.builder, "meet", args[0], result=ir.IntType(1))
 
-    return types.boolean(types.intp), codegen
+    return types.boolean(types.intp), emitting(emit)
 
 
 @intrinsic
 def is_another(typing_context, first, last):
     """Whether two arrays differ in their memory, shape or strides."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        left, right = (ArrayMemory(context, builder, first, value) for value in args)
+    def emit(em: Emit, args: Sequence[Value]) -> Any:
+        left, right = (ArrayMemory(em, first, value) for value in args)
         return left.differs(right)
 
-    return types.boolean(first, last), codegen
+    return types.boolean(first, last), emitting(emit)
 
 
 def refusing(number: int) -> Any:
@@ -212,13 +187,10 @@ def refusing(number: int) -> Any:
 
     @intrinsic
     def refuse_if(typing_context, condition, owned):
-        def codegen(
-            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
-        ) -> Value:
+        def emit(em: Emit, args: Sequence[Value]) -> None:
             released = [(owned, args[1])] * 2  # the tuple, and the variables in it
-            raise_if(context, builder, args[0], error, REFUSALS[number], released)
-            return context.get_dummy_value()
+            raise_if(em, args[0], error, REFUSALS[number], released)
 
-        return types.none(types.boolean, owned), codegen
+        return types.none(types.boolean, owned), doing(emit)
 
     return refuse_if

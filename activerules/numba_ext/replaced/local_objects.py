@@ -22,14 +22,14 @@ from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import parts_of
 from activerules.values.extents import Extent, extent_of
 from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of
 from activerules.values.layout import Node, layout_of
 from activerules.values.memory_layout import declared_of, fields_of, struct_type
-from activerules.values.walk import Depth, Emit, new_object, walk
+from activerules.values.walk import Depth, Emit, doing, emitting, new_object, walk
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -74,71 +74,64 @@ def _types_in(ty: Any) -> Iterator[Any]:
 # --- values ---
 
 
-def _objects(
-    context: Context, builder: Builder, ty: Any, value: Value
-) -> Iterator[tuple[Any, Any]]:
+def _objects(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     """The objects in a value, each with its type, as borrowed references."""
-    return (part for part in _values_in(context, builder, ty, value) if is_instance(part[0]))
+    return (part for part in _values_in(em, ty, value) if is_instance(part[0]))
 
 
-def arrays_in_value(
-    context: Context, builder: Builder, ty: Any, value: Value
-) -> Iterator[tuple[Any, Any]]:
+def arrays_in_value(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     """The arrays in a value, also in objects, each with its type, as borrowed references."""
-    parts = _values_in(context, builder, ty, value)
-    return (part for part in parts if isinstance(part[0], types.Array))
+    return (part for part in _values_in(em, ty, value) if isinstance(part[0], types.Array))
 
 
-def _values_in(
-    context: Context, builder: Builder, ty: Any, value: Value
-) -> Iterator[tuple[Any, Any]]:
+def _values_in(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     if isinstance(ty, types.BaseTuple):
-        for item, (part,) in parts_of(builder, ty, value):
-            yield from _values_in(context, builder, item, part)
+        for item, (part,) in parts_of(em.builder, ty, value):
+            yield from _values_in(em, item, part)
         return
     yield ty, value
-    for field, part in _fields(context, builder, ty, value) if is_instance(ty) else ():
-        yield from _values_in(context, builder, field, part)
+    for field, part in _fields(em, ty, value) if is_instance(ty) else ():
+        yield from _values_in(em, field, part)
 
 
-def _fields(context: Context, builder: Builder, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
-    struct = _struct(context, builder, ty, value)
+def _fields(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
+    struct = _struct(em, ty, value)
     for k, field in enumerate(fields_of(ty)):
         yield field.numba_type, struct[k]
 
 
-def _address(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
+def _address(em: Emit, ty: Any, value: Value) -> Any:
     """The address of an object's memory; the object must not be unset."""
-    reference = context.make_helper(builder, ty, value=value)
+    reference = em.context.make_helper(em.builder, ty, value=value)
     if not isinstance(ty, types.StructRef):
         return reference.data
-    data = context.nrt.meminfo_data(builder, reference.meminfo)
-    return builder.bitcast(data, struct_type(ty).as_pointer())
+    data = em.context.nrt.meminfo_data(em.builder, reference.meminfo)
+    return em.builder.bitcast(data, struct_type(ty).as_pointer())
 
 
-def _identity(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
+def _identity(em: Emit, ty: Any, value: Value) -> Any:
     """A pointer that two references have in common if they lead to one object; null if unset."""
-    reference = context.make_helper(builder, ty, value=value)
+    reference = em.context.make_helper(em.builder, ty, value=value)
     return reference.meminfo if isinstance(ty, types.StructRef) else reference.data
 
 
-def _struct(context: Context, builder: Builder, ty: Any, value: Value) -> Any:
+def _struct(em: Emit, ty: Any, value: Value) -> Any:
     """Like `struct_of`, in a form in which the engine sees which memory it is."""
-    pointer = _address(context, builder, ty, value)
+    pointer = _address(em, ty, value)
     payload = ty.get_data_type()
     if isinstance(ty, types.StructRef):
-        return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
-    return context.make_data_helper(builder, payload, ref=pointer)
+        return cgutils.create_struct_proxy(payload)(em.context, em.builder, ref=pointer)
+    return em.context.make_data_helper(em.builder, payload, ref=pointer)
 
 
 def _tuple_of(argtypes: Sequence[Any]) -> Any:
     return types.BaseTuple.from_types(tuple(argtypes))
 
 
-def _packed(context: Context, builder: Builder, numba_type: Any, values: Sequence[Value]) -> Value:
+def _packed(em: Emit, numba_type: Any, values: Sequence[Value]) -> Value:
     for ty, value in zip(items_of(numba_type), values, strict=True):
-        context.nrt.incref(builder, ty, value)
-    return context.make_tuple(builder, numba_type, values)
+        em.context.nrt.incref(em.builder, ty, value)
+    return em.context.make_tuple(em.builder, numba_type, values)
 
 
 @intrinsic
@@ -146,11 +139,10 @@ def objects_in(typing_context, x):
     """The objects in a value, in order."""
     ty = _tuple_of([*objects_of(x)])
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        values = [value for _, value in _objects(context, builder, x, args[0])]
-        return _packed(context, builder, ty, values)
+    def emit(em: Emit, args: Sequence[Value]) -> Any:
+        return _packed(em, ty, [value for _, value in _objects(em, x, args[0])])
 
-    return ty(x), codegen
+    return ty(x), emitting(emit)
 
 
 def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
@@ -158,15 +150,11 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
     def arrays_in(typing_context, x):
         numba_type = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
 
-        def codegen(
-            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
-        ) -> Any:
-            values = [
-                value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
-            ]
-            return _packed(context, builder, numba_type, values)
+        def emit(em: Emit, args: Sequence[Value]) -> Any:
+            values = [value for ty, value in arrays_in_value(em, x, args[0]) if chosen(ty)]
+            return _packed(em, numba_type, values)
 
-        return numba_type(x), codegen
+        return numba_type(x), emitting(emit)
 
     return arrays_in
 
@@ -184,30 +172,24 @@ others_in = _arrays_where(lambda ty: not layout_of(ty).has_shadow)
 @intrinsic
 def copy_objects(typing_context, x):
     """The value with copies of all objects in it."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        return _copy(context, builder, x, args[0])
-
-    return x(x), codegen
+    return x(x), emitting(lambda em, args: _copy(em, x, args[0]))
 
 
-def _copy(context: Context, builder: Builder, numba_type: Any, value: Value) -> Any:
+def _copy(em: Emit, numba_type: Any, value: Value) -> Any:
     if isinstance(numba_type, types.BaseTuple):
-        items = [
-            _copy(context, builder, ty, p) for ty, (p,) in parts_of(builder, numba_type, value)
-        ]
-        return context.make_tuple(builder, numba_type, items)
+        items = [_copy(em, ty, part) for ty, (part,) in parts_of(em.builder, numba_type, value)]
+        return em.context.make_tuple(em.builder, numba_type, items)
     if is_instance(numba_type):
-        return _copy_of_instance(context, builder, numba_type, value)
-    context.nrt.incref(builder, numba_type, value)
+        return _copy_of_instance(em, numba_type, value)
+    em.context.nrt.incref(em.builder, numba_type, value)
     return value
 
 
-def _copy_of_instance(context: Context, builder: Builder, numba_type: Any, value: Value) -> Any:
-    result = new_object(context, builder, numba_type)
-    struct = _struct(context, builder, numba_type, result)
-    for k, (ty, part) in enumerate(_fields(context, builder, numba_type, value)):
-        struct[k] = _copy(context, builder, ty, part)
+def _copy_of_instance(em: Emit, numba_type: Any, value: Value) -> Any:
+    result = new_object(em, numba_type)
+    struct = _struct(em, numba_type, result)
+    for k, (ty, part) in enumerate(_fields(em, numba_type, value)):
+        struct[k] = _copy(em, ty, part)
     return result
 
 
@@ -215,29 +197,27 @@ def _copy_of_instance(context: Context, builder: Builder, numba_type: Any, value
 def require_apart(typing_context, x, others):
     """Raise if an object in `x` is reached along two paths, in `x` or in other arguments."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        own = [*_objects_set_or_not(context, builder, x, args[0])]
-        elsewhere = [*_objects_set_or_not(context, builder, others, args[1])]
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        builder = em.builder
+        own = [*_objects_set_or_not(em, x, args[0])]
+        elsewhere = [*_objects_set_or_not(em, others, args[1])]
         shared: Any = cgutils.false_bit
         unset: Any = cgutils.false_bit
         for k, (ty, value) in enumerate(own):
-            address = _identity(context, builder, ty, value)
+            address = _identity(em, ty, value)
             unset = builder.or_(unset, cgutils.is_null(builder, address))
             for other_type, other in own[k + 1 :] + elsewhere:
                 if other_type == ty:
-                    its = _identity(context, builder, ty, other)
-                    same = builder.icmp_unsigned("==", address, its)
+                    same = builder.icmp_unsigned("==", address, _identity(em, ty, other))
                     shared = builder.or_(shared, same)
-        raise_if(context, builder, shared, ShadowMismatch, _SHARED)
-        raise_if(context, builder, unset, NotYetSupported, _REPLACED)
-        return context.get_dummy_value()
+        raise_if(em, shared, ShadowMismatch, _SHARED)
+        raise_if(em, unset, NotYetSupported, _REPLACED)
 
-    return types.none(x, others), codegen
+    return types.none(x, others), doing(emit)
 
 
 def raise_if(
-    context: Context,
-    builder: Builder,
+    em: Emit,
     condition: Value,
     error: Any,
     texts: tuple[str, str, str],
@@ -245,17 +225,14 @@ def raise_if(
 ) -> None:
     """Raise an error, after the values in `owned`, given with their types, are released."""
     what, why, instead = texts
-    with cgutils.if_unlikely(builder, condition):
+    with cgutils.if_unlikely(em.builder, condition):
         for ty, value in owned:
-            context.nrt.decref(builder, ty, value)
-        context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
+            em.context.nrt.decref(em.builder, ty, value)
+        em.context.call_conv.return_user_exc(em.builder, error, (what, (), why, (instead,)))
 
 
-def _objects_set_or_not(
-    context: Context, builder: Builder, numba_type: Any, value: Value
-) -> Iterator[tuple[Any, Any]]:
+def _objects_set_or_not(em: Emit, numba_type: Any, value: Value) -> Iterator[tuple[Any, Any]]:
     """Like `_objects`; a field without an object is visited, too."""
-    em = Emit(context, builder)
     for visit in walk(em, layout_of(numba_type), (value,), depth=Depth.FIELDS, where=_has_objects):
         if is_instance(visit.node.numba_type):
             yield visit.node.numba_type, visit.values[0]
@@ -282,41 +259,38 @@ def running(
         callee_type = typing_context.resolve_value_type(dispatcher)
         called = callee_type.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
+        argument_types = (arguments, originals, copies, objects, owned)
 
-        def codegen(
-            context: Context, builder: Builder, signature: Any, args: Sequence[Value]
-        ) -> Any:
+        def emit(em: Emit, args: Sequence[Value]) -> Any:
+            context, builder = em.context, em.builder
             compiled = callee_type.dispatcher.overloads[called.args]
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
-            passed = _passed(context, builder, values, argtypes, called.args)
+            passed = _passed(em, values, argtypes, called.args)
             status, result = context.call_internal_no_propagate(
                 builder, compiled.fndesc, called, passed
             )
             with cgutils.if_unlikely(builder, status.is_error):
-                (finish_all or _finish_objects)(context, builder, originals, *args[1:4])
-                for ty, value in zip((*signature.args, owned), (*args, args[4]), strict=True):
+                (finish_all or _finish_objects)(em, originals, *args[1:4])
+                for ty, value in zip((*argument_types, owned), (*args, args[4]), strict=True):
                     context.nrt.decref(builder, ty, value)
                 return_error(context, builder, status)
             return result
 
-        argument_types = (arguments, originals, copies, objects, owned)
-        return called.return_type(*argument_types), codegen
+        return called.return_type(*argument_types), emitting(emit)
 
     return run
 
 
-def _passed(
-    context: Context, builder: Builder, values: Sequence[Any], given: Any, taken: Any
-) -> list[Value]:
+def _passed(em: Emit, values: Sequence[Any], given: Any, taken: Any) -> list[Value]:
     """The arguments of a call as the function takes them: those of `*args` in a tuple."""
     if taken and isinstance(taken[-1], types.StarArgTuple | types.StarArgUniTuple):
         count = len(taken) - 1
-        rest = _passed(context, builder, values[count:], given[count:], items_of(taken[-1]))
-        passed = _passed(context, builder, values[:count], given[:count], taken[:count])
-        return [*passed, context.make_tuple(builder, taken[-1], rest)]
+        rest = _passed(em, values[count:], given[count:], items_of(taken[-1]))
+        passed = _passed(em, values[:count], given[:count], taken[:count])
+        return [*passed, em.context.make_tuple(em.builder, taken[-1], rest)]
     typed = zip(values, given, taken, strict=True)
-    return [context.cast(builder, value, *pair) for value, *pair in typed]
+    return [em.context.cast(em.builder, value, *pair) for value, *pair in typed]
 
 
 def _require_plain(returned: Any) -> None:
@@ -336,13 +310,12 @@ def require_transferable(typing_context, lost, shared, before, after, others, ob
 
     Released are `objects`, a tuple of what the caller no longer needs, and `result`, a variable.
     """
+    argtypes = (lost, shared, before, after, others, objects, result)
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        builder = em.builder
         first, last, reached = (
-            [
-                ArrayMemory(context, builder, *array)
-                for array in arrays_in_value(context, builder, ty, value)
-            ]
+            [ArrayMemory(em, *array) for array in arrays_in_value(em, ty, value)]
             for ty, value in zip((before, after, others), args[2:5], strict=True)
         )
         meet = cgutils.as_bool_bit(builder, args[1])
@@ -352,23 +325,22 @@ def require_transferable(typing_context, lost, shared, before, after, others, ob
                 near = builder.or_(near, then.extent.meets(other.extent, builder))
             meet = builder.or_(meet, builder.and_(near, then.differs(now)))
         for condition, refusal in ((args[0], _REPLACED), (meet, _OTHER_WAY)):
-            owned = zip(signature.args, args, strict=True)
-            raise_if(context, builder, condition, NotYetSupported, refusal, owned)
-        return context.get_dummy_value()
+            owned = zip(argtypes, args, strict=True)
+            raise_if(em, condition, NotYetSupported, refusal, owned)
 
-    return types.none(lost, shared, before, after, others, objects, result), codegen
+    return types.none(*argtypes), doing(emit)
 
 
 class ArrayMemory:
     """An array: the address of its data, its shape and strides; its extent."""
 
-    def __init__(self, context: Context, builder: Builder, ty: Any, value: Value) -> None:
-        self.builder, self.ty = builder, ty
-        self.array = context.make_array(ty)(context, builder, value)
+    def __init__(self, em: Emit, ty: Any, value: Value) -> None:
+        self.builder, self.ty = em.builder, ty
+        self.array = em.context.make_array(ty)(em.context, em.builder, value)
         self.sides = [
             side
             for packed in (self.array.shape, self.array.strides)
-            for side in cgutils.unpack_tuple(builder, packed, ty.ndim)
+            for side in cgutils.unpack_tuple(em.builder, packed, ty.ndim)
         ]
 
     @cached_property
@@ -392,32 +364,28 @@ def finish(typing_context, originals, copies, objects):
     True if that cannot be differentiated, because an object was replaced by another.
     """
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        _store_floats(context, builder, originals, args[0], args[2])
-        return _finish_objects(context, builder, originals, *args)
+    def emit(em: Emit, args: Sequence[Value]) -> Any:
+        _store_floats(em, originals, args[0], args[2])
+        return _finish_objects(em, originals, *args)
 
-    return types.boolean(originals, copies, objects), codegen
+    return types.boolean(originals, copies, objects), emitting(emit)
 
 
 def _pairs(
-    context: Context, builder: Builder, numba_type: Any, originals: Any, objects: Any
+    em: Emit, numba_type: Any, originals: Any, objects: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Each object in the arguments with its type and its copy."""
-    own = _objects(context, builder, numba_type, originals)
-    copies = cgutils.unpack_tuple(builder, objects, len([*objects_of(numba_type)]))
+    own = _objects(em, numba_type, originals)
+    copies = cgutils.unpack_tuple(em.builder, objects, len([*objects_of(numba_type)]))
     for (ty, original), copy in zip([*own], copies, strict=True):
         yield ty, original, copy
 
 
-def _store_floats(
-    context: Context, builder: Builder, numba_type: Any, originals: Any, objects: Any
-) -> None:
-    for ty, original, copy in _pairs(context, builder, numba_type, originals, objects):
+def _store_floats(em: Emit, numba_type: Any, originals: Any, objects: Any) -> None:
+    for ty, original, copy in _pairs(em, numba_type, originals, objects):
         declared = declared_of(ty)
         assert declared is not None
-        copy_floats(
-            builder, declared, *(_address(context, builder, ty, x) for x in (original, copy))
-        )
+        copy_floats(em.builder, declared, *(_address(em, ty, x) for x in (original, copy)))
 
 
 def copy_floats(builder: Builder, declared: Declared, target: Any, source: Any) -> None:
@@ -432,42 +400,38 @@ def copy_floats(builder: Builder, declared: Declared, target: Any, source: Any) 
         builder.store(builder.load(at), to)
 
 
-def _finish_objects(
-    context: Context, builder: Builder, numba_type: Any, originals: Any, copies: Any, objects: Any
-) -> Any:
+def _finish_objects(em: Emit, numba_type: Any, originals: Any, copies: Any, objects: Any) -> Any:
     """Transfer the fields by code that the engine does not see. True if an object, list or array of
     records was replaced: then the last reference to the former one may be in its field.
     """
     replaced: Any = cgutils.false_bit
-    pairs = [*_pairs(context, builder, numba_type, originals, objects)]
+    pairs = [*_pairs(em, numba_type, originals, objects)]
     for ty, original, _ in pairs:
-        _count(context, builder, "keep", ty, original)
+        _count(em, "keep", ty, original)
     for ty, original, copy in pairs:
-        before, after = (_struct(context, builder, ty, value) for value in (original, copy))
+        before, after = (_struct(em, ty, value) for value in (original, copy))
         for k, field in enumerate(fields_of(ty)):
             target, source = before._get_ptr_by_index(k), after._get_ptr_by_index(k)
-            changed = _finish_field(context, builder, field.numba_type, target, source, pairs)
-            replaced = builder.or_(replaced, changed)
+            changed = _finish_field(em, field.numba_type, target, source, pairs)
+            replaced = em.builder.or_(replaced, changed)
     for ty, original, _ in pairs:
-        _count(context, builder, "leave", ty, original)
+        _count(em, "leave", ty, original)
     return replaced
 
 
-def _finish_field(
-    context: Context, builder: Builder, ty: Any, target: Any, source: Any, pairs: Sequence[Any]
-) -> Any:
+def _finish_field(em: Emit, ty: Any, target: Any, source: Any, pairs: Sequence[Any]) -> Any:
+    context, builder = em.context, em.builder
     if isinstance(ty, types.BaseTuple):
         replaced: Any = cgutils.false_bit
         for k, item in enumerate(items_of(ty)):
             to, at = (cgutils.gep_inbounds(builder, address, 0, k) for address in (target, source))
-            changed = _finish_field(context, builder, item, to, at, pairs)
-            replaced = builder.or_(replaced, changed)
+            replaced = builder.or_(replaced, _finish_field(em, item, to, at, pairs))
         return replaced
     model = context.data_model_manager[ty]
     old, new = (model.load_from_data_pointer(builder, address) for address in (target, source))
     if is_instance(ty):
-        return _finish_reference(context, builder, ty, (target, old), (source, new), pairs)
-    _write(context, builder, ty, (target, old), (source, new))
+        return _finish_reference(em, ty, (target, old), (source, new), pairs)
+    _write(em, ty, (target, old), (source, new))
     if isinstance(ty, types.Array):
         if not isinstance(ty.dtype, types.Record):
             return cgutils.false_bit
@@ -483,24 +447,19 @@ def _finish_field(
 
 
 def _finish_reference(
-    context: Context,
-    builder: Builder,
-    numba_type: Any,
-    old: tuple[Any, Any],
-    new: tuple[Any, Any],
-    pairs: Sequence[Any],
+    em: Emit, numba_type: Any, old: tuple[Any, Any], new: tuple[Any, Any], pairs: Sequence[Any]
 ) -> Value:
     """Transfer a field that refers to an object, unless it refers to the object's copy."""
-    addresses = (_address(context, builder, numba_type, value[1]) for value in (old, new))
-    original, now = addresses
+    builder = em.builder
+    original, now = (_address(em, numba_type, value) for _, value in (old, new))
     stays: Any = cgutils.false_bit
     for ty, first, copy in pairs:
         if ty == numba_type:
-            own = builder.icmp_unsigned("==", original, _address(context, builder, ty, first))
-            same = builder.icmp_unsigned("==", now, _address(context, builder, ty, copy))
+            own = builder.icmp_unsigned("==", original, _address(em, ty, first))
+            same = builder.icmp_unsigned("==", now, _address(em, ty, copy))
             stays = builder.or_(stays, builder.and_(own, same))
     with cgutils.if_unlikely(builder, builder.not_(stays)):
-        _write(context, builder, numba_type, old, new)
+        _write(em, numba_type, old, new)
     return builder.not_(stays)
 
 
@@ -508,18 +467,16 @@ def _differ(builder: Builder, first: Value, second: Value) -> Value:
     return builder.icmp_unsigned("!=", first, second)
 
 
-def _write(
-    context: Context, builder: Builder, ty: Any, old: tuple[Any, Any], new: tuple[Any, Any]
-) -> None:
+def _write(em: Emit, ty: Any, old: tuple[Any, Any], new: tuple[Any, Any]) -> None:
     (target, before), (source, after) = old, new
-    _count(context, builder, "keep", ty, after)
-    size = context.get_abi_sizeof(target.type.pointee)
-    target, source = (builder.bitcast(address, _BYTES) for address in (target, source))
-    object_runtime.call(builder, "write", target, source, _I64(size))
-    _count(context, builder, "leave", ty, before)
+    _count(em, "keep", ty, after)
+    size = em.context.get_abi_sizeof(target.type.pointee)
+    target, source = (em.builder.bitcast(address, _BYTES) for address in (target, source))
+    object_runtime.call(em.builder, "write", target, source, _I64(size))
+    _count(em, "leave", ty, before)
 
 
-def _count(context: Context, builder: Builder, change: str, ty: Any, value: Value) -> None:
+def _count(em: Emit, change: str, ty: Any, value: Value) -> None:
     """Count one reference more ("keep") or less ("leave")."""
-    for _, meminfo in context.nrt.get_meminfos(builder, ty, value):
-        object_runtime.call(builder, change, builder.bitcast(meminfo, _BYTES))
+    for _, meminfo in em.context.nrt.get_meminfos(em.builder, ty, value):
+        object_runtime.call(em.builder, change, em.builder.bitcast(meminfo, _BYTES))

@@ -22,10 +22,14 @@ from activerules.numba_ext.codegen.protocols import Context, Value, entry_builde
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, cpu_context
 from activerules.numba_ext.rules.checks import make_zero_of
-from activerules.numba_ext.rules.compiled import RuleArgument, RuleParameter, one_shadow
+from activerules.numba_ext.rules.compiled import (
+    CalledFunction,
+    RuleArgument,
+    RuleParameter,
+    one_shadow,
+)
 from activerules.numba_ext.rules.functions import compile_function
 from activerules.numba_ext.rules.parts import unflattened
-from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import items_of
 from activerules.values.layout import Array, Node, layout_of
 from activerules.values.walk import Emit, rebuild
@@ -34,9 +38,31 @@ I32 = ir.IntType(32)
 POINTER = ir.IntType(8).as_pointer()
 
 
+class NewLibrary:
+    """A library for functions that the engine calls, and the module to build them in: for the CPU,
+    or for the target of `context`.
+    """
+
+    def __init__(self, symbol: str, context: Context | None = None) -> None:
+        self.context = context or cpu_context()
+        self._library = self.context.codegen().create_library(symbol)
+        if context is None:
+            leave_to_caller(self._library)
+        self.module = self._library.create_ir_module(symbol)
+
+    def finished(self, callers: Sequence[RuleCaller]) -> Any:
+        """The library of the functions that were built, compiled and linked with what they call."""
+        for called in (each for caller in callers for each in caller.called):
+            self._library.add_linking_library(called)
+        self._library.add_ir_module(self.module)
+        self._library.finalize()
+        return self._library
+
+
 class RuleCaller:
     """The base class of builders of such functions: their parameters, and the call of a rule.
 
+    leading   the names of the pointers that come before the arguments
     lanes     the shadows of the Duplicated arguments, in order, once per lane
     scratch   types and values released when the function returns
     pending   types and values released only if it fails, when the engine gets no results
@@ -46,27 +72,23 @@ class RuleCaller:
 
     def __init__(
         self,
-        context: Context,
-        module: Any,
+        library: NewLibrary,
         name: str,
-        marked: MarkedCall,
-        arguments: Sequence[RuleArgument],
+        called: CalledFunction,
         leading: Sequence[str],
         width: int = 1,
-        parameters: Sequence[RuleParameter] = (),
     ) -> None:
-        self.context = context
-        self.marked = marked
-        self.parameters = parameters
-        self.return_type = marked.result_type
-        self.arguments = arguments
-        shadowed = [a for a in arguments if a.activity == "duplicated"]
-        primal_packer = context.get_arg_packer([a.passed for a in arguments])
+        self.context = context = library.context
+        self.marked, self.arguments = called.marked, called.arguments
+        self.parameters, self.checks = called.parameters, called.checks
+        self.return_type = called.marked.result_type
+        shadowed = [a for a in self.arguments if a.activity == "duplicated"]
+        primal_packer = context.get_arg_packer([a.passed for a in self.arguments])
         shadow_packer = context.get_arg_packer([a.shadow_type for a in shadowed])
         flat = [*primal_packer.argument_types]
         flat += [t for t in shadow_packer.argument_types for _ in range(width)]
         function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
-        self.function = ir.Function(module, function_type, name)
+        self.function = ir.Function(library.module, function_type, name)
         self.builder = entry_builder(self.function)
         self.pointers = dict(zip(leading, self.function.args, strict=False))
         values = self.function.args[len(leading) :]
@@ -87,6 +109,14 @@ class RuleCaller:
         """The value of each argument, and its shadow if the rule takes one."""
         return [
             self._fields(a, primal) for a, primal in zip(self.arguments, self.primals, strict=True)
+        ]
+
+    def typed(self, fields: Sequence[Sequence[Any]], which: slice = slice(None)) -> list[Any]:
+        """The values in `fields`, those of each argument that `which` selects, with their types."""
+        return [
+            each
+            for values, argument in zip(fields, self.arguments, strict=True)
+            for each in zip(values[which], argument.annotation.fields[which], strict=True)
         ]
 
     def annotated(self, fields: Sequence[Sequence[Any]]) -> list[Any]:
@@ -280,23 +310,6 @@ class RuleCaller:
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
-
-
-def new_library(symbol: str) -> tuple[Context, Any, Any]:
-    """A library for functions that the engine calls, and the module to build them in."""
-    context = cpu_context()
-    library = context.codegen().create_library(symbol)
-    leave_to_caller(library)
-    return context, library, library.create_ir_module(symbol)
-
-
-def finished(library: Any, module: Any, callers: Sequence[RuleCaller]) -> Any:
-    """The library with the functions that were built, compiled and linked with what they call."""
-    for called in (called for caller in callers for called in caller.called):
-        library.add_linking_library(called)
-    library.add_ir_module(module)
-    library.finalize()
-    return library
 
 
 def _without_integer(em: Emit, node: Node, value: Value) -> Value:

@@ -152,13 +152,30 @@ class RuleChecks:
 
 
 @dataclass(frozen=True)
-class CompiledRule:
+class CalledFunction:
+    """What the engine calls for a marked call: a function of a rule, or the function itself.
+
+    arguments     as the engine sees them: each part of a tuple with arrays is one
+    parameters    as the rule sees them
+    checks        of what it writes and returns
+    """
+
+    marked: MarkedCall
+    arguments: tuple[RuleArgument, ...]
+    parameters: tuple[RuleParameter, ...]
+    checks: RuleChecks
+
+    def has_active(self, parameter: RuleParameter) -> bool:
+        """Whether a part of a parameter is Active at the call."""
+        return any(self.arguments[i].activity == "active" for i in parameter.parts)
+
+
+@dataclass(frozen=True)
+class CompiledRule(CalledFunction):
     """A rule pair, type-checked and compiled.
 
     The small functions that the wrapper calls besides the halves are compiled when it is built.
 
-    arguments     as the engine sees them: each part of a tuple with arrays is one
-    parameters    as the rule sees them
     result        the annotation of `dret`
     result_activity   at the call
     augmented     compile result of (config, ret, *annotations) -> AugmentedReturn
@@ -176,10 +193,6 @@ class CompiledRule:
                   first, if the rule promises that one run serves all
     """
 
-    marked: MarkedCall
-    config: types.Type
-    arguments: tuple[RuleArgument, ...]
-    parameters: tuple[RuleParameter, ...]
     result: AnnotationType
     result_activity: ActivityName
     augmented: Any
@@ -191,7 +204,6 @@ class CompiledRule:
     zero_result: bool
     keeps_value: bool
     new_shadow: Any
-    checks: RuleChecks
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -218,7 +230,7 @@ class CompiledRule:
     @property
     def returned(self) -> tuple[RuleParameter, ...]:
         """The parameters whose derivatives the reverse returns and the call needs."""
-        return tuple(p for p in self.parameters if has_active(p, self.arguments))
+        return tuple(filter(self.has_active, self.parameters))
 
 
 @dataclass(frozen=True)
@@ -235,11 +247,6 @@ class Symbols:
         """The names that begin with `stem`."""
         parts = ("augmented", "reverse", "drop", "new_shadow")
         return cls(*(f"{stem}.{part}" for part in parts))
-
-
-def has_active(parameter: RuleParameter, arguments: Sequence[RuleArgument]) -> bool:
-    """Whether a part of a parameter is Active at the call."""
-    return any(arguments[i].activity == "active" for i in parameter.parts)
 
 
 def shadow_arrays(arguments: Sequence[RuleArgument]) -> types.Tuple:

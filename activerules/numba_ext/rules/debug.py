@@ -26,11 +26,12 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import BatchDuplicated, Const
 from activerules.errors import RuleViolation
-from activerules.numba_ext.codegen.types import ConfigType
+from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.rules import debug_checks as checks
-from activerules.numba_ext.rules.compiled import CompiledRule
+from activerules.numba_ext.rules.compiled import CompiledRule, Served
 from activerules.numba_ext.rules.forward_rules import CompiledForwardRule
 from activerules.numba_ext.rules.functions import callable_rule
+from activerules.numba_ext.rules.parts import wholes_of
 from activerules.numba_ext.rules.return_types import ResultPath, returns_entries
 from activerules.numba_ext.target.dispatchers import with_flags
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
@@ -42,22 +43,21 @@ from activerules.values.layout import layout_of
 
 
 def checked_pair(
-    marked: MarkedCall, pair: RulePair, checks: Any, compiled: CompiledRule
+    call: Served[RulePair, RuleRequest], checks: Any, compiled: CompiledRule
 ) -> RulePair:
     """The rule with checks around it, selected by `checks`, a `rules.debug.Checks`."""
-    source = _Source(marked, pair, checks)
-    returned = compiled.reverse.signature.return_type
-    whole, config = not returns_entries(returned, compiled.parameters), compiled.config
-    assert isinstance(config, ConfigType)
-    reverse = source.reverse(whole, config.value.written)
-    return replace(pair, augmented=source.augmented(), reverse=reverse, tape_type=None)
+    source = _Source(call.marked, call.rule, checks)
+    whole = not returns_entries(compiled.reverse.signature.return_type, compiled.parameters)
+    written = [whole.any_of(call.written) for whole in wholes_of(call.marked)]
+    reverse = source.reverse(whole, written)
+    return replace(call.rule, augmented=source.augmented(), reverse=reverse, tape_type=None)
 
 
 def checked_forward(
-    marked: MarkedCall, chosen: ForwardRule, checks: Any, compiled: CompiledForwardRule
+    call: Served[ForwardRule, ForwardRuleRequest], checks: Any, compiled: CompiledForwardRule
 ) -> ForwardRule:
     """Like `checked_pair`, for a forward rule; every lane of a batch is checked."""
-    return replace(chosen, function=_Source(marked, chosen, checks).forward(compiled))
+    return replace(call.rule, function=_Source(call.marked, call.rule, checks).forward(compiled))
 
 
 class _Source:

@@ -25,14 +25,9 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.rules.caller import RuleCaller, finished, new_library
+from activerules.numba_ext.rules.caller import NewLibrary, RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, owned, restore
-from activerules.numba_ext.rules.compiled import (
-    RuleArgument,
-    RuleChecks,
-    RuleParameter,
-    Served,
-)
+from activerules.numba_ext.rules.compiled import CalledFunction, RuleArgument, RuleChecks, Served
 from activerules.numba_ext.rules.functions import (
     callable_rule,
     compile_function,
@@ -58,7 +53,7 @@ from activerules.values.kinds import is_object, items_of
 
 
 @dataclass(frozen=True)
-class CompiledForwardRule:
+class CompiledForwardRule(CalledFunction):
     """A forward rule, type-checked and compiled.
 
     compiled         compile result of (config, ret, *annotations)
@@ -66,16 +61,11 @@ class CompiledForwardRule:
     target           the one that the rule is compiled for
     """
 
-    marked: MarkedCall
     request: ForwardRuleRequest
     looped: bool
-    arguments: tuple[RuleArgument, ...]
-    parameters: tuple[RuleParameter, ...]
-    config: types.Type
     compiled: Any
     primal: ResultPath
     tangent: ResultPath
-    checks: RuleChecks
     target: str
 
 
@@ -106,16 +96,15 @@ def compile_forward_rule(
             checks = checks_of(call, arguments, () if chosen.looped else call.written)
         primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
-            marked=marked,
+            marked,
+            arguments,
+            parameters,
+            checks,
             request=request,
             looped=chosen.looped,
-            arguments=arguments,
-            parameters=parameters,
-            config=config,
             compiled=compiled,
             primal=primal,
             tangent=tangent,
-            checks=checks,
             target=target,
         )
 
@@ -150,10 +139,7 @@ def _is_restored(argument: RuleArgument, looped: bool) -> bool:
 
 def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
     """Build the function the engine calls; `written`: which arguments the function may write."""
-    context, library, module = new_library(symbol)
-    forward = _Forward(context, module, rule, symbol, written)
-    forward.build()
-    return finished(library, module, [forward])
+    return _built(NewLibrary(symbol), rule, symbol, written)
 
 
 def build_source(
@@ -163,29 +149,26 @@ def build_source(
     again: so is the rule then. Calls in it that carry rules are marked calls.
     """
     rule = compile_forward_rule(call, AD_TARGET)
-    library = context.codegen().create_library(symbol)
-    module = library.create_ir_module(symbol)
-    forward = _Forward(context, module, rule, symbol, call.written)
+    return _built(NewLibrary(symbol, context), rule, symbol, call.written)
+
+
+def _built(
+    library: NewLibrary, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
+) -> Any:
+    forward = _Forward(library, rule, symbol, written)
     forward.build()
-    return finished(library, module, [forward])
+    return library.finished([forward])
 
 
 class _Forward(RuleCaller):
     def __init__(
-        self,
-        context: Context,
-        module: Any,
-        rule: CompiledForwardRule,
-        name: str,
-        written: Sequence[bool],
+        self, library: NewLibrary, rule: CompiledForwardRule, name: str, written: Sequence[bool]
     ) -> None:
         self.rule = rule
         width = rule.request.width
         self.ret_shadows = [f"ret_shadow{lane}" for lane in range(width)]
         leading = ("ret", *self.ret_shadows, "excinfo")
-        super().__init__(
-            context, module, name, rule.marked, rule.arguments, leading, width, rule.parameters
-        )
+        super().__init__(library, name, rule, leading, width)
         self.others: list[tuple[Any, types.Type]] = []
         self.result: list[tuple[Any, types.Type]] = []
         self.restored = [
@@ -233,13 +216,9 @@ class _Forward(RuleCaller):
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         fields = self.fields()
         arguments = self.annotated(fields)
-        with checked(self, self.rule.checks, fields):
+        with checked(self, fields):
             returned = self.call(self.rule.compiled, [*dummies, *arguments])
-        self.others = [
-            each
-            for values, argument in zip(fields, self.arguments, strict=True)
-            for each in zip(values, argument.annotation.fields, strict=True)
-        ]
+        self.others = self.typed(fields)
         return returned
 
     def shadow(self, argument: RuleArgument, value: Value) -> Any:
@@ -280,16 +259,16 @@ class _Forward(RuleCaller):
                 continue
             # Released if a check or a later lane fails (F3).
             self.pending.append((value_type, value))
-            check_apart(self, self.rule.checks.apart, (value, value_type), self.others)
+            check_apart(self, (value, value_type), self.others)
             self.store_result(name, value, value_type)
         if requested and requested[0][0] == "ret":
             (_, primal_type, primal), *requested = requested
             self.result = [(primal, primal_type)]
         for result in self.result:
             tangents = [(tangent, ty) for _, ty, tangent in requested]
-            check_apart(self, self.rule.checks.apart, result, tangents)
+            check_apart(self, result, tangents)
             for tangent in tangents:
-                check_alike(self, self.rule.checks.alike, result, tangent)
+                check_alike(self, result, tangent)
 
 
 def _at(builder: Builder, value: Value, ty: types.Type, path: Sequence[int]) -> tuple[Any, Any]:

@@ -26,16 +26,16 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload
 
 from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleViolation
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Value
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.contents import array_of_record, memory_of
 from activerules.values.identity import identity_of_memory
-from activerules.values.kinds import is_object
+from activerules.values.kinds import is_instance, is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
-from activerules.values.shadows import is_instance, keep, may_change, release
-from activerules.values.walk import Depth, Emit, Making, emitting, fresh, walk
+from activerules.values.shadows import keep, may_change, release
+from activerules.values.walk import Depth, Emit, Making, doing, emitting, fresh, walk
 
 
 @intrinsic
@@ -49,15 +49,14 @@ def identity(typing_context, x):
 def _meet(typing_context, x, y):
     """Whether two values, objects or arrays, share arrays, items, records or instances."""
 
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Value:
-        em = Emit(context, builder)
-        overlap = cgutils.alloca_once_value(builder, cgutils.false_bit)
+    def emit(em: Emit, args: Sequence[Value]) -> Value:
+        overlap = cgutils.alloca_once_value(em.builder, cgutils.false_bit)
         for left in _memory(em, x, args[0]):
             for right in _memory(em, y, args[1]):
                 _note_if_same(em, overlap, left, right)
-        return builder.load(overlap)
+        return em.builder.load(overlap)
 
-    return types.boolean(x, y), codegen
+    return types.boolean(x, y), emitting(emit)
 
 
 def _memory(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
@@ -80,7 +79,7 @@ def _note_if_same(em: Emit, flag: Any, left: tuple[Any, Any], right: tuple[Any, 
     if isinstance(ty, types.Array) and isinstance(right_ty, types.Array):
         typed = signature(types.boolean, ty, right_ty)
         meets = em.context.compile_internal(em.builder, arrays_overlap, typed, (value, right_value))
-    elif is_instance(layout_of(ty)) and ty == right_ty:
+    elif is_instance(ty) and ty == right_ty:
         addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, right_value)]
         meets = em.builder.icmp_unsigned("==", *addresses)
     else:
@@ -95,7 +94,7 @@ def _copied(typing_context, x):
 
 
 def _is_opened(node: Node) -> bool:
-    return is_instance(node) or (isinstance(node, Items) and node.is_typed)
+    return is_instance(node.numba_type) or (isinstance(node, Items) and node.is_typed)
 
 
 def _is_value(node: Node) -> bool:
@@ -138,21 +137,13 @@ def identity_of(x: Any) -> Any:
 @intrinsic
 def _keep(typing_context, x):
     """Take a reference to everything an object leads to."""
-    return types.none(x), _counting(x, keep)
+    return types.none(x), doing(lambda em, args: keep(em, layout_of(x), args[0]))
 
 
 @intrinsic
 def _release(typing_context, x):
     """Drop a reference to a value."""
-    return types.none(x), _counting(x, release)
-
-
-def _counting(ty: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
-    def emit(em: Emit, args: Sequence[Value]) -> Value:
-        change(em, layout_of(ty), args[0])
-        return em.context.get_dummy_value()
-
-    return emitting(emit)
+    return types.none(x), doing(lambda em, args: release(em, layout_of(x), args[0]))
 
 
 def retain_shadow(x: Any) -> Any:

@@ -39,6 +39,7 @@ from activerules.numba_ext.rules.checks import (
     unwritten,
 )
 from activerules.numba_ext.rules.compiled import (
+    CalledFunction,
     CompiledRule,
     RuleArgument,
     RuleChecks,
@@ -57,7 +58,7 @@ from activerules.numba_ext.rules.functions import (
     rule_location,
 )
 from activerules.numba_ext.rules.objects import nothing_kept, object_checks, objects_apart
-from activerules.numba_ext.rules.parts import Whole, flattened, part_kind, wholes_of
+from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
 from activerules.numba_ext.rules.return_types import converts, derivative_paths, tape_of_augmented
 from activerules.numba_ext.rules.said_by_numba import speaks_of_tape
@@ -69,7 +70,6 @@ from activerules.numba_ext.rules.tapes import (
     of_result,
     reads_value,
 )
-from activerules.numba_ext.rules.wrap import build_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.numba_ext.target.readonly import arguments_read, only_reads_arrays
 from activerules.rules.pattern import type_name
@@ -82,34 +82,28 @@ def compile_rule(call: Served[RulePair, RuleRequest]) -> CompiledRule:
     """Compile both halves for the CPU and check what they return (T1)."""
     marked, pair, request = call.marked, call.rule, call.request
     with compiling_for_cpu():
-        wholes = wholes_of(marked)
-        read = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
-        parameters = parameters_of(marked, pair)
-        told = _config(call, wholes)
+        checks = checks_of(call, arguments, call.written)
+        called = CalledFunction(marked, arguments, parameters_of(marked, pair), checks)
+        told = _config(call)
         config = ConfigType(told)
-        annotations = tuple(parameter.annotation for parameter in parameters)
+        annotations = tuple(parameter.annotation for parameter in called.parameters)
         result = annotation_type(pair.result, marked.result_type)
         marker = cpu_typing_context().resolve_value_type(pair.result)
-        leading = (config, marker)
         flags = flags_in_place_of(marked.function)
-        augmented = compile_function(pair.augmented, (*leading, *annotations), pair, flags)
+        augmented = compile_function(pair.augmented, (config, marker, *annotations), pair, flags)
         tape = tape_of_augmented(augmented, marked, pair, needs_primal=told.needs_primal)
         reverse, copied = _compile_reverse(marked, (config, result), annotations, pair, tape)
-        unsaved = _read_unsaved(reverse, arguments, parameters, request, read, pair)
         changing = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
         changing |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
         return CompiledRule(
-            marked=marked,
-            config=config,
-            arguments=arguments,
-            parameters=parameters,
+            **vars(called),
             result=result,
             result_activity=request.result,
             augmented=augmented,
             reverse=reverse,
-            derivatives=derivative_paths(reverse, arguments, parameters, pair),
-            saved=_saved(call, arguments, read, unsaved),
+            derivatives=derivative_paths(reverse, called, pair),
+            saved=_saved(call, called, reverse),
             detachers=tuple(detachers_of(tape, changing, pair)),
             copied=copied,
             zero_result=pair.result_lowering == "zero value",
@@ -117,13 +111,12 @@ def compile_rule(call: Served[RulePair, RuleRequest]) -> CompiledRule:
             and any(isinstance(leaf, types.Array) for leaf in leaves_of(marked.result_type))
             and reads_value(pair.reverse),
             new_shadow=_new_shadow(marked, pair, request),
-            checks=checks_of(call, arguments, call.written),
         )
 
 
-def _config(call: Served[RulePair, RuleRequest], wholes: Sequence[Whole]) -> RuleConfig:
+def _config(call: Served[RulePair, RuleRequest]) -> RuleConfig:
     """What the rule is told about the call."""
-    pair, request = call.rule, call.request
+    pair, request, wholes = call.rule, call.request, wholes_of(call.marked)
     return RuleConfig(
         overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
         needs_primal=request.needs_primal or pair.keeps_result,
@@ -134,46 +127,18 @@ def _config(call: Served[RulePair, RuleRequest], wholes: Sequence[Whole]) -> Rul
     )
 
 
-def _read_unsaved(
-    reverse: Any,
-    arguments: Sequence[RuleArgument],
-    parameters: Sequence[RuleParameter],
-    request: RuleRequest,
-    saved: set[int],
-    pair: RulePair,
-) -> set[int]:
-    """The arguments that a reverse may read, that may have been overwritten by then, and that the
-    rule does not name in `saves`.
-    """
-    changed = {i for i, overwritten in enumerate(request.overwritten) if overwritten} - saved
-    if is_trusted(pair) or not changed:
-        return set()
-    arrays = {i for i in changed if isinstance(arguments[i].value_type, types.Array)}
-    objects = {i for i in changed if is_object(arguments[i].value_type)}
-    first = len(_LEADING)
-    whole = {first + k: p for k, p in enumerate(parameters) if arrays & set(p.parts)}
-    read = arguments_read(reverse, {k: p.value_type for k, p in whole.items()}) if whole else set()
-    return (arrays & {i for k in read for i in whole[k].parts}) | {
-        i
-        for k, p in enumerate(parameters)
-        for i in objects & set(p.parts)
-        if reads_value(pair.reverse, first + k)
-    }
-
-
-_LEADING = ("config", "dret", "tape")
-
-
 def _saved(
-    call: Served[RulePair, RuleRequest],
-    arguments: Sequence[RuleArgument],
-    read: set[int],
-    unsaved: set[int],
+    call: Served[RulePair, RuleRequest], called: CalledFunction, reverse: Any
 ) -> tuple[SavedArgument, ...]:
     """The memory that the reverse reads, and that may have been overwritten by then.
 
     What the rule does not name in `saves` the reverse finds as the augmented primal left it.
     """
+    read = {i for k in call.rule.saves for i in called.parameters[k].parts}
+    changed = {i for i, overwritten in enumerate(call.request.overwritten) if overwritten}
+    unsaved = set[int]()
+    if not is_trusted(call.rule):
+        unsaved = _read_by(call.rule.reverse, reverse, called, changed - read)
     return tuple(
         SavedArgument(
             index=i,
@@ -181,11 +146,29 @@ def _saved(
             restored=_restored(argument, call.written[i]),
             after=i in unsaved,
         )
-        for i, argument in enumerate(arguments)
+        for i, argument in enumerate(called.arguments)
         if i in read | unsaved
-        and (call.request.overwritten[i] or call.written[i])
+        and (i in changed or call.written[i])
         and (isinstance(argument.value_type, types.Array) or is_object(argument.value_type))
     )
+
+
+# the number of parameters of a reverse before those for the arguments: `config`, `dret`, `tape`
+_LEADING = 3
+
+
+def _read_by(function: Any, compiled: Any, called: CalledFunction, indices: set[int]) -> set[int]:
+    """Those of the arrays and objects at some positions whose values a reverse may read; `compiled`
+    is its compile result.
+    """
+    arguments, parameters = called.arguments, dict(enumerate(called.parameters, _LEADING))
+    arrays = {i for i in indices if isinstance(arguments[i].value_type, types.Array)}
+    objects = {i for i in indices if is_object(arguments[i].value_type)}
+    whole = {k: p for k, p in parameters.items() if arrays & set(p.parts)}
+    read = arguments_read(compiled, {k: p.value_type for k, p in whole.items()}) if whole else set()
+    return (arrays & {i for k in read for i in whole[k].parts}) | {
+        i for k, p in parameters.items() for i in objects & set(p.parts) if reads_value(function, k)
+    }
 
 
 def _restored(argument: RuleArgument, written: bool) -> Any:
@@ -324,15 +307,6 @@ def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Rul
         )
         for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
     )
-
-
-def checked_primal(marked: MarkedCall, symbol: str) -> Any:
-    """The library of the function itself, with a check of its result."""
-    arguments = [
-        RuleArgument(name, ty, ty, "const", annotation_type(Const, ty))
-        for name, ty in zip(marked.argument_names, marked.signature.args, strict=True)
-    ]
-    return build_primal(marked, arguments, alias_check(marked), symbol)
 
 
 def _compile_reverse(

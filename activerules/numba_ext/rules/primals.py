@@ -17,9 +17,18 @@ from typing import Any
 
 from numba.core import types
 
+from activerules.annotations.activity import Const
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.numba_versions import NOT_CAPTURED
-from activerules.numba_ext.rules.pair_rules import checked_primal
+from activerules.numba_ext.rules.caller import NewLibrary, RuleCaller
+from activerules.numba_ext.rules.compiled import (
+    CalledFunction,
+    RuleArgument,
+    RuleChecks,
+    annotation_type,
+)
+from activerules.numba_ext.rules.pair_rules import alias_check
+from activerules.numba_ext.rules.returned import check_apart
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.abi import flatten
 from activerules.values.kinds import is_object
@@ -55,6 +64,29 @@ def _checking(marked: MarkedCall, symbol: str) -> Any:
     if library is None:
         library = _checked[symbol] = checked_primal(marked, symbol)
     return library
+
+
+def checked_primal(marked: MarkedCall, symbol: str) -> Any:
+    """The library of the function itself, with a check of its result."""
+    arguments = tuple(
+        RuleArgument(name, ty, ty, "const", annotation_type(Const, ty))
+        for name, ty in zip(marked.argument_names, marked.signature.args, strict=True)
+    )
+    library, checks = NewLibrary(symbol), RuleChecks(apart=alias_check(marked))
+    called = CalledFunction(marked, arguments, (), checks)
+    primal = _CheckedPrimal(library, symbol, called, ("ret", "excinfo"))
+    primal.build()
+    return library.finished([primal])
+
+
+class _CheckedPrimal(RuleCaller):
+    def build(self) -> None:
+        result = self.call(self.marked, self.primals)
+        self.pending.append((self.return_type, result))
+        passed = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
+        check_apart(self, (result, self.return_type), passed)
+        self.store_result("ret", result, self.return_type)
+        self.finish()
 
 
 def _may_share(marked: MarkedCall) -> bool:

@@ -22,7 +22,7 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import RuleReturnError
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
-from activerules.numba_ext.rules.compiled import RuleArgument, RuleParameter, has_active
+from activerules.numba_ext.rules.compiled import CalledFunction, RuleParameter
 from activerules.numba_ext.rules.functions import Chosen, cpu_typing_context, rule_location
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.rules.pattern import type_name
@@ -59,17 +59,14 @@ def tape_of_augmented(
 
 
 def derivative_paths(
-    reverse: Any,
-    arguments: Sequence[RuleArgument],
-    parameters: Sequence[RuleParameter],
-    pair: RulePair,
+    reverse: Any, called: CalledFunction, pair: RulePair
 ) -> tuple[int | None, ...]:
     """The index, in the return value of the reverse, of the derivative with respect to each
     parameter that is Active at the call or has an Active part; None for all of that value.
     """
-    returned = reverse.signature.return_type
+    returned, parameters = reverse.signature.return_type, called.parameters
     active = [i for i, p in enumerate(parameters) if p.annotation.kind in RETURNED]
-    wanted = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
+    wanted = [i for i, p in enumerate(parameters) if called.has_active(p)]
     if returns_entries(returned, parameters):
         return tuple(wanted)
     if len(active) == 1 and _fits(parameters[active[0]], returned):

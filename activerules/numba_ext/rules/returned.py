@@ -1,6 +1,6 @@
 """Checks of what the functions of a rule wrote and returned, compiled into their callers.
 
-Needs       a `RuleCaller` whose code is being emitted, and the checks that were chosen for its rule
+Needs       a `RuleCaller` whose code is being emitted; it has the checks that were chosen
 Gives       `checked`: checks around a call; `identities`: what is noted before it;
             `check_objects`, `check_apart`, `check_alike`: code that returns an error after it
 Invariants  W2 and W3 of `wrap`
@@ -17,12 +17,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.codegen.protocols import Value
 from activerules.numba_ext.rules.caller import RuleCaller
-from activerules.numba_ext.rules.compiled import (
-    ObjectCheck,
-    RuleChecks,
-    SharedCheck,
-    one_shadow,
-)
+from activerules.numba_ext.rules.compiled import ObjectCheck, one_shadow
 from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.results import arrays_in
@@ -31,21 +26,19 @@ from activerules.values.kinds import is_object
 
 
 @contextmanager
-def checked(
-    caller: RuleCaller, checks: RuleChecks, fields: Sequence[Any]
-) -> Generator[list[list[Any]], None, None]:
+def checked(caller: RuleCaller, fields: Sequence[Any]) -> Generator[list[list[Any]], None, None]:
     """Around the call of a rule: check what it wrote. Yields the identities of objects."""
-    shared = _keep_shared(caller, checks.shared)
-    objects = identities(caller, checks.objects, fields)
+    shared = _keep_shared(caller)
+    objects = identities(caller, fields)
     yield objects
-    _check_shared(caller, checks.shared, shared)
-    check_objects(caller, checks.objects, fields, objects)
+    _check_shared(caller, shared)
+    check_objects(caller, fields, objects)
 
 
-def _keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tuple[types.Type, Any]]:
+def _keep_shared(caller: RuleCaller) -> list[tuple[types.Type, Any]]:
     """Copies of the contents of arguments that share memory with others, with their types."""
     copies: list[tuple[types.Type, Any]] = []
-    for check in checks:
+    for check in caller.checks.shared:
         keep = caller.helper(check.keep, *(caller.arguments[i].value_type for i in check.indices))
         value = caller.check(keep, [caller.primals[i] for i in check.indices])
         copies.append((keep.signature.return_type, value))
@@ -53,22 +46,18 @@ def _keep_shared(caller: RuleCaller, checks: Sequence[SharedCheck]) -> list[tupl
     return copies
 
 
-def _check_shared(
-    caller: RuleCaller, checks: Sequence[SharedCheck], copies: Sequence[tuple[types.Type, Any]]
-) -> None:
+def _check_shared(caller: RuleCaller, copies: Sequence[tuple[types.Type, Any]]) -> None:
     """Return an error if the rule wrote into memory that two arguments share."""
-    for check, (ty, before) in zip(checks, copies, strict=True):
+    for check, (ty, before) in zip(caller.checks.shared, copies, strict=True):
         index = check.indices[0]
         compiled = caller.helper(check.check, caller.arguments[index].value_type, ty)
         caller.check(compiled, [caller.primals[index], before])
 
 
-def identities(
-    caller: RuleCaller, checks: Sequence[ObjectCheck], fields: Sequence[Any]
-) -> list[list[Any]]:
+def identities(caller: RuleCaller, fields: Sequence[Any]) -> list[list[Any]]:
     """The identities of each object and of its shadow."""
     noted: list[list[Any]] = []
-    for check in checks:
+    for check in caller.checks.objects:
         primal, *shadow = _identified(caller, check, fields)
         of = caller.arguments[check.index].value_type
         known = [caller.call(caller.helper(identity_of, of), [primal])]
@@ -87,13 +76,11 @@ def _identified(caller: RuleCaller, check: ObjectCheck, fields: Sequence[Any]) -
     return fields[check.index][:1] if is_batch else fields[check.index]
 
 
-def check_objects(
-    caller: RuleCaller, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
-) -> None:
+def check_objects(caller: RuleCaller, fields: Sequence[Any], before: Sequence[Any]) -> None:
     """Return an error if a rule replaced parts of an object or of its shadow."""
     caller.release_retained()
     caller.retained.clear()
-    for check, known in zip(checks, before, strict=True):
+    for check, known in zip(caller.checks.objects, before, strict=True):
         for which, (value, then) in enumerate(zip(fields[check.index], known, strict=False)):
             check_object(caller, check, value, then, which)
 
@@ -108,14 +95,12 @@ def check_object(
 
 
 def check_apart(
-    caller: RuleCaller,
-    check: Any,
-    result: tuple[Any, types.Type],
-    others: Sequence[tuple[Any, types.Type]],
+    caller: RuleCaller, result: tuple[Any, types.Type], others: Sequence[tuple[Any, types.Type]]
 ) -> None:
     """Return an error if an array of a result shares memory with another array of it, or with one
-    of `others`; without a `check`, none is known to.
+    of `others`, unless that is known not to happen.
     """
+    check = caller.checks.apart
     if check is None or result[1] == types.none:
         return
     parts = [leaf for value, ty in others for leaf in leaves_in(caller.builder, ty, value)]
@@ -157,9 +142,10 @@ def _arrays_of(caller: RuleCaller, result: tuple[Any, types.Type]) -> list[tuple
 
 
 def check_alike(
-    caller: RuleCaller, check: Any, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
+    caller: RuleCaller, result: tuple[Any, types.Type], shadow: tuple[Any, types.Type]
 ) -> None:
     """Return an error if a shadow does not have the shape and strides of its array."""
+    check = caller.checks.alike
     if check is None:
         return
     for (ty, primal), (_, dual) in zip(

@@ -316,7 +316,7 @@ class NumbaRuleCompiler:
         compiled, debug = compile_one(call), self._registry.debug
         if debug is None:
             return compiled
-        return compile_one(replace(call, rule=with_checks(call.marked, call.rule, debug, compiled)))
+        return compile_one(replace(call, rule=with_checks(call, debug, compiled)))
 
     def _stored(
         self,

@@ -26,12 +26,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active, Const
-from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
-from activerules.numba_ext.rules.caller import POINTER, RuleCaller, finished, new_library
+from activerules.numba_ext.codegen.protocols import Value, entry_builder
+from activerules.numba_ext.rules.caller import POINTER, NewLibrary, RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, own_leaf
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
-    RuleArgument,
     RuleParameter,
     SavedArgument,
     Symbols,
@@ -49,7 +48,6 @@ from activerules.numba_ext.rules.returned import (
     may_meet,
 )
 from activerules.numba_ext.rules.tapes import of_result
-from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import anonymous, derivative_type, items_of
 from activerules.values.layout import Node, layout_of
 from activerules.values.walk import Emit, rebuild
@@ -63,38 +61,18 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     """Build the functions named in `symbols` and compile them; drop only if the tape holds
     references.
     """
-    context, library, module = new_library(symbols.augmented)
+    library = NewLibrary(symbols.augmented)
     halves: list[_Half] = [
-        _Augmented(context, module, rule, symbols.augmented),
-        _Reverse(context, module, rule, symbols.reverse),
+        _Augmented(library, rule, symbols.augmented),
+        _Reverse(library, rule, symbols.reverse),
     ]
     if rule.new_shadow is not None:
-        halves.append(_NewShadow(context, module, rule, symbols.new_shadow))
+        halves.append(_NewShadow(library, rule, symbols.new_shadow))
     for half in halves:
         half.build()
     if needs_drop(rule):
-        _build_drop(context, module, rule, symbols.drop)
-    return finished(library, module, halves)
-
-
-def build_primal(
-    marked: MarkedCall, arguments: Sequence[RuleArgument], apart: Any, symbol: str
-) -> Any:
-    """Build the function itself with a check of its result, for calls that need no rule."""
-    context, library, module = new_library(symbol)
-    primal = _PrimalOnly(context, module, symbol, marked, arguments, ("ret", "excinfo"))
-    primal.build(apart)
-    return finished(library, module, [primal])
-
-
-class _PrimalOnly(RuleCaller):
-    def build(self, apart: Any) -> None:
-        result = self.call(self.marked, self.primals)
-        self.pending.append((self.return_type, result))
-        passed = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
-        check_apart(self, apart, (result, self.return_type), passed)
-        self.store_result("ret", result, self.return_type)
-        self.finish()
+        _build_drop(library, rule, symbols.drop)
+    return library.finished(halves)
 
 
 class _Half(RuleCaller):
@@ -102,16 +80,8 @@ class _Half(RuleCaller):
 
     leading: tuple[str, ...]
 
-    def __init__(self, context: Context, module: Any, rule: CompiledRule, name: str) -> None:
-        super().__init__(
-            context,
-            module,
-            name,
-            rule.marked,
-            rule.arguments,
-            self.leading,
-            parameters=rule.parameters,
-        )
+    def __init__(self, library: NewLibrary, rule: CompiledRule, name: str) -> None:
+        super().__init__(library, name, rule, self.leading)
         self.rule = rule
 
     def build(self) -> None:
@@ -150,7 +120,7 @@ class _Augmented(_Half):
         saved = {each.index: self._copied_argument(each) for each in rule.saved if not each.after}
         fields = self.fields()
         arguments = self.annotated(fields)
-        with checked(self, rule.checks, fields) as objects:
+        with checked(self, fields) as objects:
             returned = self.call(rule.augmented, [*dummies, *arguments])
             self.pending.append((rule.augmented.signature.return_type, returned))
             saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
@@ -187,7 +157,7 @@ class _Augmented(_Half):
             primal, primal_type = self.context.get_constant_null(self.return_type), self.return_type
         results = (primal, primal_type), (shadow, shadow_type)
         self._keep_apart(*results, fields)
-        check_alike(self, self.rule.checks.alike, *results)
+        check_alike(self, *results)
         return *results, tape
 
     def _copied_argument(self, saved: SavedArgument) -> Any:
@@ -217,14 +187,10 @@ class _Augmented(_Half):
         shadowed = self.rule.result.dval is not None and not has_new_shadow
         others = [(primal, [shadow])] if shadowed else []
         count = 1 if has_new_shadow else 2
-        fields = [
-            each
-            for values, argument in zip(passed, self.arguments, strict=True)
-            for each in zip(values[:count], argument.annotation.fields[:count], strict=True)
-        ]
+        fields = self.typed(passed, slice(count))
         results = [primal, shadow] if shadowed else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
-            check_apart(self, self.rule.checks.apart, result, more)
+            check_apart(self, result, more)
 
     def _own_tape(
         self, tape: Value, tape_type: types.Type, primal: Value, values: Sequence[Value]
@@ -317,9 +283,9 @@ class _Reverse(_Half):
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
-        objects = identities(self, rule.checks.objects, fields)
+        objects = identities(self, fields)
         returned = self.call(rule.reverse, args)
-        check_objects(self, rule.checks.objects, fields, objects)
+        check_objects(self, fields, objects)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
         context.nrt.decref(builder, return_type, returned)
@@ -327,13 +293,8 @@ class _Reverse(_Half):
 
     def _shadows(self, fields: Sequence[Sequence[Any]]) -> Value:
         """The tuple of all shadows that are arrays."""
-        typed = zip(fields, self.arguments, strict=True)
-        shadows = [
-            value
-            for values, argument in typed
-            for value, ty in zip(values[1:], argument.annotation.fields[1:], strict=True)
-            if isinstance(ty, types.Array)
-        ]
+        every = self.typed(fields, slice(1, None))
+        shadows = [value for value, ty in every if isinstance(ty, types.Array)]
         return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
 
     def _copied(self, value: Value, ty: types.Type, shadows: Value) -> Any:
@@ -430,9 +391,9 @@ def _floats(values: Sequence[Any]) -> list[Any]:
     return [each for each in values if isinstance(each.type, ir.FloatType | ir.DoubleType)]
 
 
-def _build_drop(context: Context, module: Any, rule: CompiledRule, name: str) -> None:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
-    builder = entry_builder(function)
+def _build_drop(library: NewLibrary, rule: CompiledRule, name: str) -> None:
+    function = ir.Function(library.module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
+    context, builder = library.context, entry_builder(function)
     model = context.data_model_manager.lookup(rule.stored_type)
     address = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
     context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, address))
