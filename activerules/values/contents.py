@@ -17,7 +17,7 @@ from typing import Any
 
 from numba.core import cgutils, types
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Builder, Emit
 from activerules.values import dict_runtime
 from activerules.values.kinds import items_of
 from activerules.values.memory_layout import (
@@ -37,11 +37,12 @@ def parts_of(builder: Builder, ty: Any, *values: Any) -> Iterator[tuple[Any, tup
     return zip(items, zip(*unpacked, strict=True), strict=True)
 
 
-def struct_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def struct_of(em: Emit, ty: Any, value: Any) -> Any:
     """The memory of an instance, as a struct whose fields can be read by index; all zero if the
     reference is null, as in a field that is not set.
     """
-    pointer = memory_of(context, builder, ty, value)
+    context, builder = em.context, em.builder
+    pointer = memory_of(em, ty, value)
     nothing = cgutils.alloca_once(builder, pointer.type.pointee, zfill=True)
     pointer = builder.select(cgutils.is_null(builder, pointer), nothing, pointer)
     if isinstance(ty, types.StructRef):
@@ -51,8 +52,9 @@ def struct_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     return context.make_data_helper(builder, data_type, ref=pointer)
 
 
-def memory_of(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
+def memory_of(em: Emit, ty: Any, value: Any) -> Any:
     """The pointer to the memory of an instance; null for a field that is not set."""
+    context, builder = em.context, em.builder
     reference = context.make_helper(builder, ty, value=value)
     if isinstance(ty, types.StructRef):
         pointer_type = struct_type(ty).as_pointer()
@@ -79,17 +81,17 @@ class Entries:
     alike: Any
 
 
-def entries_of(context: Context, builder: Builder, ty: Any, values: Sequence[Any]) -> Entries:
+def entries_of(em: Emit, ty: Any, values: Sequence[Any]) -> Entries:
     """The items or entries of lists or dictionaries of one type. Dictionaries with the keys of the
     first are reordered, so that each key has the same index as in the first.
     """
-    array_type = items_array(ty)
-    data = [context.make_helper(builder, ty, value=value).data for value in values]
-    array = partial(_array_at, context, builder, array_type)
+    array_type, builder = items_array(ty), em.builder
+    data = [em.context.make_helper(builder, ty, value=value).data for value in values]
+    array = partial(_array_at, em, array_type)
     if not isinstance(ty, types.DictType):
         arrays = tuple(_items_of_list(builder, array, items) for items in data)
         return Entries(array_type, arrays, cgutils.true_bit)
-    call = partial(dict_runtime.call, context, builder)
+    call = partial(dict_runtime.call, em)
     primal, *shadows = data
     matches = [call("match", cgutils.bool_t, primal, shadow) for shadow in shadows]
     length = call("entries", cgutils.intp_t, primal)
@@ -116,8 +118,7 @@ def _set(builder: Builder, struct: Any) -> Any:
 
 
 def _array_at(
-    context: Context,
-    builder: Builder,
+    em: Emit,
     array_type: Any,
     struct: Any,
     offset: int,
@@ -125,8 +126,9 @@ def _array_at(
     origin: Any,
 ) -> Any:
     """An array that borrows the memory behind a pointer in a struct, from item `origin` on."""
+    context, builder = em.context, em.builder
     address = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
-    array = context.make_array(array_type)(context, builder)
+    array = em.array(array_type)
     itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
     start = builder.load(builder.bitcast(address, array.data.type.as_pointer()))
     data = builder.gep(start, [origin])
@@ -148,32 +150,30 @@ def _borrow(builder: Builder, array: Any, data: Any, length: Any, itemsize: Any)
     )
 
 
-def array_of_record(context: Context, builder: Builder, ty: Any, record: Any) -> tuple[Any, Any]:
+def array_of_record(em: Emit, ty: Any, record: Any) -> tuple[Any, Any]:
     """An array whose only element is a borrowed record, preceded by its type."""
     array_type = types.Array(ty, 1, "C", aligned=ty.aligned)
-    array = context.make_array(array_type)(context, builder)
+    array = em.array(array_type)
     itemsize = cgutils.intp_t(ty.size)
-    data = builder.bitcast(record, array.data.type)
-    _borrow(builder, array, data, cgutils.intp_t(1), itemsize)
+    data = em.builder.bitcast(record, array.data.type)
+    _borrow(em.builder, array, data, cgutils.intp_t(1), itemsize)
     return array_type, array._getvalue()
 
 
 @contextmanager
-def each_address(
-    context: Context, builder: Builder, ty: Any, entries: Entries
-) -> Generator[tuple[Any, ...]]:
+def each_address(em: Emit, ty: Any, entries: Entries) -> Generator[tuple[Any, ...]]:
     """A loop over the addresses of corresponding items, in lists of one type by index, in
     dictionaries by key. It covers all items of the first, or none if the lengths differ.
     """
-    make = partial(context.make_array(entries.array_type), context, builder)
-    arrays = [make(array) for array in entries.arrays]
+    builder = em.builder
+    arrays = [em.array(entries.array_type, array) for array in entries.arrays]
     lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in arrays]
     count = lengths[0]
     for length in lengths[1:]:
         alike = builder.icmp_unsigned("==", length, lengths[0])
         count = builder.select(alike, count, count.type(0))
     items = items_in(ty)
-    pointer_type = context.get_data_type(items.item_type).as_pointer()
+    pointer_type = em.context.get_data_type(items.item_type).as_pointer()
     with ExitStack() as inside:
         loop = inside.enter_context(cgutils.for_range(builder, count))
         addresses = [builder.gep(array.data, [loop.index]) for array in arrays]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
+from activerules.numba_ext.codegen.protocols import Context, Emit, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.dict_tables import (
     ENTRY,
@@ -392,8 +392,8 @@ def _definitions(context: Context) -> str:
     return DEFINITIONS
 
 
-def call(context: Context, builder: Builder, name: str, result: Any, *data: Any) -> Any:
+def call(em: Emit, name: str, result: Any, *data: Any) -> Any:
     """Emit a call of one of these functions, given its name without `PREFIX`."""
-    if context.target_name != AD_TARGET:
-        link_into(context)
-    return call_named(builder, f"{PREFIX}{name}", result, data)
+    if em.context.target_name != AD_TARGET:
+        link_into(em.context)
+    return call_named(em.builder, f"{PREFIX}{name}", result, data)

@@ -25,7 +25,7 @@ from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context, call_named
+from activerules.numba_ext.codegen.protocols import Builder, Emit, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.extent_tables import (
     ALIKE,
@@ -157,14 +157,8 @@ class _Test:
 class Tests:
     """Tests of the call at `where`; `release` emits the releases of an error path."""
 
-    def __init__(
-        self,
-        context: Context,
-        builder: Builder,
-        where: tuple[Any, ...],
-        release: Callable[[], None],
-    ) -> None:
-        self.context, self.builder = context, builder
+    def __init__(self, em: Emit, where: tuple[Any, ...], release: Callable[[], None]) -> None:
+        self.em, self.builder = em, em.builder
         self.where, self.release = where, release
         self._extents: list[Extent | ExtentTable] = []
         self._conditions: list[tuple[Any, Refusal]] = []
@@ -249,10 +243,7 @@ class Tests:
         return extent
 
     def _leave_if(self, condition: Any, refusal: Refusal) -> None:
-        with cgutils.if_unlikely(self.builder, condition):
-            self.release()
-            convention = self.context.call_conv
-            convention.return_user_exc(self.builder, ShadowMismatch, self._fields(refusal))
+        self.em.raise_if(condition, ShadowMismatch, self._fields(refusal), self.release)
 
     def _fields(self, refusal: Refusal) -> tuple[Any, ...]:
         return refusal.what, self.where, refusal.why, refusal.instead
@@ -321,8 +312,8 @@ class Tests:
 
     def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
         """Raise the refusal with that number, counted from 1."""
-        builder, convention = self.builder, self.context.call_conv
-        python = self.context.get_python_api(builder)
+        builder, convention = self.builder, self.em.context.call_conv
+        python = self.em.context.get_python_api(builder)
         errors = [
             python.serialize_object(
                 convention.build_excinfo_struct(ShadowMismatch, self._fields(refusal), None, None)

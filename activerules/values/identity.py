@@ -20,12 +20,12 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext.codegen.protocols import Builder
+from activerules.numba_ext.codegen.protocols import Builder, Emit
 from activerules.values import abi, dict_runtime
 from activerules.values.contents import memory_of
 from activerules.values.layout import Items, Node, Struct, show
 from activerules.values.memory_layout import has_inner
-from activerules.values.walk import Depth, Emit, Visit, walk
+from activerules.values.walk import Depth, Visit, walk
 
 _SPREAD = 1099511628211  # the 64-bit prime of the hash by Fowler, Noll and Vo
 _COMPARED = frozenset({"float", "int", "data", "size", "itemsize", "shape", "stride"})
@@ -69,12 +69,10 @@ def _words(em: Emit, visit: Visit) -> Iterator[Any]:
     ty, (value,) = visit.node.numba_type, visit.values
     if visit.node.key is not None:
         data = em.context.make_helper(em.builder, ty, value=value).data
-        call = dict_runtime.call
-        yield call(em.context, em.builder, "fingerprint", cgutils.intp_t, data)
+        yield dict_runtime.call(em, "fingerprint", cgutils.intp_t, data)
         return
     assert visit.entries is not None
-    make = em.context.make_array(visit.entries.array_type)
-    array = make(em.context, em.builder, visit.entries.arrays[0])
+    array = em.array(visit.entries.array_type, visit.entries.arrays[0])
     yield _bits_of(em.builder, array.data)
     yield array.nitems
 
@@ -93,7 +91,7 @@ def _address(em: Emit, visit: Visit) -> Iterator[Any]:
     elif isinstance(ty, types.Record):
         yield _bits_of(builder, visit.values[0])
     elif isinstance(node, Struct) and not node.is_tuple:
-        yield _bits_of(builder, memory_of(em.context, builder, ty, visit.values[0]))
+        yield _bits_of(builder, memory_of(em, ty, visit.values[0]))
     elif isinstance(node, Items) and node.has_shadow:
         yield _bits_of(builder, em.context.make_helper(builder, ty, value=visit.values[0]).data)
 

@@ -17,12 +17,13 @@ from typing import Any
 
 from numba.core import cgutils, types
 
+from activerules.numba_ext.codegen.protocols import Emit
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import memory_of
 from activerules.values.extents import Extent, extent_of
 from activerules.values.layout import Array, Items, Node, Struct, layout_of
 from activerules.values.memory_layout import struct_type
-from activerules.values.walk import Depth, Emit, walk
+from activerules.values.walk import Depth, walk
 
 
 def regions_of(
@@ -60,7 +61,7 @@ def extent_of_region(em: Emit, ty: Any, value: Any) -> Extent:
     """
     context, builder = em.context, em.builder
     if isinstance(ty, types.Array):
-        return extent_of(builder, ty, context.make_array(ty)(context, builder, value))
+        return extent_of(builder, ty, em.array(ty, value))
     pointer = data_of_region(em, ty, value)
     data = builder.ptrtoint(pointer, cgutils.intp_t)
     is_record = isinstance(ty, types.Record)
@@ -73,7 +74,7 @@ def extent_of_region(em: Emit, ty: Any, value: Any) -> Extent:
 def data_of_region(em: Emit, ty: Any, value: Any) -> Any:
     """The pointer to the start of a region; null for a field that is not set."""
     if isinstance(ty, types.Array):
-        return em.context.make_array(ty)(em.context, em.builder, value).data
+        return em.array(ty, value).data
     if isinstance(ty, types.Record):
         return value
-    return memory_of(em.context, em.builder, ty, value)
+    return memory_of(em, ty, value)

@@ -21,7 +21,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
 from activerules.errors import ShadowMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Emit, emitting
 from activerules.values.extents import extent_of
 from activerules.values.kinds import is_instance
 from activerules.values.layout import (
@@ -35,25 +35,14 @@ from activerules.values.layout import (
     shadow_of_leaf,
     show,
 )
-from activerules.values.walk import (
-    Depth,
-    Emit,
-    Making,
-    Visit,
-    WalkedValue,
-    emitting,
-    fresh,
-    rebuild,
-    walk,
-)
+from activerules.values.walk import Depth, Making, Visit, WalkedValue, fresh, rebuild, walk
 
 # the new value of a number in memory, from it and the number of another shadow
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
 
 
-def clear_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> None:
+def clear_shadow(em: Emit, ty: Any, shadow: Any) -> None:
     """Make all floats of a shadow zero."""
-    em = Emit(context, builder)
     for visit in walk(em, layout_of(ty), (shadow,), where=may_change):
         if visit.is_number_in_memory:
             visit.slots[0].store(em.context.get_constant_null(visit.node.numba_type))
@@ -63,40 +52,38 @@ def clear_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> No
 # other indices.
 
 
-def take(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
+def take(em: Emit, ty: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the fixed shadow by those of the other."""
-    _change(Emit(context, builder), layout_of(ty), (fixed, other), 0, _set)
+    _change(em, layout_of(ty), (fixed, other), 0, _set)
 
 
-def give(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
+def give(em: Emit, ty: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the other shadow by those of the fixed one."""
-    _change(Emit(context, builder), layout_of(ty), (fixed, other), 1, _set)
+    _change(em, layout_of(ty), (fixed, other), 1, _set)
 
 
-def add(context: Context, builder: Builder, ty: Any, fixed: Any, other: Any) -> None:
+def add(em: Emit, ty: Any, fixed: Any, other: Any) -> None:
     """Add the floats of the fixed shadow to those of the other."""
-    _change(Emit(context, builder), layout_of(ty), (fixed, other), 1, _add)
+    _change(em, layout_of(ty), (fixed, other), 1, _add)
 
 
-def sum_of_shadows(
-    context: Context, builder: Builder, tys: tuple[Any, Any], pair: tuple[Any, Any], why: str
-) -> Any:
+def sum_of_shadows(em: Emit, tys: tuple[Any, Any], pair: tuple[Any, Any], why: str) -> Any:
     """A new shadow, owned by the caller, with the sums of the floats of two; strides and constant
     parts are those of the first. Arrays may differ in layout.
 
     Raises `ShadowMismatch` where shapes, lengths or keys differ.
     """
-    em = Emit(context, builder)
     x, y = pair
-    result = copy_of_shadow(context, builder, tys[0], x)
+    result = copy_of_shadow(em, tys[0], x)
     result_type = map_type(layout_of(tys[0]), shadow_of_leaf)
     nodes = layout_of(tys[1]), layout_of(result_type)
 
+    def release() -> None:
+        em.context.nrt.decref(em.builder, result_type, result)
+
     def refuse(differ: Any, what: str) -> None:
-        with cgutils.if_unlikely(builder, differ):
-            context.nrt.decref(builder, result_type, result)
-            fields = f"tree_add: {what} in the other value", (), why
-            context.call_conv.return_user_exc(builder, ShadowMismatch, fields)
+        fields = f"tree_add: {what} in the other value", (), why
+        em.raise_if(differ, ShadowMismatch, fields, release)
 
     _look_for_differences(em, nodes, (y, result), refuse)
     _change(em, nodes, (y, result), 1, _add)
@@ -120,7 +107,7 @@ def _look_for_differences(
             continue
         shapes: list[list[Any]] = []
         for ty, value in zip(array_types, arrays, strict=True):
-            array = em.context.make_array(ty)(em.context, em.builder, value)
+            array = em.array(ty, value)
             shapes.append(cgutils.unpack_tuple(em.builder, array.shape, ty.ndim))
         for left, right in zip(*shapes, strict=True):
             refuse(em.builder.icmp_unsigned("!=", left, right), what)
@@ -146,17 +133,14 @@ def may_change(node: Node) -> bool:
 
 def _require_keys(em: Emit, visit: Visit) -> None:
     if visit.has_other_keys is not None:
-        with cgutils.if_unlikely(em.builder, visit.has_other_keys):
-            message = "no memory for the keys of a dictionary"
-            em.context.call_conv.return_user_exc(em.builder, MemoryError, (message,))
+        message = "no memory for the keys of a dictionary"
+        em.raise_if(visit.has_other_keys, MemoryError, (message,))
 
 
-def add_cotangent(
-    context: Context, builder: Builder, tys: tuple[Any, Any], pair: tuple[Any, Any]
-) -> None:
+def add_cotangent(em: Emit, tys: tuple[Any, Any], pair: tuple[Any, Any]) -> None:
     """Add a cotangent to the shadow of a result; layouts and precisions may differ."""
     nodes = tuple(map(layout_of, tys))
-    _change(Emit(context, builder), nodes, pair, 0, _add)
+    _change(em, nodes, pair, 0, _add)
 
 
 def _set(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
@@ -175,11 +159,10 @@ def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
 # --- new shadows ---
 
 
-def zero_shadow(context: Context, builder: Builder, ty: Any, primal: Any) -> Any:
+def zero_shadow(em: Emit, ty: Any, primal: Any) -> Any:
     """A new shadow of zeros, owned by the caller; arrays have the shape and strides of `primal`.
     Constant items of tuples are borrowed from `primal`; an instance owns its fields.
     """
-    em = Emit(context, builder)
     return rebuild(em, layout_of(ty), (primal,), _zero_or_borrowed, shadow_of_leaf)
 
 
@@ -188,18 +171,17 @@ def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
     return fresh(em, node, primal, _ZERO) if has_zero else primal
 
 
-def own_constants(context: Context, builder: Builder, ty: Any, shadow: Any) -> None:
+def own_constants(em: Emit, ty: Any, shadow: Any) -> None:
     """Take references to the borrowed constant parts of a new shadow."""
-    em = Emit(context, builder)
     for visit in walk(em, layout_of(ty), (shadow,), depth=Depth.TUPLES):
         if not visit.node.is_tuple and not visit.node.has_shadow:
-            context.nrt.incref(builder, visit.node.numba_type, visit.values[0])
+            em.context.nrt.incref(em.builder, visit.node.numba_type, visit.values[0])
 
 
-def copy_of_shadow(context: Context, builder: Builder, ty: Any, shadow: Any) -> Any:
+def copy_of_shadow(em: Emit, ty: Any, shadow: Any) -> Any:
     """A new shadow with the floats of another; the caller owns it."""
-    result = zero_shadow(context, builder, ty, shadow)
-    give(context, builder, ty, shadow, result)
+    result = zero_shadow(em, ty, shadow)
+    give(em, ty, shadow, result)
     return result
 
 
@@ -226,14 +208,14 @@ _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
     """A new array with the shape and strides of another, the start of its memory, and its size."""
     context, builder, ty = em.context, em.builder, node.numba_type
-    primal = context.make_array(ty)(context, builder, array)
+    primal = em.array(ty, array)
     extent = extent_of(builder, ty, primal)
     size = builder.sub(extent.high, extent.low)
     alignment = context.get_preferred_array_alignment(ty.dtype)
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     start = context.nrt.meminfo_data(builder, meminfo)
     below = builder.sub(extent.data, extent.low)
-    result = context.make_array(shadow_of_leaf(node))(context, builder, array)
+    result = em.array(shadow_of_leaf(node), array)
     data = cgutils.pointer_add(builder, start, below)
     result.data = builder.bitcast(data, primal.data.type)
     result.meminfo = meminfo

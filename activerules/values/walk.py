@@ -24,7 +24,7 @@ from numba.core.typing.templates import signature
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Emit, emitting
 from activerules.values.contents import Entries, each_address, entries_of, struct_of
 from activerules.values.layout import (
     EACH,
@@ -40,14 +40,6 @@ from activerules.values.layout import (
     map_type,
 )
 from activerules.values.memory_layout import struct_type
-
-
-@dataclass(frozen=True)
-class Emit:
-    """Where code is emitted: Numba's target context, and a builder."""
-
-    context: Context
-    builder: Builder
 
 
 class Depth(IntEnum):
@@ -128,7 +120,7 @@ class Visit:
         if not isinstance(self.node, Items) or self.node.unknown_path is not None:
             return None
         em = self.slots[0].em
-        return entries_of(em.context, em.builder, self.node.numba_type, self.values)
+        return entries_of(em, self.node.numba_type, self.values)
 
     @property
     def has_other_keys(self) -> Any:
@@ -138,25 +130,6 @@ class Visit:
         if not isinstance(self.node, Items) or self.node.key is None or self.entries is None:
             return None
         return self.slots[0].em.builder.not_(self.entries.alike)
-
-
-def emitting(emit: Callable[[Emit, Sequence[Any]], Any]) -> Callable[..., Any]:
-    """The code generator of an intrinsic, given a function of an `Emit` and the arguments."""
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
-        return emit(Emit(context, builder), args)
-
-    return codegen
-
-
-def doing(emit: Callable[[Emit, Sequence[Any]], None]) -> Callable[..., Any]:
-    """Like `emitting`, for an intrinsic that returns None."""
-
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
-        emit(Emit(context, builder), args)
-        return context.get_dummy_value()
-
-    return codegen
 
 
 _Parts = Iterator[tuple[Step, Sequence[WalkedValue]]]
@@ -250,7 +223,7 @@ def _fields_of_record(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
 
 def _fields_of_instance(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     node = slot.node
-    struct = struct_of(em.context, em.builder, node.numba_type, slot.value)
+    struct = struct_of(em, node.numba_type, slot.value)
     as_value = isinstance(node.numba_type, types.StructRef)
     return [
         WalkedValue(em, child, address=struct._get_ptr_by_index(k), as_value=as_value)
@@ -288,7 +261,7 @@ def _elements_in_place(em: Emit, visit: Visit) -> _Parts:
 
 def _elements_in_order(em: Emit, visit: Visit) -> _Parts:
     """The elements of contiguous arrays of one layout, in memory order."""
-    arrays = [_array_of(em, slot) for slot in visit.slots]
+    arrays = [em.array(slot.node.numba_type, slot.value) for slot in visit.slots]
     with cgutils.for_range(em.builder, arrays[0].nitems) as loop:
         yield (
             EACH,
@@ -300,7 +273,7 @@ def _elements_in_order(em: Emit, visit: Visit) -> _Parts:
 
 
 def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
-    arrays = [_array_of(em, slot) for slot in visit.slots]
+    arrays = [em.array(slot.node.numba_type, slot.value) for slot in visit.slots]
     shape = cgutils.unpack_tuple(em.builder, arrays[0].shape, visit.node.numba_type.ndim)
     address = partial(cgutils.get_item_pointer, em.context, em.builder)
     with cgutils.loop_nest(em.builder, shape, cgutils.intp_t) as index:
@@ -313,10 +286,6 @@ def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
         )
 
 
-def _array_of(em: Emit, slot: WalkedValue) -> Any:
-    return em.context.make_array(slot.node.numba_type)(em.context, em.builder, slot.value)
-
-
 def _element(em: Emit, slot: WalkedValue, address: Any) -> WalkedValue:
     align = None if slot.node.numba_type.aligned else 1
     return WalkedValue(em, slot.node.children[0][1], address=address, align=align)
@@ -327,7 +296,7 @@ def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
     assert isinstance(node, Items)
     if options.depth < Depth.ITEMS or not options.where(node.item) or visit.entries is None:
         return
-    with each_address(em.context, em.builder, node.numba_type, visit.entries) as addresses:
+    with each_address(em, node.numba_type, visit.entries) as addresses:
         yield (
             EACH,
             [slot.at(node.item, at) for slot, at in zip(visit.slots, addresses, strict=True)],
@@ -414,9 +383,7 @@ def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
 
 def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     result = new_object(em, node.numba_type)
-    source, target = (
-        struct_of(em.context, em.builder, node.numba_type, struct) for struct in (value, result)
-    )
+    source, target = (struct_of(em, node.numba_type, struct) for struct in (value, result))
     for k, (_, child) in enumerate(node.children):
         target[k] = fresh(em, child, source[k], making)
     return result

@@ -12,7 +12,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Emit, emitting
 from activerules.rules.written import item_by_item
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
@@ -29,12 +29,12 @@ def _make_zero(x):
 def _zero_instance(typing_context, x):
     """A new object of the same class, with zeros for its floats and everything else unchanged."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
+    def emit(em: Emit, args: Any) -> Any:
         if not layout_of(x).has_shadow:
-            context.nrt.incref(builder, x, args[0])
-        return zero_shadow(context, builder, x, args[0])
+            em.context.nrt.incref(em.builder, x, args[0])
+        return zero_shadow(em, x, args[0])
 
-    return x(x), codegen
+    return x(x), emitting(emit)
 
 
 @overload(tree_add)
@@ -65,11 +65,8 @@ def _are_alike(x: Any, y: Any) -> bool:
 @intrinsic
 def _sum_of(typing_context, x, y):
     """The sum of two values, in a new array, object, list or dictionary."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
-        return sum_of_shadows(context, builder, (x, y), (args[0], args[1]), ADDED)
-
-    return shadow_of_leaf(layout_of(x))(x, y), codegen
+    emit = emitting(lambda em, args: sum_of_shadows(em, (x, y), (args[0], args[1]), ADDED))
+    return shadow_of_leaf(layout_of(x))(x, y), emit
 
 
 @njit

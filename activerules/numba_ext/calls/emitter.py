@@ -23,7 +23,7 @@ from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.machine_code import MachineCode
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value, call_named
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime
@@ -37,7 +37,7 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import derivative_type, is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 Field = tuple[Value, Sequence[Value]]
 """An argument as LLVM values: its primal, and its shadows, one per lane; () if it has none."""
@@ -138,6 +138,21 @@ def _field(context: Context, builder: Builder, ty: Any, value: Value) -> Field:
     return native.val, (native.dval,)
 
 
+def with_new_shadows(
+    em: Emit, arguments: Sequence[ArgumentSpec], primals: Sequence[Value]
+) -> list[Field]:
+    """Primals of plain arguments, each with a new shadow of zeros if it needs one."""
+    return [
+        (
+            primal,
+            (zero_shadow(em, argument.numba_type, primal),)
+            if argument.activity in BY_SHADOW
+            else (),
+        )
+        for argument, primal in zip(arguments, primals, strict=True)
+    ]
+
+
 def is_batched(args: Sequence[Any]) -> bool:
     """Whether any argument of a call has several shadows."""
     return any(isinstance(ty, AnnotationType) and ty.kind in BATCHED for ty in args)
@@ -157,8 +172,7 @@ class Emitter:
         *,
         owns_shadows: bool = False,
     ) -> None:
-        self.context = context
-        self.builder = builder
+        self.context, self.builder, self.em = context, builder, Emit(context, builder)
         self.arguments = call.arguments
         self.owned = memory.owned_shadows(call.gradient, call.arguments)
         self.derivative_types = call.derivative_types
@@ -179,9 +193,7 @@ class Emitter:
 
         overlap = cgutils.false_bit
         if not self._is_apart():
-            overlap = memory.check_memory(
-                self.context, self.builder, self.arguments, fields, self.gradient, release
-            )
+            overlap = memory.check_memory(self.em, self.arguments, fields, self.gradient, release)
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self.derivative_memory(fields)
@@ -190,9 +202,7 @@ class Emitter:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
         unexpected = self._unexpected(parameters, overlap)
         if self.gradient.versions.deferred:
-            with cgutils.if_unlikely(self.builder, unexpected):
-                release()
-                self.context.call_conv.return_user_exc(self.builder, ArgumentsOverlap, ())
+            self.em.raise_if(unexpected, ArgumentsOverlap, (), release)
             unexpected = cgutils.false_bit
         status = self._run([*parameters, derivatives, stats], unexpected)
         self._propagate(status, excinfo, release)
@@ -221,7 +231,7 @@ class Emitter:
         for argument, (_, lanes), own in zip(self.arguments, fields, self.owned, strict=True):
             if own or everything:
                 for shadow in lanes:
-                    memory.release(self.context, self.builder, argument.numba_type, shadow)
+                    memory.release(self.em, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
         """`fields`, with new zero shadows for Const arguments that need one, and for arrays that
@@ -241,8 +251,8 @@ class Emitter:
 
     def _owned_shadow(self, ty: Any, primal: Value, shadow: Value | None) -> Any:
         if shadow is None:
-            return zero_shadow(self.context, self.builder, ty, primal)
-        return memory.constant_where_same(self.context, self.builder, ty, primal, shadow)
+            return zero_shadow(self.em, ty, primal)
+        return memory.constant_where_same(self.em, ty, primal, shadow)
 
     def _parameters(
         self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Value
@@ -328,9 +338,7 @@ class Emitter:
         convention = self.context.call_conv
         for number, kind, message in _ENDS:
             ended = self.builder.icmp_unsigned("==", code, code.type(number))
-            with cgutils.if_unlikely(self.builder, ended):
-                release()
-                convention.return_user_exc(self.builder, kind, (message,))
+            self.em.raise_if(ended, kind, (message,), release)
         status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
         with cgutils.if_unlikely(self.builder, status.is_error):
             release()
@@ -350,4 +358,4 @@ class Emitter:
                 number.imag = self.builder.fneg(number.imag)
             return number._getvalue()
 
-        return rebuild(Emit(self.context, self.builder), layout_of(ty), (), part)
+        return rebuild(self.em, layout_of(ty), (), part)

@@ -17,12 +17,12 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
 from activerules.values.layout import Node, Number, Optional, layout_of, map_type, shadow_of_leaf
 from activerules.values.shadows import zero_shadow
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 Lanes = Sequence[Value]  # tangents, one per lane
 
@@ -87,8 +87,7 @@ class ForwardEmitter(Emitter):
             self._release(fields, everything=False)
 
         memory.check_lanes(
-            self.context,
-            self.builder,
+            self.em,
             self.arguments,
             fields,
             self.gradient,
@@ -115,9 +114,9 @@ class ForwardEmitter(Emitter):
     ) -> tuple[Any, Lanes]:
         """The tangents of an argument, converted to the primal's type."""
         primal, lanes = field
-        em, node = Emit(self.context, self.builder), layout_of(argument.numba_type)
+        node = layout_of(argument.numba_type)
         return primal, [
-            rebuild(em, (node, layout_of(ty)), (primal, lane), _cast)
+            rebuild(self.em, (node, layout_of(ty)), (primal, lane), _cast)
             for ty, lane in zip(shadows, lanes, strict=True)
         ]
 
@@ -133,9 +132,9 @@ class ForwardEmitter(Emitter):
         if not self.call.wanted:
             return self.context.get_dummy_value()
         ty = self.gradient.result_type
-        em, node = Emit(self.context, self.builder), layout_of(ty)
         results = [
-            rebuild(em, node, (primal, tangent), _tangent, _tangent_of_leaf) for tangent in tangents
+            rebuild(self.em, layout_of(ty), (primal, tangent), _tangent, _tangent_of_leaf)
+            for tangent in tangents
         ]
         if not self.call.batched:
             return results[0]
@@ -175,15 +174,15 @@ def _optional_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Valu
 def _array_tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Value:
     """An array with the layout of the primal over the memory of its shadow; else zeros (W2)."""
     context, builder, ty = em.context, em.builder, leaf.numba_type
-    shadow = context.make_array(ty)(context, builder, tangent)
+    shadow = em.array(ty, tangent)
     array_type = shadow_of_leaf(leaf)
     result = cgutils.alloca_once(builder, context.get_value_type(array_type))
     with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
         with nowhere:
-            zeros = zero_shadow(context, builder, ty, primal)
+            zeros = zero_shadow(em, ty, primal)
             builder.store(zeros, result)
         with there:
-            array = context.make_array(array_type)(context, builder, primal)
+            array = em.array(array_type, primal)
             array.meminfo, array.parent = shadow.meminfo, shadow.parent
             array.data = shadow.data
             builder.store(array._getvalue(), result)

@@ -25,7 +25,7 @@ from activerules.numba_ext.calls.forward_checks import (
 )
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
 from activerules.numba_ext.calls.intrinsics import compiled, derivative_form, dispatcher_of_type
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
 from activerules.numba_ext.codegen.types import marker_class, runtime_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
@@ -107,27 +107,21 @@ def compiled_forward(
 
 
 def _require_zero(
-    context: Context,
-    builder: Builder,
-    gradient: CompiledDerivative,
-    argument: ArgumentSpec,
-    ty: Any,
-    tangent: Any,
+    em: Emit, gradient: CompiledDerivative, argument: ArgumentSpec, ty: Any, tangent: Any
 ) -> None:
     """Emit a check that an integer's tangent is zero; any other would be silently dropped."""
     if not isinstance(ty, types.Number | types.Boolean):
         return
-    zero = context.get_constant_null(ty)
-    is_zero = context.get_function(operator.eq, signature(types.boolean, ty, ty))
-    lost = builder.not_(is_zero(builder, (tangent, zero)))
-    with cgutils.if_unlikely(builder, lost):
-        fields = (
-            f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
-            (gradient.requested,) if gradient.requested else (),
-            "tangents are of floats, of arrays of floats, and of tuples of these",
-            (f"a float for `{argument.name}`", "None as its tangent"),
-        )
-        context.call_conv.return_user_exc(builder, ActivityError, fields)
+    zero = em.context.get_constant_null(ty)
+    is_zero = em.context.get_function(operator.eq, signature(types.boolean, ty, ty))
+    lost = em.builder.not_(is_zero(em.builder, (tangent, zero)))
+    fields = (
+        f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
+        (gradient.requested,) if gradient.requested else (),
+        "tangents are of floats, of arrays of floats, and of tuples of these",
+        (f"a float for `{argument.name}`", "None as its tangent"),
+    )
+    em.raise_if(lost, ActivityError, fields)
 
 
 def require_pairs(primals: Any, tangents: Any, kind: type) -> None:
@@ -164,17 +158,18 @@ def jvp_form(typing_context, function, primals, tangents):
     call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
+        emitter = ForwardEmitter(context, builder, call)
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
         for argument, ty, tangent in zip(arguments, tangent_types, parts[1], strict=True):
             if argument.activity == "const":
-                _require_zero(context, builder, gradient, argument, ty, tangent)
+                _require_zero(emitter.em, gradient, argument, ty, tangent)
         lanes = [
             (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
             for value, tangent, ty, argument, shadow in zip(
                 *parts, items_of(primals), arguments, shadows, strict=True
             )
         ]
-        primal, tangent = ForwardEmitter(context, builder, call).push(lanes)
+        primal, tangent = emitter.push(lanes)
         return context.make_tuple(builder, typed.return_type, [primal, tangent])
 
     result_type = types.Tuple([gradient.result_type, call.tangent_type])

@@ -31,10 +31,11 @@ from activerules.numba_ext.calls.emitter import (
     Field,
     all_fields,
     is_batched,
+    with_new_shadows,
 )
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
 from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
@@ -55,8 +56,7 @@ from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import gradient_of_leaf, leaves_of
 from activerules.values.kinds import gradient_type as gradient_type_of
 from activerules.values.layout import Node, Number, layout_of
-from activerules.values.shadows import zero_shadow
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 _compilers: list[DerivativeCompiler] = []
 
@@ -222,10 +222,15 @@ def gradient_of(typing_context, spec, function, *args):
         result_type = types.Tuple([call.gradient.result_type, gradient_type])
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        fields = _new_shadows(context, builder, args, arguments, values[2])
-        (derivatives,), value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
+        emitter = Emitter(context, builder, call, owns_shadows=True)
+        given = zip(
+            cgutils.unpack_tuple(builder, values[2], len(args)), args, argtypes, strict=True
+        )
+        primals = [context.cast(builder, primal, *types_) for primal, *types_ in given]
+        fields = with_new_shadows(emitter.em, arguments, primals)
+        (derivatives,), value = emitter.emit(fields)
         items = [
-            _joined(context, builder, arguments[i].numba_type, derivatives[i], *fields[i][1])
+            _joined(emitter.em, arguments[i].numba_type, derivatives[i], *fields[i][1])
             for i in request.argnums
         ]
         gradient = items[0]
@@ -238,36 +243,16 @@ def gradient_of(typing_context, spec, function, *args):
     return signature(result_type, spec, function, types.Tuple(args)), codegen
 
 
-def _new_shadows(
-    context: Context,
-    builder: Builder,
-    args: Sequence[Any],
-    arguments: Sequence[ArgumentSpec],
-    packed: Value,
-) -> list[Field]:
-    """The fields of plain arguments, with new shadows of zeros."""
-    fields: list[Field] = []
-    primals = cgutils.unpack_tuple(builder, packed, len(args))
-    for ty, argument, primal in zip(args, arguments, primals, strict=True):
-        value, lanes = context.cast(builder, primal, ty, argument.numba_type), ()
-        if argument.activity in BY_SHADOW:
-            lanes = (zero_shadow(context, builder, argument.numba_type, primal),)
-        fields.append((value, lanes))
-    return fields
-
-
-def _joined(
-    context: Context, builder: Builder, ty: Any, derivative: Any, shadow: Value | None = None
-) -> Any:
+def _joined(em: Emit, ty: Any, derivative: Any, shadow: Value | None = None) -> Any:
     """The gradient for one argument, assembled from values for numbers and shadows for arrays."""
 
     def part(em: Emit, leaf: Node, derivative: Any, shadow: Any) -> Any:
         if leaf.has_shadow:
             return shadow
-        return derivative if isinstance(leaf, Number) else context.get_dummy_value()
+        return derivative if isinstance(leaf, Number) else em.context.get_dummy_value()
 
     pair = derivative if layout_of(ty).carried.by_value else None, shadow
-    return rebuild(Emit(context, builder), layout_of(ty), pair, part, gradient_of_leaf)
+    return rebuild(em, layout_of(ty), pair, part, gradient_of_leaf)
 
 
 def _read_call(

@@ -22,7 +22,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
+from activerules.numba_ext.codegen.protocols import Builder, Emit, Value, call_named
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -39,7 +39,7 @@ from activerules.values.regions import (
     regions_of,
 )
 from activerules.values.shadows import zero_shadow
-from activerules.values.walk import Depth, Emit, rebuild, walk
+from activerules.values.walk import Depth, rebuild, walk
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class _Memory:
 
 
 def check_memory(
-    context: Context,
-    builder: Builder,
+    em: Emit,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: CompiledDerivative,
@@ -72,7 +71,7 @@ def check_memory(
     `ShadowMismatch` after running the code that `release` emits. The returned value is true at run
     time if arguments overlap.
     """
-    checker = _Checker(context, builder, gradient, release)
+    checker = _Checker(em, gradient, release)
     lanes = checker.lanes(arguments, values, gradient.width)
     for memories in lanes:
         for memory in memories:
@@ -87,7 +86,7 @@ def check_memory(
     if gradient.versions.conservative == gradient.symbol:
         return cgutils.false_bit
     if gradient.versions.conservative is None:
-        tests = Tests(context, builder, checker.tests.where, release)
+        tests = Tests(em, checker.tests.where, release)
         what = "one array is the shadow of two arguments"
         tests.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))
         tests.emit()
@@ -96,8 +95,7 @@ def check_memory(
 
 
 def check_lanes(
-    context: Context,
-    builder: Builder,
+    em: Emit,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: CompiledDerivative,
@@ -111,7 +109,7 @@ def check_lanes(
     tangent of an array that is only read may be the array itself. Shadows of a written array
     overlap no shadow of another lane.
     """
-    checker = _Checker(context, builder, gradient, release)
+    checker = _Checker(em, gradient, release)
     lanes = checker.lanes(arguments, values, width)
     for memories in lanes:
         for i, second in enumerate(memories):
@@ -129,23 +127,13 @@ def check_lanes(
 class _Checker:
     """Collects the tests of one call."""
 
-    def __init__(
-        self,
-        context: Context,
-        builder: Builder,
-        gradient: CompiledDerivative,
-        release: Callable[[], None],
-    ) -> None:
-        self.context = context
-        self.builder = builder
-        self.em = Emit(context, builder)
+    def __init__(self, em: Emit, gradient: CompiledDerivative, release: Callable[[], None]) -> None:
+        self.em, self.builder = em, em.builder
         self._written = gradient.written
         self._scratch = gradient.scratch
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
-        self.tests = Tests(
-            context, builder, (gradient.requested,) if gradient.requested else (), release
-        )
+        self.tests = Tests(em, (gradient.requested,) if gradient.requested else (), release)
 
     def memories(
         self, argument: ArgumentSpec, primal: Value, shadow: Value | None, written: bool
@@ -160,7 +148,7 @@ class _Checker:
             pair = primal, shadow
             if is_collection(argument.numba_type):
                 ty = argument.numba_type
-                entries = entries_of(self.context, self.builder, ty, pair)
+                entries = entries_of(self.em, ty, pair)
                 argument, pair = self._items(argument, entries)
             extent, behind = self._extents(argument, *pair)
             number = self.tests.add(extent)
@@ -172,7 +160,7 @@ class _Checker:
         if not (isinstance(ty, types.Array) and ty.layout == "A"):
             return None
         builder = self.builder
-        array = self.context.make_array(ty)(self.context, builder, primal)
+        array = self.em.array(ty, primal)
         distance = builder.sub(behind.data, extent.data)
         shared = share_items(builder, ty, array, distance)
         return builder.and_(extent.meets(behind, builder), shared)
@@ -256,9 +244,7 @@ class _Checker:
         extent = extent_of_region(self.em, ty, primal)
         data = data_of_region(self.em, ty, shadow)
         if isinstance(ty, types.Array):
-            make = self.context.make_array(ty)
-            arrays = (make(self.context, builder, value) for value in (primal, shadow))
-            self._same_layout(argument, *arrays)
+            self._same_layout(argument, *(self.em.array(ty, value) for value in (primal, shadow)))
         else:
             missing = builder.icmp_unsigned("!=", extent.low, extent.high)
             missing = builder.and_(missing, cgutils.is_null(builder, data))
@@ -458,17 +444,17 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(context: Context, builder: Builder, ty: Any, shadow: Value) -> None:
+def release(em: Emit, ty: Any, shadow: Value) -> None:
     """Emit the release of a shadow, or of all arrays in one, on an error path.
 
     It calls a function of our own: if Numba sees an `NRT_decref`, it does not prune its own
     references, which the exception would leak.
     """
-    for visit in walk(Emit(context, builder), layout_of(ty), (shadow,), depth=Depth.TUPLES):
+    for visit in walk(em, layout_of(ty), (shadow,), depth=Depth.TUPLES):
         numba_type = visit.node.numba_type
         if visit.node.has_shadow and not isinstance(numba_type, types.Record):
-            helper = context.make_helper(builder, numba_type, value=visit.values[0])
-            release_counted(builder, helper.meminfo)
+            helper = em.context.make_helper(em.builder, numba_type, value=visit.values[0])
+            release_counted(em.builder, helper.meminfo)
 
 
 def release_counted(builder: Builder, meminfo: Value) -> None:
@@ -491,15 +477,12 @@ def owned_shadows(
     )
 
 
-def constant_where_same(
-    context: Context, builder: Builder, ty: Any, primal: Value, shadow: Value
-) -> Any:
+def constant_where_same(em: Emit, ty: Any, primal: Value, shadow: Value) -> Any:
     """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
 
     This is decided at run time. The caller owns a reference to all counted memory in the result.
     Records are returned unchanged.
     """
-    em = Emit(context, builder)
     pair = primal, shadow
     return rebuild(em, layout_of(ty), pair, _constant_where_same, shadow_of_leaf)
 
@@ -512,7 +495,7 @@ def _constant_where_same(em: Emit, leaf: Node, primal: Value, shadow: Value) -> 
     result = cgutils.alloca_once_value(builder, shadow)
     with builder.if_else(builder.icmp_unsigned("==", own, its), likely=False) as (same, apart):
         with same:
-            builder.store(zero_shadow(context, builder, ty, primal), result)
+            builder.store(zero_shadow(em, ty, primal), result)
         with apart:
             context.nrt.incref(builder, ty, shadow)
     return builder.load(result)

@@ -1,4 +1,5 @@
-"""What we use of Numba's code generator and llvmlite's builder, as protocols.
+"""What we use of Numba's code generator and llvmlite's builder, as protocols; `Emit`, a pair of
+both.
 
 Neither package has annotations: these say which object a parameter is, and the type checker finds
 a method that is misspelt, or called with too few operands or with a Python value. LLVM values and
@@ -8,8 +9,9 @@ depends on the Numba type (a value, a proxy of a struct).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from llvmlite import ir
@@ -253,3 +255,48 @@ class TypingContext(Protocol):
     def resolve_getattr(self, typ: types.Type, attribute: str, /) -> Any: ...
     def resolve_function_type(self, function: Any, args: Any, kws: Any, /) -> Any: ...
     def can_convert(self, source: types.Type, target: types.Type, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Emit:
+    """Where code is emitted: Numba's target context, and a builder."""
+
+    context: Context
+    builder: Builder
+
+    def array(self, ty: Any, value: Value | None = None) -> Any:
+        """The struct of an array: its data, shape and strides; a new one without a `value`."""
+        return self.context.make_array(ty)(self.context, self.builder, value)
+
+    def raise_if(
+        self,
+        condition: Value,
+        error: type[Exception],
+        fields: tuple[Any, ...],
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raise an error, made from these fields, if a condition holds at run time; the code that
+        `release` emits runs before.
+        """
+        with cgutils.if_unlikely(self.builder, condition):
+            release()
+            self.context.call_conv.return_user_exc(self.builder, error, fields)
+
+
+def emitting(emit: Callable[[Emit, Sequence[Any]], Any]) -> Callable[..., Any]:
+    """The code generator of an intrinsic, given a function of an `Emit` and the arguments."""
+
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
+        return emit(Emit(context, builder), args)
+
+    return codegen
+
+
+def doing(emit: Callable[[Emit, Sequence[Any]], None]) -> Callable[..., Any]:
+    """Like `emitting`, for an intrinsic that returns None."""
+
+    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Any]) -> Any:
+        emit(Emit(context, builder), args)
+        return context.get_dummy_value()
+
+    return codegen

@@ -23,7 +23,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.numba_ext.codegen.protocols import Value
+from activerules.numba_ext.codegen.protocols import Emit, Value, doing, emitting
 from activerules.numba_ext.replaced.local_objects import (
     ArrayMemory,
     arrays_in_value,
@@ -33,7 +33,6 @@ from activerules.numba_ext.replaced.local_objects import (
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
 from activerules.values.regions import extent_of_region
-from activerules.values.walk import Emit, doing, emitting
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t

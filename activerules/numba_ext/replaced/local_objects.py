@@ -22,14 +22,14 @@ from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.codegen.protocols import Builder, Value
+from activerules.numba_ext.codegen.protocols import Builder, Emit, Value, doing, emitting
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import parts_of
 from activerules.values.extents import Extent, extent_of
 from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of
 from activerules.values.layout import Node, layout_of
 from activerules.values.memory_layout import declared_of, fields_of, struct_type
-from activerules.values.walk import Depth, Emit, doing, emitting, new_object, walk
+from activerules.values.walk import Depth, new_object, walk
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -336,7 +336,7 @@ class ArrayMemory:
 
     def __init__(self, em: Emit, ty: Any, value: Value) -> None:
         self.builder, self.ty = em.builder, ty
-        self.array = em.context.make_array(ty)(em.context, em.builder, value)
+        self.array = em.array(ty, value)
         self.sides = [
             side
             for packed in (self.array.shape, self.array.strides)
@@ -435,7 +435,7 @@ def _finish_field(em: Emit, ty: Any, target: Any, source: Any, pairs: Sequence[A
     if isinstance(ty, types.Array):
         if not isinstance(ty.dtype, types.Record):
             return cgutils.false_bit
-        arrays = (context.make_array(ty)(context, builder, value) for value in (old, new))
+        arrays = (em.array(ty, value) for value in (old, new))
         return _differ(builder, *(array.data for array in arrays))
     if not layout_of(ty).is_container:
         return cgutils.false_bit

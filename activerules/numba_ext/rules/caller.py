@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from activerules.annotations.activity import Active
 from activerules.ir.tape.runtime import REFUSED
 from activerules.numba_ext.codegen.link import leave_to_caller
-from activerules.numba_ext.codegen.protocols import Context, Value, entry_builder
+from activerules.numba_ext.codegen.protocols import Context, Emit, Value, entry_builder
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, cpu_context
 from activerules.numba_ext.rules.checks import make_zero_of
@@ -32,7 +32,7 @@ from activerules.numba_ext.rules.functions import compile_function
 from activerules.numba_ext.rules.parts import unflattened
 from activerules.values.kinds import items_of
 from activerules.values.layout import Array, Node, layout_of
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 I32 = ir.IntType(32)
 POINTER = ir.IntType(8).as_pointer()
@@ -90,6 +90,7 @@ class RuleCaller:
         function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
         self.function = ir.Function(library.module, function_type, name)
         self.builder = entry_builder(self.function)
+        self.em = Emit(context, self.builder)
         self.pointers = dict(zip(leading, self.function.args, strict=False))
         values = self.function.args[len(leading) :]
         count = len(primal_packer.argument_types)
@@ -160,7 +161,7 @@ class RuleCaller:
         if part.annotation.kind is Active:
             return self.context.get_constant_null(part.value_type)
         if part.annotation.dval is None:
-            return _without_integer(self.emit, layout_of(part.value_type), values[0])
+            return _without_integer(self.em, layout_of(part.value_type), values[0])
         return values[1] if lane is None else self.builder.extract_value(values[1], lane)
 
     def _fields(self, argument: RuleArgument, value: Value) -> list[Any]:
@@ -178,7 +179,7 @@ class RuleCaller:
 
     def _tangent(self, ty: types.Type, shadow: Value) -> Value:
         """A shadow whose integers are zero: a rule may multiply by them, as by its numbers."""
-        return rebuild(self.emit, layout_of(ty), (shadow,), _without_integer)
+        return rebuild(self.em, layout_of(ty), (shadow,), _without_integer)
 
     def shadow(self, argument: RuleArgument, value: Value) -> Any:
         """The shadow of an argument, as passed to the rule."""
@@ -190,14 +191,9 @@ class RuleCaller:
         """The value of an argument, as passed to the rule."""
         return value
 
-    @property
-    def emit(self) -> Emit:
-        """Where code is emitted now."""
-        return Emit(self.context, self.builder)
-
     def without_owner(self, value_type: types.Type, value: Value) -> Value:
         """The value with arrays that own nothing, for memory that outlives the call (W4)."""
-        return rebuild(self.emit, layout_of(value_type), (value,), _without_owner)
+        return rebuild(self.em, layout_of(value_type), (value,), _without_owner)
 
     def annotate(self, annotation: AnnotationType, *fields: Any) -> Value:
         """An annotation struct, which borrows its fields."""
@@ -223,7 +219,7 @@ class RuleCaller:
     def as_passed(self, wanted: types.Type, value: Value, ty: types.Type) -> Any:
         """A value made to replace an argument, with the type in which it is passed."""
         if isinstance(wanted, types.Record):
-            return self.context.make_array(ty)(self.context, self.builder, value).data
+            return self.em.array(ty, value).data
         return self.context.cast(self.builder, value, ty, wanted)
 
     def helper(self, function: Any, *args: types.Type) -> Any:

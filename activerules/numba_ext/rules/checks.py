@@ -6,7 +6,7 @@ Each is compiled for the CPU and given argument types, and linked with the wrapp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from numba.extending import intrinsic, register_jitable
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import emitting
 from activerules.values.contents import array_of_record
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import uninitialised_like
@@ -25,10 +25,8 @@ from activerules.values.shadows import uninitialised_like
 
 @intrinsic
 def _array_of_record(typing_context, x):
-    def codegen(context: Context, builder: Builder, typed: Any, args: Sequence[Value]) -> Any:
-        return array_of_record(context, builder, x, args[0])[1]
-
-    return types.Array(x, 1, "C", aligned=x.aligned)(x), codegen
+    emit = emitting(lambda em, args: array_of_record(em, x, args[0])[1])
+    return types.Array(x, 1, "C", aligned=x.aligned)(x), emit
 
 
 @chosen_by_types
@@ -239,9 +237,7 @@ def alike(message: str) -> Callable[[Any, Any], None]:
     """
 
     def check(result, shadow):
-        if result.shape != shadow.shape:
-            raise RuleReturnError(message)
-        if _differ(result, shadow):
+        if result.shape != shadow.shape or _differ(result, shadow):
             raise RuleReturnError(message)
 
     return check

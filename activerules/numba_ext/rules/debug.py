@@ -77,6 +77,7 @@ class _Source:
         self.objects = {i for i, each in enumerate(argtypes) if is_object(each)}
         leaves = [getattr(leaf, "dtype", leaf) for each in argtypes for leaf in leaves_of(each)]
         self.single = bool({types.float32, types.complex64} & set(leaves))
+        self.step, self.tolerance = (2e-2, 1e-2) if self.single else (2e-4, 1e-5)
         self.differenced = checks.derivatives and all(
             map(_is_differenced, (*argtypes, marked.result_type))
         )
@@ -203,8 +204,7 @@ class _Source:
     def _moves(self, lane: int) -> list[str]:
         """Calls of the function at two steps, forwards and backwards, along a lane's tangents."""
         lines = []
-        step = 2e-2 if self.single else 2e-4
-        for k, h in enumerate((step, step / 2)):
+        for k, h in enumerate((self.step, self.step / 2)):
             for sign, signed in (("p", h), ("m", -h)):
                 each = f"x{lane}{sign}{k}_"
                 lines += [f"{each}{i} = _moved(b{i}, t{lane}_{i}, {signed})" for i in self.numbers]
@@ -212,16 +212,15 @@ class _Source:
         return lines
 
     def _fits(self, before: str, after: str, found: str, what: str) -> str:
-        step, tolerance = (2e-2, 1e-2) if self.single else (2e-4, 1e-5)
         values = ", ".join(f"{before}{sign}{k}{after}" for k in (0, 1) for sign in "pm")
         differs = f"{what} differs from finite differences of the function"
-        return f"if not _fits({values}, {found}, {step}, {tolerance}): {self._raise(differs)}"
+        fits = f"_fits(({values}), {found}, {self.step}, {self.tolerance})"
+        return f"if not {fits}: {self._raise(differs)}"
 
     def _differences(self) -> list[str]:
         """The left side of the identity by finite differences along a direction, at two steps."""
-        step = 2e-2 if self.single else 2e-4
         lines = [f"d{i} = _direction(a{i}, before[{i}], {i})" for i in self.numbers]
-        for k, h in enumerate((step, step / 2)):
+        for k, h in enumerate((self.step, self.step / 2)):
             lines += self._moved(h, self.numbers)
             lines += [f"in{k} = {self._quotient(h)}"]
         return lines
@@ -244,7 +243,6 @@ class _Source:
     def _compared(self) -> list[str]:
         terms = [f"_along(g{i}, d{i})" for i in self.numbers]
         size = [f"_size(g{i}, d{i})" for i in self.numbers]
-        tolerance = 1e-2 if self.single else 1e-5
         what = "the derivative differs from finite differences of the function"
         # a shared shadow would contain the derivatives with respect to both
         shared = [
@@ -254,22 +252,22 @@ class _Source:
             f"fine = fine and not ({' or '.join(['False', *shared])})",
             f"out = {' + '.join(terms)}",
             f"size = {' + '.join(size)} + abs(in1)",
-            f"if fine and not _close(in0, in1, out, {tolerance} * size):",
-            *(line for i in self.numbers for line in self._of_one(i, tolerance)),
+            f"if fine and not _close(in0, in1, out, {self.tolerance} * size):",
+            *(line for i in self.numbers for line in self._of_one(i)),
             f"    {self._raise(what, 'out', 'in1')}",
         ]
 
-    def _of_one(self, i: int, tolerance: float) -> list[str]:
+    def _of_one(self, i: int) -> list[str]:
         """Check the derivative with respect to one argument: along its direction alone."""
         if self.rule.arguments[i] is Const:
             return []
-        step = 1e-2 if self.single else 1e-4
+        step = self.step / 2
         what = f"the derivative with respect to `{self.names[i]}` differs from finite differences"
         lines = [
             *self._moved(step, [i]),
             f"found{i}, wanted{i} = _along(g{i}, d{i}), {self._quotient(step)}",
             f"size = _size(g{i}, d{i}) + abs(wanted{i})",
-            f"if abs(found{i} - wanted{i}) > {10 * tolerance} * size: "
+            f"if abs(found{i} - wanted{i}) > {10 * self.tolerance} * size: "
             + self._raise(f"{what} of the function", f"found{i}", f"wanted{i}"),
         ]
         return [f"    {line}" for line in lines]

@@ -375,37 +375,33 @@ def tangent(x, lane):
 
 
 @chosen_by_types
-def fits(plus, minus, plus_half, minus_half, found, step, tolerance):
-    """Whether a tangent agrees with finite differences of a value."""
+def fits(values, found, step, tolerance):
+    """Whether a tangent agrees with finite differences of a value: `values` are those one step
+    forwards and backwards, and half a step.
+    """
     if is_number_array(found):
 
-        def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
-            for index in np.ndindex(found.shape):
-                if not fits(
-                    plus[index],
-                    minus[index],
-                    plus_half[index],
-                    minus_half[index],
-                    found[index],
-                    step,
-                    tolerance,
-                ):
+        def of_arrays(values, found, step, tolerance):
+            plus, minus, plus_half, minus_half = values
+            for k in np.ndindex(found.shape):
+                four = plus[k], minus[k], plus_half[k], minus_half[k]
+                if not fits(four, found[k], step, tolerance):
                     return False
             return True
 
         return of_arrays
-    if _is_items(found, plus):
-        four = "plus[{i}], minus[{i}], plus_half[{i}], minus_half[{i}]"
-        item = f"fits({four}, found[{{i}}], step, tolerance)"
-        names = "plus, minus, plus_half, minus_half, found, step, tolerance"
-        return _by_items(names, item, "and", found)
+    if _is_items(found, values[0]):
+        four = ", ".join(f"values[{k}][{{i}}]" for k in range(4))
+        item = f"fits(({four}), found[{{i}}], step, tolerance)"
+        return _by_items("values, found, step, tolerance", item, "and", found)
     if is_number(found):
 
-        def of_floats(plus, minus, plus_half, minus_half, found, step, tolerance):
+        def of_floats(values, found, step, tolerance):
+            plus, minus, plus_half, minus_half = values
             coarse = (plus - minus) / (2.0 * step)
             fine = (plus_half - minus_half) / step
             size = abs(fine) + abs(found) + 1e-6
             return close(coarse, fine, found, tolerance * size)
 
         return of_floats
-    return lambda plus, minus, plus_half, minus_half, found, step, tolerance: True
+    return lambda values, found, step, tolerance: True

@@ -26,7 +26,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload
 
 from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleViolation
-from activerules.numba_ext.codegen.protocols import Value
+from activerules.numba_ext.codegen.protocols import Emit, Value, doing, emitting
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
@@ -35,7 +35,7 @@ from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_instance, is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
 from activerules.values.shadows import keep, may_change, release
-from activerules.values.walk import Depth, Emit, Making, doing, emitting, fresh, walk
+from activerules.values.walk import Depth, Making, fresh, walk
 
 
 @intrinsic
@@ -69,7 +69,7 @@ def _memory(em: Emit, ty: Any, value: Value) -> Iterator[tuple[Any, Any]]:
             if layout_of(visit.entries.array_type).has_shadow:
                 yield visit.entries.array_type, visit.entries.arrays[0]
         elif isinstance(visit.node.numba_type, types.Record):
-            yield array_of_record(em.context, em.builder, visit.node.numba_type, visit.values[0])
+            yield array_of_record(em, visit.node.numba_type, visit.values[0])
         elif visit.node.has_shadow:
             yield visit.node.numba_type, visit.values[0]
 
@@ -80,7 +80,7 @@ def _note_if_same(em: Emit, flag: Any, left: tuple[Any, Any], right: tuple[Any, 
         typed = signature(types.boolean, ty, right_ty)
         meets = em.context.compile_internal(em.builder, arrays_overlap, typed, (value, right_value))
     elif is_instance(ty) and ty == right_ty:
-        addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, right_value)]
+        addresses = [memory_of(em, ty, v) for v in (value, right_value)]
         meets = em.builder.icmp_unsigned("==", *addresses)
     else:
         return

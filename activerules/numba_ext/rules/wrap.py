@@ -26,7 +26,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active, Const
-from activerules.numba_ext.codegen.protocols import Value, entry_builder
+from activerules.numba_ext.codegen.protocols import Emit, Value, entry_builder
 from activerules.numba_ext.rules.caller import POINTER, NewLibrary, RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, own_leaf
 from activerules.numba_ext.rules.compiled import (
@@ -50,7 +50,7 @@ from activerules.numba_ext.rules.returned import (
 from activerules.numba_ext.rules.tapes import of_result
 from activerules.values.kinds import anonymous, derivative_type, items_of
 from activerules.values.layout import Node, layout_of
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 _LIBRARY = "activerules.rules.library."
 # Modules whose rules return new shadows, and make results of nothing but values.
@@ -177,7 +177,7 @@ class _Augmented(_Half):
             self.pending.append((ty, copied))
             return em.context.cast(em.builder, copied, copier.signature.return_type, ty)
 
-        return rebuild(self.emit, layout_of(self.return_type), (result,), copied_leaf)
+        return rebuild(self.em, layout_of(self.return_type), (result,), copied_leaf)
 
     def _keep_apart(
         self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
@@ -225,7 +225,7 @@ class _Augmented(_Half):
             return value
 
         with self.builder.if_then(reduce(self.builder.or_, tested), likely=False):
-            own = rebuild(self.emit, layout_of(tape_type), (tape,), detached)
+            own = rebuild(self.em, layout_of(tape_type), (tape,), detached)
             self.builder.store(own, slot)
             self._release(*replaced)
         self.pending[:] = pending  # nothing fails from here on
@@ -312,7 +312,7 @@ class _Reverse(_Half):
 
         if not self.rule.copied:
             return value
-        return rebuild(self.emit, layout_of(ty), (value,), copied)
+        return rebuild(self.em, layout_of(ty), (value,), copied)
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
         """The rule's own tape, `dret`, and the rest of the stored tape, see

@@ -109,7 +109,7 @@ class Lanes:
         self, emitter: SplitEmitter, args: Sequence[Any], fields: Sequence[Field], width: int
     ) -> None:
         self.emitter, self.width = emitter, width
-        self.context, self.builder = emitter.context, emitter.builder
+        self.context, self.builder, self.em = emitter.context, emitter.builder, emitter.em
         self.args = args
         self.primals = [primal for primal, _ in fields]
         self.lanes = [lanes for _, lanes in fields]
@@ -133,7 +133,7 @@ class Lanes:
         arguments = self.emitter.arguments
         return self.with_working(
             [
-                zero_shadow(self.context, self.builder, argument.numba_type, primal)
+                zero_shadow(self.em, argument.numba_type, primal)
                 for k, (primal, argument) in enumerate(zip(self.primals, arguments, strict=True))
                 if self._is_batched(k)
             ]
@@ -158,13 +158,13 @@ class Lanes:
         """Run the reverse of one lane, for a cotangent of the result (type and value)."""
         for k, ty, working in self._working(fields):
             if self.written[k]:
-                floats.take(self.context, self.builder, ty, working, self.lanes[k][lane])
+                floats.take(self.em, ty, working, self.lanes[k][lane])
             else:
-                floats.clear_shadow(self.context, self.builder, ty, working)
+                floats.clear_shadow(self.em, ty, working)
         (bars,) = self.emitter.play(fields, [seed], tape, release=release)
         for k, ty, working in self._working(fields):
             move = floats.give if self.written[k] else floats.add
-            move(self.context, self.builder, ty, working, self.lanes[k][lane])
+            move(self.em, ty, working, self.lanes[k][lane])
         return bars
 
     def _working(self, fields: Sequence[Field]) -> Iterator[tuple[int, Any, Any]]:
@@ -195,8 +195,7 @@ class Lanes:
             if not all(isinstance(leaf, types.Array) for leaf in leaves_of(ty)):
                 primals[k] = shadow
         memory.check_lanes(
-            self.context,
-            self.builder,
+            self.em,
             emitter.arguments,
             list(zip(primals, self.lanes, strict=True)),
             emitter.gradient,
@@ -207,7 +206,7 @@ class Lanes:
     def _release(self, fields: Any, tape: Value) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
             for shadow in working:
-                memory.release(self.context, self.builder, argument.numba_type, shadow)
+                memory.release(self.em, argument.numba_type, shadow)
         native = cgutils.create_struct_proxy(self.emitter.tape_type)(
             self.context, self.builder, tape
         )

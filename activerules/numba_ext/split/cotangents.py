@@ -17,13 +17,13 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, register_jitable
 
 from activerules.errors import ActivityError
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value, doing
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import returned_type
 from activerules.values.layout import Array, Node, Number, Optional, has_items_of, layout_of, pairs
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import clear_shadow
-from activerules.values.walk import Depth, Emit, Visit, WalkedValue, walk
+from activerules.values.walk import Depth, Visit, WalkedValue, walk
 
 _COUNTS = types.Integer | types.Boolean
 
@@ -58,11 +58,9 @@ def _holds(node: Node, given: Node) -> bool:
     return isinstance(given.numba_type, types.Float | types.Integer | types.Boolean)
 
 
-def fits(
-    context: Context, builder: Builder, argtypes: tuple[Any, Any], pair: tuple[Any, Any]
-) -> Value:
+def fits(em: Emit, argtypes: tuple[Any, Any], pair: tuple[Any, Any]) -> Value:
     """Whether the arrays of a cotangent have the shapes of those in the shadow of the result."""
-    em, nodes = Emit(context, builder), tuple(map(layout_of, argtypes))
+    nodes, builder = tuple(map(layout_of, argtypes)), em.builder
     result = cgutils.alloca_once_value(builder, cgutils.true_bit)
     for visit in walk(em, nodes, pair, depth=Depth.VALUE):
         unfit = _unfit(em, visit)
@@ -79,7 +77,7 @@ def _unfit(em: Emit, visit: Visit) -> Any:
     if isinstance(shadow.node, Array) and isinstance(cotangent.node, Array):
         shapes: list[list[Any]] = []
         for slot in visit.slots:
-            array = em.context.make_array(slot.node.numba_type)(em.context, builder, slot.value)
+            array = em.array(slot.node.numba_type, slot.value)
             shapes.append(cgutils.unpack_tuple(builder, array.shape, slot.node.numba_type.ndim))
         for left, right in zip(*shapes, strict=True):
             differs = builder.or_(differs, builder.icmp_unsigned("!=", left, right))
@@ -96,12 +94,7 @@ def _is_there(em: Emit, slot: WalkedValue) -> Any:
 @intrinsic
 def clear(typing_context, shadow):
     """Make the arrays in a shadow zero."""
-
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        clear_shadow(context, builder, shadow, values[0])
-        return context.get_dummy_value()
-
-    return types.none(shadow), codegen
+    return types.none(shadow), doing(lambda em, args: clear_shadow(em, shadow, args[0]))
 
 
 @register_jitable

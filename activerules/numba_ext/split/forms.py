@@ -46,7 +46,7 @@ from activerules.numba_ext.calls.emitter import (
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.calls.outline import return_error
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
@@ -62,7 +62,14 @@ from activerules.numba_ext.split.split_results import (
     require_cotangent,
     shadow_of,
 )
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields, TapeType
+from activerules.numba_ext.split.tape_handle import (
+    FRESH,
+    RUNNING,
+    USED,
+    USED_TWICE,
+    HandleFields,
+    TapeType,
+)
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec, types_and_activities
@@ -71,7 +78,7 @@ from activerules.values.kinds import is_number, items_of, optional_leaf, returne
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import clear_shadow, own_constants
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
 
@@ -294,9 +301,7 @@ class SplitEmitter(Emitter):
         def release() -> None:
             self._release(fields, everything=self.owns_shadows)
 
-        overlap = memory.check_memory(
-            context, builder, self.arguments, fields, self.gradient, release
-        )
+        overlap = memory.check_memory(self.em, self.arguments, fields, self.gradient, release)
         link_derivative(context, self.gradient)
         words = list(self._words(fields))
         block = self._block(words)
@@ -320,7 +325,7 @@ class SplitEmitter(Emitter):
         tape.block = meminfo
         scratch = self._scratch(fields)
         for ty, shadow in zip(items_of(self.tape_type.owned), scratch, strict=True):
-            own_constants(context, builder, ty, shadow)
+            own_constants(self.em, ty, shadow)
         tape.owned = context.make_tuple(builder, self.tape_type.owned, scratch)
         return tape._getvalue(), primal, shadows
 
@@ -354,9 +359,7 @@ class SplitEmitter(Emitter):
         ]
         if not self.repeated:
             taken = block.change_state(FRESH, RUNNING)
-            self._refuse_if(
-                builder.not_(taken), "a tape is used a second time: its reverse has run"
-            )
+            self.em.raise_if(builder.not_(taken), TapeError, (USED_TWICE,))
         for address, seed in zip(block.returned[1:], seeds, strict=True):
             if seed is not None:
                 builder.store(seed, address)
@@ -383,7 +386,7 @@ class SplitEmitter(Emitter):
         for argument, (_, lanes), own in owned:
             for shadow in lanes if own else ():
                 ty = shadow_type_of(argument.numba_type)
-                clear_shadow(self.context, self.builder, ty, shadow)
+                clear_shadow(self.em, ty, shadow)
 
     def call_jitable(self, function: Any, typed: Any, values: Sequence[Value]) -> Any:
         """Compile a Python function and call it; its exceptions are passed on like the primal's."""
@@ -407,19 +410,15 @@ class SplitEmitter(Emitter):
     def _block(self, words: Sequence[Any]) -> HandleFields:
         returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
         gradient = self.gradient
-        return HandleFields(
-            self.context, self.builder, gradient.memory, returned, len(words), gradient.width
-        )
+        return HandleFields(self.em, gradient.memory, returned, len(words), gradient.width)
 
     def _allocated(self, block: HandleFields, overlap: Value, release: Callable[[], None]) -> Any:
         """New memory for a tape, with the destructor that matches the sweeps which run."""
         builder = self.builder
         size = cgutils.intp_t(block.size)
         meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, self._drop(overlap))
-        with cgutils.if_unlikely(builder, cgutils.is_null(builder, meminfo)):
-            release()
-            message = "no memory for the tape of a derivative"
-            self.context.call_conv.return_user_exc(builder, MemoryError, (message,))
+        message = "no memory for the tape of a derivative"
+        self.em.raise_if(cgutils.is_null(builder, meminfo), MemoryError, (message,), release)
         return meminfo
 
     def _drop(self, variant: Any) -> Any:
@@ -452,11 +451,10 @@ class SplitEmitter(Emitter):
 
     def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
         """The words that identify the user's arguments and shadows, with the names of parts."""
-        em = Emit(self.context, self.builder)
         for argument, (primal, lanes), own in zip(self.arguments, fields, self.owned, strict=True):
             shadows = () if own else lanes
             node = layout_of(argument.numba_type)
-            yield from identity_of(em, argument.name, node, primal, shadows)
+            yield from identity_of(self.em, argument.name, node, primal, shadows)
 
     def _require_same(self, block: HandleFields, words: Sequence[tuple[str, Any]]) -> None:
         """Refuse arguments other than those the tape was made from."""
@@ -467,11 +465,7 @@ class SplitEmitter(Emitter):
             differs[name] = builder.or_(differs[name], changed) if name in differs else changed
         for name, condition in differs.items():
             message = f"the tape was made from another `{name}` or another shadow of it"
-            self._refuse_if(condition, message)
-
-    def _refuse_if(self, condition: Value, message: str) -> None:
-        with cgutils.if_unlikely(self.builder, condition):
-            self.context.call_conv.return_user_exc(self.builder, TapeError, (message,))
+            self.em.raise_if(condition, TapeError, (message,))
 
     # --- the result and its cotangent ---
 
@@ -486,8 +480,8 @@ class SplitEmitter(Emitter):
         if self.split_spec.result not in (Active, MixedDuplicated):
             return None
         result = self.gradient.result_type
-        em, nodes = Emit(self.context, self.builder), (layout_of(result), layout_of(dret[0]))
-        merged = rebuild(em, nodes, (self._result(address), dret[1]), self._merged)
+        nodes = layout_of(result), layout_of(dret[0])
+        merged = rebuild(self.em, nodes, (self._result(address), dret[1]), self._merged)
         return self.context.get_return_value(self.builder, result, merged)
 
     def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Value, dret: Any) -> Any:
@@ -501,11 +495,11 @@ class SplitEmitter(Emitter):
             return self._merged_optional(em, leaves, shadow, dret)
         if isinstance(result, types.Array) and not self.has_cotangent:
             of_shadow, passed = (
-                self.context.make_array(ty)(self.context, self.builder, value).data
-                for ty, value in ((result, shadow), (dret_type, dret))
+                self.em.array(ty, value).data for ty, value in ((result, shadow), (dret_type, dret))
             )
             message = "the arrays of a cotangent are those of the shadow that `augmented` returned"
-            self._refuse_if(self.builder.icmp_unsigned("!=", of_shadow, passed), message)
+            differs = self.builder.icmp_unsigned("!=", of_shadow, passed)
+            self.em.raise_if(differs, TapeError, (message,))
         return shadow
 
     def _merged_optional(
@@ -527,7 +521,7 @@ class SplitEmitter(Emitter):
             is_given, value = cgutils.as_bool_bit(builder, cotangent.valid), cotangent.data
         missing = builder.not_(cgutils.as_bool_bit(builder, merged.valid))
         message = "a cotangent is given for what is None in the result"
-        self._refuse_if(builder.and_(is_given, missing), message)
+        self.em.raise_if(builder.and_(is_given, missing), TapeError, (message,))
         with builder.if_then(is_given):
             inside = layout_of(result.type), layout_of(returned_type(dret_type))
             merged.data = self._merged(em, inside, merged.data, value)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import ir
 from numba import TypingError
 from numba.core import cgutils, types
 from numba.core.pythonapi import _boxers
@@ -25,19 +24,24 @@ from activerules.annotations.activity import SHADOWED, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import LEAVES, flattened, restored
 from activerules.errors import ActiverulesError, NotYetSupported, ShadowMismatch, TapeError
-from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
+from activerules.numba_ext.calls.emitter import (
+    BY_SHADOW,
+    DerivativeCall,
+    Field,
+    with_new_shadows,
+)
 from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import AnnotationType, runtime_type
 from activerules.numba_ext.split import cotangents
 from activerules.numba_ext.split.cotangents import require_fitting
 from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split.split_results import shadow_of
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, HandleFields, constant
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, constant, state_of
 from activerules.rules.pattern import type_name
-from activerules.values.kinds import gradient_of_leaf, is_number_array, items_of
+from activerules.values.kinds import gradient_of_leaf, is_number_array, items_of, leaves_of
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of, map_type, shadow_of_leaf
 from activerules.values.shadows import (
@@ -45,9 +49,8 @@ from activerules.values.shadows import (
     clear_shadow,
     copy_of_shadow,
     own_constants,
-    zero_shadow,
 )
-from activerules.values.walk import Emit, rebuild
+from activerules.values.walk import rebuild
 
 
 class PullbackType(StubType):
@@ -192,18 +195,13 @@ def is_never_boxed(ty: Any) -> bool:
     """Whether Python cannot hold a value of this type, or an item of it if it is a tuple."""
     from numba.core.boxing import box_unsupported  # late: it imports Numba's sets and lists, slowly
 
-    leaves = _leaves(ty)
+    leaves = [*leaves_of(ty)]
     items = [leaf.dtype for leaf in leaves if isinstance(leaf, types.List)]
     return (
         any(_boxers.lookup(type(leaf), box_unsupported) is box_unsupported for leaf in leaves)
         or any(isinstance(item, types.List) for item in items)
         or any(map(is_never_boxed, items))
     )
-
-
-def _leaves(ty: Any) -> list[Any]:
-    parts = getattr(ty, "types", ()) if isinstance(ty, types.BaseTuple) else ()
-    return [leaf for part in parts for leaf in _leaves(part)] if parts else [ty]
 
 
 @unbox(PullbackType)
@@ -225,17 +223,9 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        primals = cgutils.unpack_tuple(builder, values[3], len(args))
-        fields = [
-            (
-                primal,
-                (zero_shadow(context, builder, argument.numba_type, primal),)
-                if argument.activity in BY_SHADOW
-                else (),
-            )
-            for argument, primal in zip(call.arguments, primals, strict=True)
-        ]
         emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
+        primals = cgutils.unpack_tuple(builder, values[3], len(args))
+        fields = with_new_shadows(emitter.em, call.arguments, primals)
         tape, out, (shadow,) = emitter.record(fields)
         context.nrt.incref(builder, shadow_of(result), shadow)
         _, primal_types, shadow_types, _ = items_of(pullback_type.data)
@@ -243,7 +233,7 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
         context.nrt.incref(builder, primal_types, primal_tuple)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
         for ty, lane in zip(items_of(shadow_types), shadows, strict=True):
-            own_constants(context, builder, ty, lane)
+            own_constants(emitter.em, ty, lane)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, primal_tuple, packed, shadow]
@@ -316,29 +306,27 @@ class _Run:
     ) -> None:
         self.emitter = emitter
         self.context, self.builder = context, builder = emitter.context, emitter.builder
+        self.em = emitter.em
         self.types: Any = items_of(pullback.data)
         native = cgutils.create_struct_proxy(pullback)(context, builder, values[0])
         parts = cgutils.unpack_tuple(builder, native.data, 4)
         self.tape, self.primals, self.shadows, self.shadow = parts
         self.cotangent_type, self.cotangent = cotangent, values[1]
-        tape = cgutils.create_struct_proxy(self.types[0])(context, builder, self.tape)
-        # only the state is read, so that the types of the fields behind it do not matter
-        self.block = HandleFields(context, builder, self.types[0].memory, ir.IntType(8), 0)
-        self.block.at(tape.block)
+        self.block = state_of(self.em, self.types[0], self.tape)
 
     def prepare(self) -> None:
         """Check the cotangent, claim the tape, clear the shadows, and add the cotangent."""
         builder = self.builder
         pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
-        fits = cotangents.fits(self.context, builder, pair_types, pair)
+        fits = cotangents.fits(self.em, pair_types, pair)
         message = "the cotangent does not have the shape of the result, or only one of them is None"
-        self._refuse_if(builder.not_(fits), ShadowMismatch, message)
+        self.em.raise_if(builder.not_(fits), ShadowMismatch, (message,))
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"
-        self._refuse_if(builder.not_(taken), TapeError, message)
-        clear_shadow(self.context, builder, self.types[2], self.shadows)
-        clear_shadow(self.context, builder, self.types[3], self.shadow)
-        add_cotangent(self.context, builder, pair_types, pair)
+        self.em.raise_if(builder.not_(taken), TapeError, (message,))
+        clear_shadow(self.em, self.types[2], self.shadows)
+        clear_shadow(self.em, self.types[3], self.shadow)
+        add_cotangent(self.em, pair_types, pair)
 
     def fields(self, split_spec: SplitSpec) -> list[Field]:
         """Primal and working shadow of every argument."""
@@ -359,8 +347,7 @@ class _Run:
 
     def _pulled(self, ty: Any, shadow: Value, bar: Any) -> Any:
         """One cotangent: copies of the shadow, and the derivatives in `bar`."""
-        em = Emit(self.context, self.builder)
-        return rebuild(em, layout_of(ty), (shadow, bar), self._pulled_leaf, _pulled_leaf_type)
+        return rebuild(self.em, layout_of(ty), (shadow, bar), self._pulled_leaf, _pulled_leaf_type)
 
     def _pulled_leaf(self, em: Emit, leaf: Node, shadow: Value, bar: Any) -> Any:
         ty = leaf.numba_type
@@ -370,9 +357,5 @@ class _Run:
             copy = cotangents.copy_of_shadow
             return self.emitter.call_jitable(copy, signature(result, source), (shadow,))
         if leaf.has_shadow:
-            return copy_of_shadow(self.context, self.builder, ty, shadow)
+            return copy_of_shadow(self.em, ty, shadow)
         return bar if isinstance(leaf, Number) else self.context.get_dummy_value()
-
-    def _refuse_if(self, condition: Value, error: type[Exception], message: str) -> None:
-        with cgutils.if_unlikely(self.builder, condition):
-            self.context.call_conv.return_user_exc(self.builder, error, (message,))

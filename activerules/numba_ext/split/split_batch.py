@@ -43,7 +43,7 @@ from activerules.numba_ext.split.forms import (
     tape_type,
     wrong_tape,
 )
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, USED_TWICE, state_of
 from activerules.values.kinds import items_of
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import own_constants
@@ -68,7 +68,7 @@ def recording(typing_context, spec, function, *args):
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
         for ty, lane in zip(items_of(tape[1]), shadows, strict=True):
-            own_constants(context, builder, ty, lane)
+            own_constants(emitter.em, ty, lane)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:
@@ -100,11 +100,9 @@ def playing(typing_context, spec, function, *args):
         single, working = cgutils.unpack_tuple(builder, handle, 2)
         fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
         lanes.check(fields)
-        block = _block(emitter, tape[0], single)
+        block = state_of(emitter.em, tape[0], single)
         taken = block.change_state(FRESH, RUNNING)
-        with cgutils.if_unlikely(builder, builder.not_(taken)):
-            message = "a tape is used a second time: its reverse has run"
-            context.call_conv.return_user_exc(builder, TapeError, (message,))
+        emitter.em.raise_if(builder.not_(taken), TapeError, (USED_TWICE,))
         seeds = [None] * width
         if split_spec.result is Active:
             seeds = cgutils.unpack_tuple(builder, cotangents, width)
@@ -152,12 +150,3 @@ def _tape_type(call: DerivativeCall) -> Any:
     """The type of a pair: the tape of one lane, and the working shadows."""
     shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
-
-
-def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> HandleFields:
-    """The fields of a tape, of which only the state is used."""
-    context, builder = emitter.context, emitter.builder
-    native = cgutils.create_struct_proxy(tape)(context, builder, handle)
-    block = HandleFields(context, builder, tape.memory, cgutils.int8_t, 0)
-    block.at(native.block)
-    return block

@@ -17,13 +17,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import NativeValue, box, models, register_model, unbox
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Emit, Value
 
 I64 = ir.IntType(64)
 BLOCK = types.MemInfoPointer(types.voidptr)
 
 FRESH, RUNNING, USED = 0, 1, 2
 """States of a tape: the reverse sweep may run; is running; has run, and the tape is empty."""
+USED_TWICE = "a tape is used a second time: its reverse has run"
 
 
 class TapeType(types.Type):
@@ -107,15 +108,9 @@ class HandleFields:
     """
 
     def __init__(
-        self,
-        context: Context,
-        builder: Builder,
-        memory: int,
-        returned: ir.Type,
-        arguments: int,
-        width: int = 1,
+        self, em: Emit, memory: int, returned: ir.Type, arguments: int, width: int = 1
     ) -> None:
-        self.context, self.builder, self._count = context, builder, 1 + width
+        self.context, self.builder, self._count = em.context, em.builder, 1 + width
         words = ir.ArrayType(I64, arguments)
         self._type = ir.LiteralStructType(
             [cgutils.int32_t, cgutils.int32_t, *[returned] * self._count, words]
@@ -175,3 +170,13 @@ class HandleFields:
     def set_state(self, new: int) -> None:
         """Set the state of the tape: FRESH, RUNNING or USED."""
         self.builder.store_atomic(cgutils.int32_t(new), self.state, "release", 4)
+
+
+def state_of(em: Emit, tape: TapeType, handle: Value) -> HandleFields:
+    """The fields of a tape, of which only the state is used: the types of the fields behind it do
+    not matter.
+    """
+    native = cgutils.create_struct_proxy(tape)(em.context, em.builder, handle)
+    block = HandleFields(em, tape.memory, cgutils.int8_t, 0)
+    block.at(native.block)
+    return block
