@@ -7,6 +7,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from activerules.numba_ext.codegen import chunks, link
+from activerules.numba_ext.codegen.protocols import Emit
 from activerules.values import extents
 from activerules.values.extent_tables import COMPARE, DEFINITION, MAY_MEET, ExtentTable
 from tests.ir.harness import compile_text
@@ -23,7 +24,7 @@ def _any_meet(typing_context, lows, highs):
         with cgutils.for_range(builder, low.nitems) as loop:
             ends = [builder.load(builder.gep(one.data, [loop.index])) for one in (low, high)]
             table.push(ends[0], *ends)
-        tests = extents.Tests(context, builder, (), lambda: None)
+        tests = extents.Tests(Emit(context, builder), (), lambda: None)
         number = tests.add(table)
         tests.tell(number, number)
         return tests.emit()

@@ -9,9 +9,9 @@ from numba.experimental import jitclass
 from numba.extending import intrinsic
 from numba.typed import List
 
+from activerules.numba_ext.codegen.protocols import Emit
 from activerules.values.argument import ArgumentSpec
 from activerules.values.regions import regions_of
-from activerules.values.walk import Emit
 
 
 @jitclass([("x", float64[:]), ("k", int64[:])])

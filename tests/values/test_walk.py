@@ -14,9 +14,10 @@ from numba.extending import intrinsic
 from numba.typed import Dict, List
 
 import activerules as ar
+from activerules.numba_ext.codegen.protocols import Emit, doing, emitting
 from activerules.values import shadows
 from activerules.values.layout import EACH, layout_of
-from activerules.values.walk import Emit, walk
+from activerules.values.walk import walk
 
 ROW = np.dtype([("k", np.int8), ("z", np.complex128), ("w", np.float32, (2, 2))])  # not aligned
 
@@ -97,11 +98,7 @@ def changing(change, *names):
 
     @intrinsic
     def emitted(typing_context, x, y):
-        def codegen(context, builder, typed, args):
-            change(context, builder, x, *args[: len(names)])
-            return context.get_dummy_value()
-
-        return types.none(x, y), codegen
+        return types.none(x, y), doing(lambda em, args: change(em, x, *args[: len(names)]))
 
     return emitted
 
@@ -113,12 +110,12 @@ add = changing(shadows.add, "fixed", "other")
 
 @intrinsic
 def copied(typing_context, x):
-    def codegen(context, builder, typed, args):
-        made = shadows.copy_of_shadow(context, builder, x, args[0])
-        shadows.own_constants(context, builder, x, made)
+    def emit(em, args):
+        made = shadows.copy_of_shadow(em, x, args[0])
+        shadows.own_constants(em, x, made)
         return made
 
-    return x(x), codegen
+    return x(x), emitting(emit)
 
 
 @njit
