@@ -25,8 +25,15 @@ from numba.extending import intrinsic, register_jitable
 from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
-from activerules.values.dict_tables import PREFIX
+from activerules.numba_ext.codegen.protocols import (
+    Builder,
+    Context,
+    Emit,
+    Value,
+    call_named,
+    emitting,
+)
+from activerules.values.dict_runtime import call
 from activerules.values.layout import layout_of
 from activerules.values.memory_layout import DICT_KEYS, entry_sizes, value_offset
 
@@ -35,13 +42,10 @@ _BYTES = cgutils.voidptr_t
 _VOID = ir.VoidType()
 _OK, _REPLACED, _FAILED, _EMPTY = 0, 1, -5, -4
 _STRUCT_SIZE = 16
+_TOO_LARGE = "a dictionary is too large"
 
 
 # --- addresses ---
-
-
-def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Value:
-    return call_named(builder, f"{PREFIX}{name}", result, operands)
 
 
 def _keys_address(builder: Builder, data: Value) -> Value:
@@ -49,50 +53,51 @@ def _keys_address(builder: Builder, data: Value) -> Value:
     return builder.bitcast(address, _BYTES.as_pointer())
 
 
-def _value_address(context: Context, builder: Builder, ty: Any, keys: Value, ix: Value) -> Value:
+def _data_of(em: Emit, ty: Any, value: Value) -> Any:
+    """The pointer to the struct `NB_Dict` of a dictionary."""
+    return _container_get_data(em.context, em.builder, ty, value)
+
+
+def _value_address(em: Emit, ty: Any, keys: Value, ix: Value) -> Value:
     """The address of the value of an entry."""
-    key_size, _, entry_size = entry_sizes(context, ty.key_type, ty.value_type)
-    slot = _hidden(builder, "slot", _I64, keys, ix)
-    entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
-    address = builder.gep(entries, [slot, _I64(0)])
-    address = cgutils.pointer_add(builder, address, _I64(value_offset(key_size)))
-    return builder.bitcast(address, context.get_data_type(ty.value_type).as_pointer())
+    key_size, _, entry_size = entry_sizes(em.context, ty.key_type, ty.value_type)
+    slot = call(em, "slot", _I64, keys, ix)
+    entries = em.builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
+    address = em.builder.gep(entries, [slot, _I64(0)])
+    address = cgutils.pointer_add(em.builder, address, _I64(value_offset(key_size)))
+    return em.builder.bitcast(address, em.context.get_data_type(ty.value_type).as_pointer())
 
 
-def _current_value_address(
-    context: Context, builder: Builder, ty: Any, value: Value, ix: Value
-) -> Any:
-    data = _container_get_data(context, builder, ty, value)
-    keys = builder.load(_keys_address(builder, data))
-    return _value_address(context, builder, ty, keys, ix)
+def _current_value_address(em: Emit, ty: Any, value: Value, ix: Value) -> Any:
+    keys = em.builder.load(_keys_address(em.builder, _data_of(em, ty, value)))
+    return _value_address(em, ty, keys, ix)
 
 
-def _stored_key(context: Context, builder: Builder, key_type: Any, key: Value) -> Value:
+def _stored_key(em: Emit, key_type: Any, key: Value) -> Value:
     """The address of a copy of the key, with all padding bytes zero."""
-    data = context.data_model_manager[key_type].as_data(builder, key)
-    address = cgutils.alloca_once_value(builder, data)
-    cgutils.memset_padding(builder, address)
-    return builder.bitcast(address, _BYTES)
+    data = em.context.data_model_manager[key_type].as_data(em.builder, key)
+    address = cgutils.alloca_once_value(em.builder, data)
+    cgutils.memset_padding(em.builder, address)
+    return em.builder.bitcast(address, _BYTES)
 
 
-def _key_of(context: Context, builder: Builder, ty: Any, data: Value, ix: Value) -> Value:
+def _key_of(em: Emit, ty: Any, data: Value, ix: Value) -> Value:
     """The key of an entry, borrowed."""
-    model = context.data_model_manager[ty.key_type]
-    address = cgutils.alloca_once(builder, model.get_data_type())
-    _hidden(builder, "key", _VOID, data, ix, builder.bitcast(address, _BYTES))
-    return model.load_from_data_pointer(builder, address)
+    model = em.context.data_model_manager[ty.key_type]
+    address = cgutils.alloca_once(em.builder, model.get_data_type())
+    call(em, "key", _VOID, data, ix, em.builder.bitcast(address, _BYTES))
+    return model.load_from_data_pointer(em.builder, address)
 
 
-def _value_of(context: Context, builder: Builder, ty: Any, value: Value, ix: Value) -> Value:
+def _value_of(em: Emit, ty: Any, value: Value, ix: Value) -> Value:
     """The value of an entry, borrowed."""
-    address = _current_value_address(context, builder, ty, value, ix)
-    return context.data_model_manager[ty.value_type].load_from_data_pointer(builder, address)
+    address = _current_value_address(em, ty, value, ix)
+    return em.context.data_model_manager[ty.value_type].load_from_data_pointer(em.builder, address)
 
 
-def _new_memory(context: Context, builder: Builder, size: Value) -> Any:
-    memory = call_named(builder, "malloc", _BYTES, [size])
-    with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
-        context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
+def _new_memory(em: Emit, size: Value) -> Any:
+    memory = call_named(em.builder, "malloc", _BYTES, [size])
+    em.raise_if(cgutils.is_null(em.builder, memory), MemoryError, (_TOO_LARGE,))
     return memory
 
 
@@ -104,18 +109,18 @@ def _new_sized(typing_context, n_keys, keyty, valty):
     if not layout_of(keyty.instance_type).is_plain:
         return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
+    def emit(em: Emit, args: Sequence[Value]) -> Any:
         types_ = (keyty.instance_type, valty.instance_type)
-        sizes = [_I64(size) for size in entry_sizes(context, *types_)]
-        size = _hidden(builder, "size", _I64, args[0])
-        keys = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, sizes[2]))
-        _hidden(builder, "begin", _VOID, keys, size, *sizes)
-        data = _new_memory(context, builder, _I64(_STRUCT_SIZE))
-        builder.store(_I64(0), builder.bitcast(data, _I64.as_pointer()))
-        builder.store(keys, _keys_address(builder, data))
+        sizes = [_I64(size) for size in entry_sizes(em.context, *types_)]
+        size = call(em, "size", _I64, args[0])
+        keys = _new_memory(em, call(em, "bytes", _I64, size, sizes[2]))
+        call(em, "begin", _VOID, keys, size, *sizes)
+        data = _new_memory(em, _I64(_STRUCT_SIZE))
+        em.builder.store(_I64(0), em.builder.bitcast(data, _I64.as_pointer()))
+        em.builder.store(keys, _keys_address(em.builder, data))
         return data
 
-    return types.voidptr(n_keys, keyty, valty), codegen
+    return types.voidptr(n_keys, keyty, valty), emitting(emit)
 
 
 @intrinsic
@@ -123,119 +128,106 @@ def _lookup(typing_context, d, key, hashval):
     if not layout_of(d.key_type).is_plain:
         return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        ix = _found(context, builder, signature.args, args)
+    def emit(em: Emit, args: Sequence[Value]) -> Value:
+        context, builder = em.context, em.builder
+        ix = _found(em, d, key, args)
         none = context.make_optional_none(builder, d.value_type)
         result = cgutils.alloca_once_value(builder, none)
         with builder.if_then(builder.icmp_signed(">=", ix, _I64(0))):
-            value = _value_of(context, builder, d, args[0], ix)
+            value = _value_of(em, d, args[0], ix)
             context.nrt.incref(builder, d.value_type, value)
             some = context.make_optional_value(builder, d.value_type, value)
             builder.store(some, result)
         return cgutils.pack_struct(builder, [ix, builder.load(result)])
 
-    return types.Tuple([types.intp, types.Optional(d.value_type)])(d, key, hashval), codegen
+    result_type = types.Tuple([types.intp, types.Optional(d.value_type)])
+    return result_type(d, key, hashval), emitting(emit)
 
 
-def _found(context: Context, builder: Builder, arg_types: Any, args: Sequence[Value]) -> Value:
-    data = _container_get_data(context, builder, arg_types[0], args[0])
-    key = _stored_key(context, builder, arg_types[1], args[1])
-    return _hidden(builder, "find", _I64, data, key, args[2])
+def _found(em: Emit, d: Any, key_type: Any, args: Sequence[Value], change: str = "find") -> Value:
+    key = _stored_key(em, key_type, args[1])
+    return call(em, change, _I64, _data_of(em, d, args[0]), key, args[2])
 
 
 @intrinsic
 def _find(typing_context, d, key, hashval):
     """The index of a key's entry, -1 if there is none."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
-        return _found(context, builder, signature.args, args)
-
-    return types.intp(d, d.key_type, types.intp), codegen
+    emit = emitting(lambda em, args: _found(em, d, d.key_type, args))
+    return types.intp(d, d.key_type, types.intp), emit
 
 
 @intrinsic
 def _add(typing_context, d, key, hashval):
     """Add a missing key to a table that is not full; returns the index of its entry."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        data = _container_get_data(context, builder, d, args[0])
-        stored = _stored_key(context, builder, d.key_type, args[1])
-        return _hidden(builder, "add", _I64, data, stored, args[2])
-
-    return types.intp(d, d.key_type, types.intp), codegen
+    emit = emitting(lambda em, args: _found(em, d, d.key_type, args, "add"))
+    return types.intp(d, d.key_type, types.intp), emit
 
 
 @intrinsic
 def _usable(typing_context, d):
     """The number of keys that can be added without enlarging the table."""
-
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        data = _container_get_data(context, builder, d, args[0])
-        return _hidden(builder, "usable", _I64, data)
-
-    return types.intp(d), codegen
+    emit = emitting(lambda em, args: call(em, "usable", _I64, _data_of(em, d, args[0])))
+    return types.intp(d), emit
 
 
 @intrinsic
 def _put(typing_context, d, ix, value):
     """Store a value, with a new reference to it."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        context.nrt.incref(builder, d.value_type, args[2])
-        data = context.data_model_manager[d.value_type].as_data(builder, args[2])
-        builder.store(data, _current_value_address(context, builder, d, args[0], args[1]))
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        em.context.nrt.incref(em.builder, d.value_type, args[2])
+        data = em.context.data_model_manager[d.value_type].as_data(em.builder, args[2])
+        em.builder.store(data, _current_value_address(em, d, args[0], args[1]))
 
-    return types.void(d, types.intp, d.value_type), codegen
+    return types.void(d, types.intp, d.value_type), emitting(emit)
 
 
 @intrinsic
 def _drop(typing_context, d, ix):
     """Drop the dictionary's reference to a value."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        context.nrt.decref(builder, d.value_type, _value_of(context, builder, d, *args))
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        em.context.nrt.decref(em.builder, d.value_type, _value_of(em, d, *args))
 
-    return types.void(d, types.intp), codegen
+    return types.void(d, types.intp), emitting(emit)
 
 
 @intrinsic
 def _forget(typing_context, d, hashval, ix):
     """Remove an entry whose value was dropped."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        address = _current_value_address(context, builder, d, args[0], args[2])
-        builder.store(address.type.pointee(None), address)
-        data = _container_get_data(context, builder, d, args[0])
-        _hidden(builder, "remove", _VOID, data, args[1], args[2])
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        address = _current_value_address(em, d, args[0], args[2])
+        em.builder.store(address.type.pointee(None), address)
+        call(em, "remove", _VOID, _data_of(em, d, args[0]), args[1], args[2])
 
-    return types.void(d, types.intp, types.intp), codegen
+    return types.void(d, types.intp, types.intp), emitting(emit)
 
 
 @intrinsic
 def _enlarge(typing_context, d):
     """Move keys and values to a new, larger table."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        data = _container_get_data(context, builder, d, args[0])
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        builder, data = em.builder, _data_of(em, d, args[0])
         address = _keys_address(builder, data)
-        size = _hidden(builder, "larger", _I64, data)
-        entry_size = _I64(entry_sizes(context, d.key_type, d.value_type)[2])
-        new = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, entry_size))
-        _hidden(builder, "fill", _VOID, data, new, size)
+        size = call(em, "larger", _I64, data)
+        entry_size = _I64(entry_sizes(em.context, d.key_type, d.value_type)[2])
+        new = _new_memory(em, call(em, "bytes", _I64, size, entry_size))
+        call(em, "fill", _VOID, data, new, size)
         old = builder.load(address)
         following = cgutils.alloca_once_value(builder, _I64(0))
-        with cgutils.for_range(
-            builder, call_named(builder, "numba_dict_length", _I64, [data])
-        ) as loop:
-            ix = _hidden(builder, "next", _I64, data, builder.load(following))
-            origin = _value_address(context, builder, d, old, ix)
-            target = _value_address(context, builder, d, new, loop.index)
+        length = call_named(builder, "numba_dict_length", _I64, [data])
+        with cgutils.for_range(builder, length) as loop:
+            ix = call(em, "next", _I64, data, builder.load(following))
+            origin = _value_address(em, d, old, ix)
+            target = _value_address(em, d, new, loop.index)
             builder.store(builder.load(origin), target)
             builder.store(builder.add(ix, _I64(1)), following)
         builder.store(new, address)
         call_named(builder, "free", _VOID, [old])
 
-    return types.void(d), codegen
+    return types.void(d), emitting(emit)
 
 
 @register_jitable
@@ -288,25 +280,26 @@ def _pop_last(typing_context, d):
         return dictobject._dict_popitem._defn(typing_context, d)
     item_type = types.Tuple([d.key_type, d.value_type])
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Value:
-        data = _container_get_data(context, builder, d, args[0])
+    def emit(em: Emit, args: Sequence[Value]) -> Value:
+        context, builder = em.context, em.builder
+        data = _data_of(em, d, args[0])
         none = context.make_optional_none(builder, item_type)
         result = cgutils.alloca_once_value(builder, none)
         status = cgutils.alloca_once_value(builder, cgutils.int32_t(_EMPTY))
-        ix = _hidden(builder, "last", _I64, data)
+        ix = call(em, "last", _I64, data)
         with builder.if_then(builder.icmp_signed(">=", ix, _I64(0))):
-            key = _key_of(context, builder, d, data, ix)
-            value = _value_of(context, builder, d, args[0], ix)
-            address = _current_value_address(context, builder, d, args[0], ix)
+            key = _key_of(em, d, data, ix)
+            value = _value_of(em, d, args[0], ix)
+            address = _current_value_address(em, d, args[0], ix)
             builder.store(address.type.pointee(None), address)
             context.nrt.incref(builder, d.key_type, key)
-            _hidden(builder, "pop", _VOID, data, ix)
+            call(em, "pop", _VOID, data, ix)
             item = context.make_tuple(builder, item_type, [key, value])
             builder.store(context.make_optional_value(builder, item_type, item), result)
             builder.store(cgutils.int32_t(_OK), status)
         return cgutils.pack_struct(builder, [builder.load(status), builder.load(result)])
 
-    return types.Tuple([types.int32, types.Optional(item_type)])(d), codegen
+    return types.Tuple([types.int32, types.Optional(item_type)])(d), emitting(emit)
 
 
 SUBSTITUTES: dict[Any, Callable[..., Any]] = {
@@ -350,56 +343,53 @@ def _begin_keys(context: Context, builder: Builder, signature: Any, args: Sequen
     iterator_type = types.DictKeysIterableType(ty).iterator_type
     iterator = context.make_helper(builder, iterator_type)
     iterator.parent = args[0]
-    return _begun(context, builder, signature, iterator, ty)
+    return _begun(Emit(context, builder), signature, iterator, ty)
 
 
 def _begin(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> Any:
     ty = signature.args[0]
     iterator = context.make_helper(builder, ty.iterator_type, args[0])
-    return _begun(context, builder, signature, iterator, ty.parent)
+    return _begun(Emit(context, builder), signature, iterator, ty.parent)
 
 
-def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, ty: Any) -> Value:
-    data = _container_get_data(context, builder, ty, iterator.parent)
-    table = _hidden(builder, "table", _I64, data)
-    with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
-        context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
+def _begun(em: Emit, signature: Any, iterator: Any, ty: Any) -> Value:
+    builder, data = em.builder, _data_of(em, ty, iterator.parent)
+    table = call(em, "table", _I64, data)
+    em.raise_if(builder.icmp_unsigned("==", table, _I64(0)), MemoryError, (_TOO_LARGE,))
     state = cgutils.alloca_once(builder, _STATE)
     used = call_named(builder, "numba_dict_length", _I64, [data])
     for k, number in ((_POSITION, _I64(0)), (_TABLE, table), (_USED, used)):
         builder.store(number, cgutils.gep_inbounds(builder, state, 0, k))
     iterator.state = builder.bitcast(state, _BYTES)
-    return impl_ret_borrowed(context, builder, signature.return_type, iterator._getvalue())
+    return impl_ret_borrowed(em.context, builder, signature.return_type, iterator._getvalue())
 
 
 @iternext_impl(RefType.BORROWED)
 def _next(
     context: Context, builder: Builder, signature: Any, args: Sequence[Value], result: Any
 ) -> None:
-    iterator_type = signature.args[0]
-    ty = iterator_type.parent
+    em, iterator_type = Emit(context, builder), signature.args[0]
     iterator = context.make_helper(builder, iterator_type, args[0])
     state = builder.bitcast(iterator.state, _STATE.as_pointer())
     position = cgutils.gep_inbounds(builder, state, 0, _POSITION)
     numbers = [
         builder.load(cgutils.gep_inbounds(builder, state, 0, k)) for k in (_POSITION, _TABLE, _USED)
     ]
-    data = _container_get_data(context, builder, ty, iterator.parent)
-    ix = _hidden(builder, "follow", _I64, data, *numbers)
+    data = _data_of(em, iterator_type.parent, iterator.parent)
+    ix = call(em, "follow", _I64, data, *numbers)
     is_valid = builder.icmp_signed(">=", ix, _I64(0))
     result.set_valid(is_valid)
     with builder.if_then(is_valid):
         builder.store(builder.add(ix, _I64(1)), position)
-        result.yield_(_yielded(context, builder, iterator_type, iterator.parent, ix))
+        result.yield_(_yielded(em, iterator_type, iterator.parent, ix))
 
 
-def _yielded(context: Context, builder: Builder, iterator_type: Any, d: Any, ix: Value) -> Any:
+def _yielded(em: Emit, iterator_type: Any, d: Any, ix: Value) -> Any:
     ty, iterable = iterator_type.parent, iterator_type.iterable
     if isinstance(iterable, types.DictValuesIterableType):
-        return _value_of(context, builder, ty, d, ix)
-    data = _container_get_data(context, builder, ty, d)
-    key = _key_of(context, builder, ty, data, ix)
+        return _value_of(em, ty, d, ix)
+    key = _key_of(em, ty, _data_of(em, ty, d), ix)
     if isinstance(iterable, types.DictKeysIterableType):
         return key
-    value = _value_of(context, builder, ty, d, ix)
-    return context.make_tuple(builder, iterator_type.yield_type, [key, value])
+    value = _value_of(em, ty, d, ix)
+    return em.context.make_tuple(em.builder, iterator_type.yield_type, [key, value])

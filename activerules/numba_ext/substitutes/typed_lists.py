@@ -24,11 +24,12 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 from numba.typed import listobject
 
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
+from activerules.numba_ext.codegen.protocols import Emit, Value, call_named, emitting
+from activerules.values.memory_layout import LIST_ITEMS, LIST_SIZE
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
-_SIZE, _ALLOCATED, _ITEMS, _WHOLE = 0, 16, 48, 56
+_ALLOCATED, _WHOLE = 16, 56
 _OK, _IMMUTABLE = 0, -5
 
 DEFINITIONS = {
@@ -45,7 +46,7 @@ made:
   %mutable.address = getelementptr i8, ptr %lp, i64 24
   %incref.address = getelementptr i8, ptr %lp, i64 32
   %decref.address = getelementptr i8, ptr %lp, i64 40
-  %items.address = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  %items.address = getelementptr i8, ptr %lp, i64 {LIST_ITEMS}
   store i64 0, ptr %lp
   store i64 %item.size, ptr %item.address
   store i64 %allocated, ptr %allocated.address
@@ -96,7 +97,7 @@ define linkonce_odr i64 @numba_list_allocated(ptr %lp) alwaysinline {{
 }}""",
     "numba_list_base_ptr": f"""
 define linkonce_odr ptr @numba_list_base_ptr(ptr %lp) alwaysinline {{
-  %address = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  %address = getelementptr i8, ptr %lp, i64 {LIST_ITEMS}
   %items = load ptr, ptr %address
   ret ptr %items
 }}""",
@@ -120,87 +121,85 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
 # --- fields and items ---
 
 
-def _field(
-    context: Context, builder: Builder, numba_type: Any, value: Value, offset: int, ty: ir.Type
-) -> Value:
+def _field(em: Emit, numba_type: Any, value: Value, offset: int, ty: ir.Type) -> Value:
     """The address of a field in the struct of a list."""
-    lp = context.make_helper(builder, numba_type, value=value).data
-    return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
+    lp = em.context.make_helper(em.builder, numba_type, value=value).data
+    address = cgutils.pointer_add(em.builder, lp, _I64(offset))
+    return em.builder.bitcast(address, ty.as_pointer())
 
 
-def _item(context: Context, builder: Builder, ty: Any, value: Value, index: Value) -> Value:
+def _item(em: Emit, ty: Any, value: Value, index: Value) -> Value:
     """The address of an item of a list."""
-    items = builder.load(_field(context, builder, ty, value, _ITEMS, _BYTES))
-    item_type = context.get_data_type(ty.item_type)
-    return builder.gep(builder.bitcast(items, item_type.as_pointer()), [index])
+    items = em.builder.load(_field(em, ty, value, LIST_ITEMS, _BYTES))
+    item_type = em.context.get_data_type(ty.item_type)
+    return em.builder.gep(em.builder.bitcast(items, item_type.as_pointer()), [index])
 
 
 @intrinsic
 def _set_length(typing_context, lst, length):
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        builder.store(args[1], _field(context, builder, lst, args[0], _SIZE, _I64))
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        em.builder.store(args[1], _field(em, lst, args[0], LIST_SIZE, _I64))
 
-    return types.void(lst, types.intp), codegen
+    return types.void(lst, types.intp), emitting(emit)
 
 
 @intrinsic
 def _put(typing_context, lst, index, item):
     """Store an item, with a new reference to it."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        data = context.data_model_manager[lst.item_type].as_data(builder, args[2])
-        builder.store(data, _item(context, builder, lst, args[0], args[1]))
-        context.nrt.incref(builder, lst.item_type, args[2])
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        data = em.context.data_model_manager[lst.item_type].as_data(em.builder, args[2])
+        em.builder.store(data, _item(em, lst, args[0], args[1]))
+        em.context.nrt.incref(em.builder, lst.item_type, args[2])
 
-    return types.void(lst, types.intp, lst.item_type), codegen
+    return types.void(lst, types.intp, lst.item_type), emitting(emit)
 
 
 @intrinsic
 def _drop(typing_context, lst, index):
     """Drop the list's reference to an item."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        model = context.data_model_manager[lst.item_type]
-        item = model.load_from_data_pointer(builder, _item(context, builder, lst, *args))
-        context.nrt.decref(builder, lst.item_type, item)
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        model = em.context.data_model_manager[lst.item_type]
+        item = model.load_from_data_pointer(em.builder, _item(em, lst, *args))
+        em.context.nrt.decref(em.builder, lst.item_type, item)
 
-    return types.void(lst, types.intp), codegen
+    return types.void(lst, types.intp), emitting(emit)
 
 
 @intrinsic
 def _move(typing_context, lst, source, target):
     """Copy an item from one address to another, with its reference."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        origin = _item(context, builder, lst, args[0], args[1])
-        builder.store(builder.load(origin), _item(context, builder, lst, args[0], args[2]))
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        origin = _item(em, lst, args[0], args[1])
+        em.builder.store(em.builder.load(origin), _item(em, lst, args[0], args[2]))
 
-    return types.void(lst, types.intp, types.intp), codegen
+    return types.void(lst, types.intp, types.intp), emitting(emit)
 
 
 @intrinsic
 def _enlarge(typing_context, lst, capacity):
     """Move the items to new memory."""
 
-    def codegen(context: Context, builder: Builder, signature: Any, args: Sequence[Value]) -> None:
-        item_type = context.get_data_type(lst.item_type)
-        length = builder.load(_field(context, builder, lst, args[0], _SIZE, _I64))
-        address = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
+    def emit(em: Emit, args: Sequence[Value]) -> None:
+        builder, item_type = em.builder, em.context.get_data_type(lst.item_type)
+        length = builder.load(_field(em, lst, args[0], LIST_SIZE, _I64))
+        address = _field(em, lst, args[0], LIST_ITEMS, _BYTES)
         old = builder.load(address)
-        size = builder.mul(args[1], _I64(context.get_abi_sizeof(item_type)))
+        size = builder.mul(args[1], _I64(em.context.get_abi_sizeof(item_type)))
         new = call_named(builder, "malloc", _BYTES, [size])
-        with cgutils.if_unlikely(builder, cgutils.is_null(builder, new)):
-            context.call_conv.return_user_exc(builder, MemoryError, ("a list is too long",))
+        em.raise_if(cgutils.is_null(builder, new), MemoryError, ("a list is too long",))
         origin, target = (builder.bitcast(p, item_type.as_pointer()) for p in (old, new))
         with cgutils.for_range(builder, length) as loop:
             item = builder.load(builder.gep(origin, [loop.index]))
             builder.store(item, builder.gep(target, [loop.index]))
         builder.store(new, address)
-        builder.store(args[1], _field(context, builder, lst, args[0], _ALLOCATED, _I64))
+        builder.store(args[1], _field(em, lst, args[0], _ALLOCATED, _I64))
         with builder.if_then(cgutils.is_not_null(builder, old)):
             call_named(builder, "free", ir.VoidType(), [old])
 
-    return types.void(lst, types.intp), codegen
+    return types.void(lst, types.intp), emitting(emit)
 
 
 # --- substitutes of the C functions that copy items ---

@@ -95,8 +95,7 @@ class Captured:
     signature     Numba argument and return types, defaults folded in
     arguments     one per Numba argument, with its LLVM parameters
     marked        calls that were kept opaque, by symbol
-    environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
-                  to, by name
+    environments  the Numba environments that the module names, kept alive here
     location      "file:line" of the function
     call_at       finds the call at a "file:line" that leads to a symbol: see `call_sites`
     followed      calls of functions with rules whose bodies are differentiated instead
@@ -109,7 +108,7 @@ class Captured:
     fndesc: Any
     arguments: tuple[LoweredArgument, ...]
     marked: Mapping[str, MarkedCall]
-    environments: Mapping[str, Any]
+    environments: tuple[Any, ...]
     location: str
     call_at: CallAt
     followed: tuple[FollowedCall, ...]
@@ -250,9 +249,9 @@ def _lengths(arguments: Sequence[LoweredArgument]) -> dict[int, str]:
     return {k: f"range({s.llvm} 0, {-(2**63)})" for k, s in slots if s.role == "shape"}
 
 
-def _environments(text: str) -> dict[str, Any]:
-    known = {name: lookup_environment(name) for name in globals_named(text, ENVIRONMENT_PREFIX)}
-    return {name: environment for name, environment in known.items() if environment is not None}
+def _environments(text: str) -> tuple[Any, ...]:
+    known = map(lookup_environment, globals_named(text, ENVIRONMENT_PREFIX))
+    return tuple(environment for environment in known if environment is not None)
 
 
 def _with_resolved_recursion(

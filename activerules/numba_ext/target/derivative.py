@@ -85,7 +85,8 @@ class CompiledDerivative:
                       call, because the primal mixes its memory with active memory.
     options           of the mode; "runtime_activity" concerns the caller.
     libraries         Numba code libraries to link with it, and `MachineCode` to load.
-    environments      Numba environments by the names of the globals that must point to them.
+    environments      the Numba environments that the text names, which live as long as this: `link`
+                      finds them by name in a table of Numba that does not keep them alive.
     memory            bytes the functions of split mode share.
     width             tangents or shadows per Duplicated parameter.
     returns_of_rule   whether the function returns the result of calls with rules, or sums of them:
@@ -102,7 +103,7 @@ class CompiledDerivative:
     scratch: tuple[bool, ...]
     options: frozenset[str] = frozenset()
     libraries: tuple[Any, ...] = ()
-    environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    environments: tuple[Any, ...] = ()
     memory: int = 0
     width: int = 1
     returns_of_rule: bool = False
