@@ -23,6 +23,7 @@ from numba.extending import (
     typeof_impl,
 )
 
+from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import (
     LINEAR,
     AbstractTangent,
@@ -57,6 +58,11 @@ class StructuralTangentType(types.Type):
     def key(self) -> Any:
         """The key by which Numba compares types."""
         return self.primal, tuple(self.fields.items())
+
+    @property
+    def entries(self) -> tuple[Any, ...]:
+        """The names of all entries of P, in order; those of the given fields if P has none."""
+        return names_of(self.primal) or tuple(self.fields)
 
 
 def refuse_type(ty: Any) -> None:

@@ -35,7 +35,6 @@ from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.projection import ProjectTo
-from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
 from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
 from activerules.errors import TangentMismatch
@@ -239,11 +238,8 @@ def _projected_tuple(primal: Any, dx: Any) -> Any:
     parts = items_of(primal)
     if isinstance(dx, types.BaseTuple) and len(dx) == len(parts) and have_equal_names(primal, dx):
         entries = items_of(dx)
-    elif isinstance(dx, StructuralTangentType) and len(names_of(dx.primal) or dx.fields) == len(
-        parts
-    ):
-        keys = names_of(dx.primal) or tuple(dx.fields)
-        entries = tuple(dx.fields.get(key, _ZERO) for key in keys)
+    elif isinstance(dx, StructuralTangentType) and len(dx.entries) == len(parts):
+        entries = tuple(dx.fields.get(key, _ZERO) for key in dx.entries)
     else:
         raise TypingError(f"{dx} is not a tangent of {primal}")
     scope = {

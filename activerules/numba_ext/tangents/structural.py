@@ -251,7 +251,7 @@ def _item(tangent, index):
     if not isinstance(tangent, StructuralTangentType) or not isinstance(index, types.Literal):
         return None
     key = index.literal_value
-    keys = names_of(tangent.primal) or tuple(tangent.fields)
+    keys = tangent.entries
     if isinstance(key, int):
         if not -len(keys) <= key < len(keys):
             raise TypingError(f"{tangent} has no entry {key}")
@@ -263,7 +263,7 @@ def _item(tangent, index):
 def _len(tangent):
     if not isinstance(tangent, StructuralTangentType):
         return None
-    count = len(names_of(tangent.primal) or tangent.fields)
+    count = len(tangent.entries)
     return lambda tangent: count
 
 
@@ -271,15 +271,13 @@ def _len(tangent):
 def _tuple(tangent):
     if not isinstance(tangent, StructuralTangentType):
         return None
-    keys = names_of(tangent.primal) or tuple(tangent.fields)
-    items = tuple_of(f"tangent.{_identifier(key)}" for key in keys)
+    items = tuple_of(f"tangent.{_identifier(key)}" for key in tangent.entries)
     return _from_source(f"def impl(tangent): return {items}")
 
 
 def _types_of_items(tangent: StructuralTangentType) -> list[types.Type]:
     """The types of the items that a loop over a tangent yields."""
-    fields: dict[Any, Any] = tangent.fields
-    return [fields.get(key, _ZERO) for key in names_of(tangent.primal) or fields]
+    return [tangent.fields.get(key, _ZERO) for key in tangent.entries]
 
 
 @infer
@@ -306,10 +304,9 @@ def _iterate(context: Context, builder: Builder, sig: Any, args: Sequence[Value]
     ty = types.UniTuple(items[0], len(items))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}
-    keys = names_of(sig.args[0].primal) or positions
     values = [
         getattr(native, f"field{positions[key]}") if key in positions else context.get_dummy_value()
-        for key in keys
+        for key in sig.args[0].entries
     ]
     begin = context.get_function("getiter", signature(sig.return_type, ty))
     return begin(builder, (context.make_tuple(builder, ty, values),))
@@ -446,9 +443,9 @@ def _conjugate(t):
 def _canonicalize(tangent):
     if not isinstance(tangent, StructuralTangentType):
         return None
-    names = names_of(tangent.primal) or tuple(tangent.fields)
     fields = {
-        key: f"tangent.{_identifier(key)}" if key in tangent.fields else "zero" for key in names
+        key: f"tangent.{_identifier(key)}" if key in tangent.fields else "zero"
+        for key in tangent.entries
     }
     return _made(tangent, "tangent", fields, zero=ZeroTangent())
 
