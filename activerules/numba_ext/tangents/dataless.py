@@ -50,7 +50,7 @@ class StructuralTangentType(types.Type):
 
     def __init__(self, primal: Any, fields: tuple[tuple[Any, types.Type], ...]) -> None:
         self.primal = primal
-        self.fields = dict(fields)
+        self.fields: dict[Any, Any] = dict(fields)
         names = ", ".join(f"{key}={ty}" for key, ty in fields)
         super().__init__(f"Tangent[{primal.__name__}]({names})")
 
