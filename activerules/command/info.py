@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from activerules.command.cache import described
 from activerules.explain.text import columns
-from activerules.numba_ext.rules.stored import processor
+from activerules.numba_ext.codegen.processor import processor
 
 _PACKAGES = "activerules numba llvmlite numpy scipy rich jax torch pytensor".split()
 _SETTINGS = ("ACTIVERULES_", "NUMBA_")

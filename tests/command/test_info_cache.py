@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from activerules.command.main import main
+from activerules.numba_ext.codegen.processor import processor
 from activerules.numba_ext.rules import stored
 
 
@@ -17,7 +18,7 @@ def test_info_has_what_a_bug_report_needs(capsys, monkeypatch):
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
     assert (rows["numba"], rows["numpy"]) == (numba.__version__, np.__version__)
-    assert stored.processor()[1] in rows["processor"]
+    assert processor()[1] in rows["processor"]
     assert "NUMBA_OPT=3" in rows["settings"]
     assert str(stored.folders()[0]) in out
 

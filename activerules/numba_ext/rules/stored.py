@@ -221,12 +221,6 @@ def stored_in(folder: Path) -> list[Path]:
     return sorted([*rules, *folder.rglob(f"*{SUFFIX}")])
 
 
-def processor() -> tuple[str, str, str]:
-    """The target triple, the name of the processor, and its features, as Numba compiles for it."""
-    triple, name, features = cpu_context().codegen().magic_tuple()
-    return str(triple), str(name), str(features)
-
-
 def _is_cached(function: Any) -> bool:
     """Whether a function was compiled with `cache=True`."""
     return not isinstance(getattr(function, "_cache", NullCache()), NullCache)
