@@ -1,7 +1,8 @@
 """An LLVM function around a compiled rule function, while it is built.
 
 Needs       the arguments of a marked call, with the annotations that the rule takes
-Gives       `RuleCaller`: the function with its parameters, and calls of compiled functions in it
+Gives       `RuleCaller`: the function with its parameters, and calls of compiled functions in it;
+            `NewLibrary`: the code library that it is built in
 Invariants  W2 and W3 of `wrap`
 """
 

@@ -158,8 +158,8 @@ _LEADING = 3
 
 
 def _read_by(function: Any, compiled: Any, called: CalledFunction, indices: set[int]) -> set[int]:
-    """Those of the arrays and objects at some positions whose values a reverse may read; `compiled`
-    is its compile result.
+    """The arrays and objects at `indices` whose values a reverse may read; `compiled` is the
+    compile result of this function.
     """
     arguments, parameters = called.arguments, dict(enumerate(called.parameters, _LEADING))
     arrays = {i for i in indices if isinstance(arguments[i].value_type, types.Array)}
