@@ -106,7 +106,7 @@ def _zero(ty: Any, shapes: Any) -> Any:
     if isinstance(ty, types.Array):
         return np.broadcast_to(as_dtype(ty.dtype).type(), shapes)
     zero = as_dtype(ty).type()
-    return zero.item() if isinstance(zero, float | complex) else zero
+    return zero.item() if ty in (types.float64, types.complex128) else zero
 
 
 @typeof_impl.register(HeldProjection)
