@@ -78,7 +78,7 @@ from activerules.rules.pattern import type_name
 from activerules.rules.registry import Registry
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
-from activerules.values.kinds import float_elements
+from activerules.values.kinds import float_elements, leaves_of
 from activerules.values.layout import layout_of
 
 # NumPy functions that write into an argument; all others only read them.
@@ -129,6 +129,14 @@ class NumbaRuleCompiler:
                 "several kinds, and a record has no owner",
                 instead=["return the parts from functions of their own"],
             )
+        stored = marked.signature.return_type  # a literal text, unlike others, has no data in it
+        if not inactive and any(isinstance(ty, types.StringLiteral) for ty in leaves_of(stored)):
+            raise NotYetSupported(
+                f"{marked.name} has a rule and returns {type_name(stored)}",
+                where=[("at the call", marked.name, marked.location)],
+                why="a text that is written in a function is part of the type of what it returns",
+                instead=["return the text, or a number for it, from a function of its own"],
+            )
         context = cpu_context()
         primal_symbol = self._primals.symbol(marked, is_new=self._is_new_memory(marked))
         self.called[primal_symbol] = marked
@@ -137,8 +145,8 @@ class NumbaRuleCompiler:
             location=marked.location,
             arguments=self._call_arguments(marked),
             result_kind=result_kind(returned),
-            result_size=context.get_abi_sizeof(context.get_return_type(returned)),
-            result_meminfos=meminfo_offsets(returned, context.target_data),
+            result_size=context.get_abi_sizeof(context.get_return_type(stored)),
+            result_meminfos=meminfo_offsets(stored, context.target_data),
             primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=layout_of(returned).is_container,

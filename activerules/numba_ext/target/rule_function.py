@@ -48,6 +48,7 @@ from activerules.numba_ext.target.marked_calls import (
     MarkedCall,
     qualified_name,
 )
+from activerules.rules.pattern import type_name
 from activerules.rules.treatment import element_count
 from activerules.values.kinds import leaves_of
 from activerules.values.layout import layout_of
@@ -109,7 +110,7 @@ class RuleFunction(types.Callable, types.Opaque):
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):
             raise self._unserved(
-                f"to return {returned}",
+                f"to return {type_name(returned)}",
                 "a rule cannot return that: None has no shadow, nor has a generator",
             )
         treatment = self._table.treatment(marked)

@@ -520,3 +520,37 @@ def test_a_rule_for_a_constant_result_alone_finds_the_result():
         return v[0] * v[1]
 
     check_gradient(program, (np.array([0.3, 0.7]),), (ar.Duplicated,))
+
+
+@njit
+def named_product(x):
+    return x[0] * x[1], "product"
+
+
+@njit
+def name_of(x):
+    return "name", x[0]
+
+
+ar.inactive(name_of)
+
+
+def test_a_text_that_is_returned():
+    """It is part of the type, so that the result has less memory than one with a text in it."""
+
+    @njit
+    def uses_name(x):
+        y = x * x
+        name, number = name_of(y)
+        return number * y[1] * len(name)
+
+    @njit
+    def uses_rule(x):
+        return checkpointed(x * x)[0]
+
+    x = np.array([0.3, 0.7])
+    np.testing.assert_allclose(ar.grad(uses_name)(x), [0.0, 8.0 * x[0] ** 2 * x[1]], rtol=1e-14)
+    checkpointed = ar.checkpoint(named_product)
+    for derivative in (ar.grad(uses_rule), lambda x: ar.jvp(uses_rule, (x,), (x,))):
+        with pytest.raises(NotYetSupported, match="product.checkpointed has a rule and returns"):
+            derivative(x)
