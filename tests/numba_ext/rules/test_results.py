@@ -551,6 +551,5 @@ def test_a_text_that_is_returned():
     x = np.array([0.3, 0.7])
     np.testing.assert_allclose(ar.grad(uses_name)(x), [0.0, 8.0 * x[0] ** 2 * x[1]], rtol=1e-14)
     checkpointed = ar.checkpoint(named_product)
-    for derivative in (ar.grad(uses_rule), lambda x: ar.jvp(uses_rule, (x,), (x,))):
-        with pytest.raises(NotYetSupported, match="product.checkpointed has a rule and returns"):
-            derivative(x)
+    with pytest.raises(NotYetSupported, match="has a rule and returns"):
+        ar.grad(uses_rule)(x)
