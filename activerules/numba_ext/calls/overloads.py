@@ -27,6 +27,7 @@ from activerules.rules.protocol import accumulate, accumulate_outer, accumulate_
 from activerules.rules.written import function_from, item_by_item, over_elements
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import FLOATS, layout_of
+from activerules.values.overlaps import arrays_overlap
 from activerules.values.shadows import zeros_like
 
 IGNORE_DEFINITIONS = """
@@ -75,7 +76,18 @@ def _accumulate(x, g):
         or isinstance(g.dtype, types.Boolean)
     ):
         raise TypingError(f"accumulate: {type_name(g)} is not a cotangent of {type_name(x.val)}")
-    return _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
+    added = _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
+    if g.layout == x.dval.layout != "A":
+        return added  # of the same memory it is the same elements
+    added = register_jitable(added)
+
+    def impl(x, g):  # `g` may be the shadow in another order, as for a flip or a transpose
+        if arrays_overlap(x.dval, g):
+            added(x, g.copy())
+        else:
+            added(x, g)
+
+    return impl
 
 
 def _accumulated_items(x: Any, g: Any) -> Any:

@@ -5,7 +5,6 @@ Each is compiled for the CPU and given argument types, and linked with the wrapp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -19,6 +18,7 @@ from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import emitting
 from activerules.values.contents import array_of_record
+from activerules.values.overlaps import arrays_overlap
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import uninitialised_like
 
@@ -124,19 +124,6 @@ def owned(ty: Any) -> types.Array:
     return ty.copy(layout=layout, readonly=False)
 
 
-@register_jitable
-def _extent(x):
-    low = x.ctypes.data
-    high = low + x.itemsize
-    for axis in range(x.ndim):
-        reach = (x.shape[axis] - 1) * x.strides[axis]
-        if reach < 0:
-            low += reach
-        else:
-            high += reach
-    return low, high
-
-
 @chosen_by_types
 def overlap(x, y):
     """Whether two arrays share memory; for objects see `objects`."""
@@ -152,36 +139,6 @@ def overlap(x, y):
         return x_start < y_start + y.nbytes and y_start < x_start + x.nbytes
 
     return of_contiguous
-
-
-@register_jitable
-def arrays_overlap(x, y):
-    """Whether two arrays share memory."""
-    if x.size == 0 or y.size == 0:
-        return False
-    low, high = _extent(x)
-    other_low, other_high = _extent(y)
-    if low >= other_high or other_low >= high:
-        return False
-    return not _interleave(x, y)
-
-
-@register_jitable
-def _interleave(x, y):
-    """Whether the items of two arrays alternate in memory without overlap, as two columns of a
-    matrix do, or the real and imaginary parts of complex numbers.
-    """
-    step = 0
-    for axis in range(x.ndim):
-        if x.shape[axis] > 1:
-            step = math.gcd(step, abs(x.strides[axis]))
-    for axis in range(y.ndim):
-        if y.shape[axis] > 1:
-            step = math.gcd(step, abs(y.strides[axis]))
-    if step == 0:
-        return False
-    ahead = (y.ctypes.data - x.ctypes.data) % step
-    return ahead >= x.itemsize and step - ahead >= y.itemsize
 
 
 @cache

@@ -25,9 +25,9 @@ from activerules.annotations.activity import (
 )
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.numba_ext.rules.checks import arrays_overlap
 from activerules.rules.written import function_from, item_by_item
 from activerules.values.kinds import is_number, is_number_array
+from activerules.values.overlaps import arrays_overlap
 
 
 def _by_items(parameters: str, item: str, joined: str, ty: Any) -> Any:

@@ -27,13 +27,14 @@ from numba.extending import intrinsic, overload
 
 from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleViolation
 from activerules.numba_ext.codegen.protocols import Emit, Value, doing, emitting
-from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
+from activerules.numba_ext.rules.checks import copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.contents import array_of_record, memory_of
 from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_instance, is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
+from activerules.values.overlaps import arrays_overlap
 from activerules.values.shadows import keep, may_change, release
 from activerules.values.walk import Depth, Making, fresh, walk
 

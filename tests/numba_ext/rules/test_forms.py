@@ -587,3 +587,31 @@ def test_sums_of_results_that_nobody_wants_need_no_primal():
 
     assert ar.grad(f)(3.0) == 6.0 - 2.0 * 12.0 + 3.0
     assert ar.value_and_grad(f)(3.0) == (9.0 - 36.0 + 9.0, 106.0 - 2.0 * 112.0 + 3.0)
+
+
+@njit
+def symmetrise(a):
+    a[:] = a + a.T
+
+
+@ar.augmented_primal(symmetrise)
+def _(config, ret: Const, a: Duplicated):
+    symmetrise(a.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(symmetrise)
+def _(config, dret: Const, tape, a: Duplicated):
+    ar.accumulate(a, a.dval.T)
+
+
+def test_a_cotangent_may_be_the_shadow_in_another_order():
+    @njit
+    def weighed(a, w):
+        b = a.copy()
+        symmetrise(b)
+        return np.sum(b * w)
+
+    w = np.arange(9.0).reshape(3, 3)
+    np.testing.assert_array_equal(ar.grad(weighed)(np.ones((3, 3)), w), w + w.T)
+    check_rule(symmetrise, w)
