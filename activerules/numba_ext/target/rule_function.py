@@ -105,7 +105,9 @@ class RuleFunction(types.Callable, types.Opaque):
         except NUMBA_REFUSES as error:
             followed = self._follow(context, args, kws, "Numba cannot compile it by itself")
             if followed is not None and isinstance(self.function, CPUDispatcher):
-                raise self._unserved(f"({', '.join(map(str, args))})", str(error)) from error
+                takes_literals = isinstance(error, errors.ForceLiteralArg)
+                why = "`literally` in it asks for literals" if takes_literals else str(error)
+                raise self._unserved(f"({', '.join(map(type_name, args))})", why) from error
             return followed
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import float64, from_dtype, literal_unroll, njit, typed, types
+from numba import float64, from_dtype, literal_unroll, literally, njit, typed, types
 from numba.experimental import jitclass, structref
 from numba.extending import intrinsic, overload, overload_method
 
@@ -615,3 +615,19 @@ def test_a_cotangent_may_be_the_shadow_in_another_order():
     w = np.arange(9.0).reshape(3, 3)
     np.testing.assert_array_equal(ar.grad(weighed)(np.ones((3, 3)), w), w + w.T)
     check_rule(symmetrise, w)
+
+
+def test_a_function_that_takes_literals_is_refused():
+    @njit
+    def chosen(x, way):
+        return x * x if literally(way) == "square" else x
+
+    ar.augmented_primal(chosen)(lambda config, ret, x, way: None)
+
+    @njit
+    def program(x):
+        return chosen(x, "square")
+
+    with pytest.raises(ar.NotYetSupported, match=r"chosen \(float64, str\).* has a rule") as caught:
+        ar.grad(program)(1.5)
+    assert "`literally` in it asks for literals" in str(caught.value)
