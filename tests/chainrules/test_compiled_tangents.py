@@ -308,6 +308,25 @@ def linear_of_zero(x):
     return np.dot(zero, x) + np.sum(zero * x) + np.sum(np.outer(x, zero)) + np.sum(x)
 
 
+def test_a_cotangent_of_an_object_is_refused_with_advice():
+    @jitclass([("k", numba.float64)])
+    class Spring:
+        def __init__(self, k):
+            self.k = k
+
+        def force(self, x):
+            return self.k * x
+
+    force, tangent_of = Spring.class_type.jit_methods["force"], Tangent[Spring]
+
+    @rrule.register(force)
+    def _(f, self, x):
+        return self.k * x, lambda dy: (NoTangent(), tangent_of(k=x * dy), self.k * dy)
+
+    with pytest.raises(RuleReturnError, match="no derivatives with respect to objects"):
+        ar.grad(njit(lambda k: Spring(k).force(2.0)))(1.0)
+
+
 def test_linear_functions_of_numpy_keep_a_zero():
     x = np.array([1.0, 2.0])
     assert linear_of_zero(x) == linear_of_zero.py_func(x) == 3.0

@@ -205,7 +205,13 @@ def _delivered(ty: Any, x_bar: Any) -> Any:
 def _require_array(ty: Any, x_bar: Any) -> None:
     if getattr(ty, "ndim", None) == 0 and isinstance(x_bar, types.Number):
         return  # as arithmetic of such arrays gives
-    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(ty, "ndim", None):
+    if not isinstance(ty, types.Array):
+        raise RuleReturnError(
+            f"a rule gives {type_name(x_bar)} as the cotangent of {type_name(ty)}",
+            why="an rrule has no derivatives with respect to objects, records, lists and the like",
+            instead=["a pair, whose reverse adds to the fields of `x.dval`"],
+        )
+    if not isinstance(x_bar, types.Array) or x_bar.ndim != ty.ndim:
         raise RuleReturnError(
             f"a rule gives {type_name(x_bar)} as the cotangent of {type_name(ty)}",
             why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
