@@ -298,3 +298,66 @@ def test_a_rule_without_annotations_runs_once_per_lane():
     lanes = ar.BatchDuplicated(3.0, (1.0, -0.5))
     assert ar.autodiff(ar.Forward, product, lanes, ar.Const(2.0)) == (12.0, -6.0)
     check_rule(product, 3.0, 2.0)
+
+
+@numba.njit
+def mixed(x, n):
+    return x * x[1], n + 1, x[0] * x[0], 1j * x[2], True
+
+
+@numba.njit
+def changed(x, n):
+    x[0] *= x[1]
+    return n + 1
+
+
+@ar.augmented_primal(mixed)
+def _(config, ret: ar.MixedDuplicated, x: ar.Duplicated, n: ar.Const):
+    y = mixed(x.val, n.val)
+    shadow = np.zeros_like(y[0])
+    return ar.AugmentedReturn(y, (shadow, 0, 0.0, 0j, True), x.val.copy())
+
+
+@ar.reverse(mixed)
+def _(config, dret: ar.MixedDuplicated, tape, x: ar.Duplicated, n: ar.Const):
+    by_array, _, by_square, by_complex, _ = dret.dval
+    x.dval[:] += by_array * tape[1]
+    x.dval[1] += (by_array * tape).sum()
+    x.dval[0] += 2.0 * tape[0] * by_square
+    x.dval[2] += by_complex.imag
+    return None, None
+
+
+@ar.augmented_primal(changed)
+def _(config, ret: ar.Const, x: ar.Duplicated, n: ar.Const):
+    before = x.val.copy()
+    return ar.AugmentedReturn(changed(x.val, n.val), None, before)
+
+
+@ar.reverse(changed)
+def _(config, dret: ar.Const, tape, x: ar.Duplicated, n: ar.Const):
+    bar = x.dval[0]
+    x.dval[0] = bar * tape[1]
+    x.dval[1] += bar * tape[0]
+    return None, None
+
+
+@numba.njit
+def of_pairs(x):
+    y = x * x
+    a, n, b, c, flag = mixed(y, 2)
+    y[0] = y[2] * a[0]
+    m = changed(y, n)
+    return (a * a).sum() * n * b * c.imag * y[0] * m if flag else 0.0
+
+
+def test_second_derivatives_by_pairs_whose_results_have_constant_parts():
+    def gradient(x):
+        y = x * x
+        squares, product = np.sum(y * y), y[0] ** 3 * y[1] ** 4 * y[2] ** 2
+        return 24.0 * x * product * (2.0 * y + squares * np.array([3.0, 4.0, 2.0]) / y)
+
+    x, v = np.array([0.8, 0.3, 1.2]), np.array([0.2, -0.5, 0.7])
+    np.testing.assert_allclose(ar.grad(of_pairs)(x), gradient(x), rtol=1e-12)
+    expected = gradient(x + 1e-30j * v).imag / 1e-30
+    np.testing.assert_allclose(ar.hvp(of_pairs, x, v), expected, rtol=1e-12)

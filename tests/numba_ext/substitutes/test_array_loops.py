@@ -130,6 +130,22 @@ def test_w2_indices_and_items_in_order(shape, layout):
     check(items, a)
 
 
+@njit
+def without_axes(a):
+    for value in np.nditer(a):
+        value[()] = value.item() ** 2
+    total = 0.0
+    for index in np.ndindex(a.shape):
+        total += a[index] ** 3
+    for index, value in np.ndenumerate(a):
+        total += value * a[index] * a.flat[0]
+    return total
+
+
+def test_w2_one_item_without_axes():
+    check(without_axes, np.array(1.3))
+
+
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
 def test_w2_no_index_where_an_axis_is_empty(shape):
     a = np.zeros(shape)
