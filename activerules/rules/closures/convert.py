@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,10 +187,11 @@ class _Converter:
         for parameter, captured in self.pullback.defaults.items():
             lines += [f"{parameter} = {captured}"] if parameter != captured else []
         body = inline_thunks(self.pullback.body, self.finder.resolve)
+        unchanged = {name: self.annotated[name] for name in self.unchanged}
         return [
             *self.lines(at, *lines),
             *self.pullback.helpers,
-            *_PullbackRewriter(self).rewritten(body),
+            *_PullbackRewriter(self).rewritten(map(_NoneTests(unchanged).visit, body)),
         ]
 
     def reverse_return(self, node: ast.Return) -> list[ast.stmt]:
@@ -236,7 +237,7 @@ class _Converter:
 class _Rewriter(ast.NodeTransformer):
     """Rewrites the statements of one scope; nested functions are left alone."""
 
-    def rewritten(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    def rewritten(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
         """Return the new statements; a block is never left empty."""
         new: list[ast.stmt] = []
         for statement in body:
@@ -303,6 +304,23 @@ class _PullbackRewriter(_Rewriter):
     def visit_Return(self, node: ast.Return) -> Any:
         """Deliver each entry to its argument."""
         return self.converter.reverse_return(node)
+
+
+class _NoneTests(ast.NodeTransformer):
+    """Lets `x is None` ask the annotation of an argument that may be left out: its type tells,
+    while the variable may be restored from the tape.
+    """
+
+    def __init__(self, annotated: Mapping[str, str]) -> None:
+        self.annotated = annotated
+
+    def visit_Compare(self, node: ast.Compare) -> ast.Compare:
+        """Replace the left side of a test for None."""
+        left, is_test = node.left, isinstance(node.ops[0], ast.Is | ast.IsNot)
+        if is_test and isinstance(left, ast.Name) and left.id in self.annotated:
+            left.id = self.annotated[left.id]
+            node.left = ast.copy_location(ast.Attribute(left, "val", ast.Load()), left)
+        return node
 
 
 def rule_parameters(definition: ast.FunctionDef, rule: types.FunctionType) -> list[str]:

@@ -325,3 +325,24 @@ def of_pairs_and_complex(x, y):
 
 def test_tuples_and_complex_numbers():
     check_gradient(of_pairs_and_complex, (0.3, 0.7))
+
+
+def test_a_pullback_asks_whether_an_argument_was_left_out():
+    @njit
+    def total(x, w=None):
+        return np.sum(x) if w is None else np.sum(x * w)
+
+    @rrule.register(total)
+    def _(f, x, w):
+        def pullback(dy):
+            if w is None:
+                return NoTangent(), np.full_like(x, dy), NoTangent()
+            return NoTangent(), w * dy, x * dy if w is not None else NoTangent()
+
+        return f(x, w), pullback
+
+    @njit
+    def program(x):
+        return total(x) + total(x, x)
+
+    check_gradient(program, (X,))
