@@ -282,10 +282,26 @@ class PullbackFinder:
                 )
 
     def _move_helpers(self, pullback: PullbackSource, captured: set[str]) -> None:
-        """Remove functions from `captured`, and add the variables they capture."""
+        """Remove functions from `captured`, and add the variables they capture. Those that only the
+        pullback needs leave the rule, a function before those that it alone calls.
+        """
+        self._copy_helpers(pullback, captured, ())
+        for _ in pullback.helpers:
+            staying = [b for b in pullback.helpers if b not in self.moved]
+            self.moved += [
+                binding
+                for binding in staying
+                if not any(self._used_in_rule(n, pullback) for n in _names_bound_by(binding))
+            ]
+
+    def _copy_helpers(
+        self, pullback: PullbackSource, captured: set[str], within: tuple[str, ...]
+    ) -> None:
         for name in self._local_functions(captured):
             (binding,) = self._bindings(name)
             definition = binding if isinstance(binding, ast.FunctionDef) else binding.value
+            if name in within:
+                raise refuse(self.rule, definition, f"`{name}` calls itself, which Numba refuses")
             captured.discard(name)
             if binding in pullback.helpers:
                 continue
@@ -296,11 +312,9 @@ class PullbackFinder:
                 )
             inner = set(free_names(definition, self.cells))
             self._check_only_read(definition, inner)
-            self._move_helpers(pullback, inner)
+            self._copy_helpers(pullback, inner, (*within, name))
             captured |= inner
             pullback.helpers.append(binding)
-            if not self._used_in_rule(name, pullback):
-                self.moved.append(binding)
 
     def _local_functions(self, captured: Iterable[str]) -> list[str]:
         names: list[str] = []
@@ -322,6 +336,7 @@ class PullbackFinder:
             name in free_names(n, self.cells)
             for n in bodies
             if isinstance(n, ast.FunctionDef | ast.Lambda) and _name_of(n) != name
+            if not any(n in (moved, getattr(moved, "value", None)) for moved in self.moved)
         )
 
     # --- questions of the converter ---

@@ -14,6 +14,7 @@ from activerules.chainrules import (
     rrule,
 )
 from activerules.errors import (
+    RuleDefinitionError,
     RuleReturnError,
     TangentNotImplemented,
 )
@@ -346,3 +347,32 @@ def test_a_pullback_asks_whether_an_argument_was_left_out():
         return total(x) + total(x, x)
 
     check_gradient(program, (X,))
+
+
+def test_local_functions_that_call_each_other_go_with_the_pullback():
+    @njit
+    def square(x):
+        return x * x
+
+    @rrule.register(square)
+    def _(f, x):
+        def scaled(z):
+            return x * z
+
+        also = lambda z: scaled(z)  # noqa: E731
+
+        def sum_of_both(z):
+            return scaled(z) + also(z)
+
+        return x * x, lambda dy: (NoTangent(), sum_of_both(dy))
+
+    assert ar.grad(square)(1.5) == 3.0
+
+    def recursive(f, x):
+        def one(n):
+            return 1.0 if n == 0 else one(n - 1)
+
+        return x * x, lambda dy: (NoTangent(), 2.0 * x * dy * one(3))
+
+    with pytest.raises(RuleDefinitionError, match="`one` calls itself"):
+        rrule.register(square)(recursive)
