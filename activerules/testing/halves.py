@@ -42,12 +42,14 @@ from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.rules import rule_compiler as _overloads  # noqa: F401  (what rules call)
+from activerules.numba_ext.rules.functions import refused_by_numba
 from activerules.numba_ext.split.pullback import is_never_boxed
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
+from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import ForwardRule, RulePair, display_name
+from activerules.rules.rule import ForwardRule, RulePair, display_name, location_of
 from activerules.rules.written import function_from
 from activerules.testing.gradient import arrays_of
 from activerules.testing.numeric import is_differentiable, shifted
@@ -92,7 +94,7 @@ def run_pair(
         if config.overwritten[i] or config.written[i]
     }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
-    with _assignments_refused(pair.name, "augmented_primal"):
+    with _refusals(pair.name, "augmented_primal", pair.augmented):
         if compiled:
             _require_held(pair.name, first, annotated)
         outcome = first(*annotated)
@@ -150,7 +152,7 @@ def _run_reverse(
     shadows = list(arrays_in(tuple(x.fields[1:] for x in (dret, *passed))))
     own = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
     before = [array.copy() for array in own]
-    with _assignments_refused(pair.name, "reverse"):
+    with _refusals(pair.name, "reverse", pair.reverse):
         returned = reverse(dret, _with_own_lists(tape), *passed)
     _require_kept(pair, own, before)
     return returned
@@ -244,8 +246,8 @@ def _require_kept(pair: RulePair, arrays: Sequence[Any], before: Sequence[Any]) 
 
 
 @contextmanager
-def _assignments_refused(name: str, half: str) -> Generator[None]:
-    """What compiled code refuses where it is compiled: an assignment to `x.val` or `x.dval`."""
+def _refusals(name: str, half: str, function: Any) -> Generator[None]:
+    """What compiled code refuses where it is compiled, as an assignment to `x.val` or `x.dval`."""
     try:
         yield
     except FrozenInstanceError as error:
@@ -256,6 +258,9 @@ def _assignments_refused(name: str, half: str) -> Generator[None]:
             why="it is a value: compiled code refuses this, too",
             instead=["add into a shadow: x.dval[:] += …"] if of_annotation else (),
         ) from error
+    except NUMBA_REFUSES as error:
+        where = ("in the rule", half, location_of(function))
+        raise refused_by_numba(name, where, error) from error
 
 
 def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
@@ -287,7 +292,7 @@ def run_forward(
     """Run a forward rule; its tangents are in `entries`, one per lane."""
     function = _rule_function(rule.function, compiled)
     run = _driver("forward", function, config, rule.result, len(annotated), compiled)
-    with _assignments_refused(rule.name, "forward"):
+    with _refusals(rule.name, "forward", rule.function):
         returned = run(*annotated)
     if returned is None and rule.result is Const:
         return PairOutcome(None, (None,) * config.width)

@@ -81,6 +81,7 @@ def check_rule(
     Raises
         RuleCheckError      with rule, argument and situation, found and expected value.
         NoRuleForActivity   no rule serves the activities that were asked for.
+        NotCompilable       Numba does not compile the rule.
         ValueError          directions do not fit the arguments.
     """
     load_once()

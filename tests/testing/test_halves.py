@@ -51,6 +51,28 @@ def test_a_tape_that_python_cannot_hold_is_checked_where_it_is_interpreted():
         check_rule(square, 1.5)
 
 
+def test_a_rule_that_numba_does_not_compile_is_named():
+    class Settings:
+        factor = 2.0
+
+    settings = Settings()
+
+    @njit
+    def square(x):
+        return x * x
+
+    @ar.augmented_primal(square)
+    def _(config, ret: Active, x: Active):
+        return ar.AugmentedReturn(square(x.val), None, None)
+
+    @ar.reverse(square)
+    def _(config, dret: Active, tape, x: Active):
+        return settings.factor * x.val * dret.val
+
+    with pytest.raises(ar.NotCompilable, match="cannot compile the rule of square"):
+        check_rule(square, 1.5)
+
+
 def test_h3_a_list_on_a_tape_is_the_own_one_of_each_call():
     @njit
     def squares(x):

@@ -104,13 +104,18 @@ def compile_function(
     except ActiverulesError:
         raise
     except (*NUMBA_REFUSES, NotImplementedError) as error:
-        why, instead = explained(str(error).strip())
-        raise NotCompilable(
-            f"Numba cannot compile the rule of {pair.name} in nopython mode",
-            where=[rule_location(function, args)],
-            why=why,
-            instead=instead,
-        ) from error
+        raise refused_by_numba(pair.name, rule_location(function, args), error) from error
+
+
+def refused_by_numba(name: str, where: tuple[str, str, str], error: Exception) -> NotCompilable:
+    """The error for a function of a rule that Numba does not compile."""
+    why, instead = explained(str(error).strip())
+    return NotCompilable(
+        f"Numba cannot compile the rule of {name} in nopython mode",
+        where=[where],
+        why=why,
+        instead=instead,
+    )
 
 
 def _shown(ty: types.Type) -> str:
