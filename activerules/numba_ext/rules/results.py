@@ -46,11 +46,11 @@ def result_kind(ty: types.Type) -> ResultKind:
 
 def element_of(ty: types.Type) -> Type | None:
     """The type of the floats in a returned array, or in all arrays of a tuple (R1); None for
-    anything else.
+    anything else, as for a tuple with a text, whose memory has an owner but no shadow.
     """
     if is_number_array(ty):
         return float_elements(ty)
-    if not is_split(ty):
+    if not is_split(ty) or any(isinstance(leaf, types.UnicodeType) for leaf in leaves_of(ty)):
         return None
     elements = {float_elements(leaf) for leaf in leaves_of(ty) if isinstance(leaf, types.Array)}
     return elements.pop() if len(elements) == 1 else None

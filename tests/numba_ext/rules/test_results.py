@@ -528,6 +528,11 @@ def named_product(x):
 
 
 @njit
+def numbered_products(x):
+    return x * x[0], str(len(x))
+
+
+@njit
 def name_of(x):
     return "name", x[0]
 
@@ -544,12 +549,12 @@ def test_a_text_that_is_returned():
         name, number = name_of(y)
         return number * y[1] * len(name)
 
-    @njit
     def uses_rule(x):
-        return checkpointed(x * x)[0]
+        return np.sum(checkpointed(x * x)[0])
 
     x = np.array([0.3, 0.7])
     np.testing.assert_allclose(ar.grad(uses_name)(x), [0.0, 8.0 * x[0] ** 2 * x[1]], rtol=1e-14)
-    checkpointed = ar.checkpoint(named_product)
-    with pytest.raises(NotYetSupported, match="has a rule and returns"):
-        ar.grad(uses_rule)(x)
+    for function in (named_product, numbered_products):
+        checkpointed = ar.checkpoint(function)
+        with pytest.raises(NotYetSupported, match="has a rule and returns"):
+            ar.grad(njit(uses_rule))(x)
