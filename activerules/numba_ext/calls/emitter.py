@@ -23,7 +23,7 @@ from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.machine_code import MachineCode
-from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value, call_named
+from activerules.numba_ext.codegen.protocols import Context, Emit, Value, call_named
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime
@@ -118,23 +118,21 @@ def _support(context: Context) -> str:
     return support.TEXT
 
 
-def all_fields(
-    context: Context, builder: Builder, args: Sequence[Any], packed: Value
-) -> list[Field]:
+def all_fields(em: Emit, args: Sequence[Any], packed: Value) -> list[Field]:
     """Primal and shadows of every annotated argument."""
-    values = cgutils.unpack_tuple(builder, packed, len(args))
-    return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
+    values = cgutils.unpack_tuple(em.builder, packed, len(args))
+    return [_field(em, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def _field(context: Context, builder: Builder, ty: Any, value: Value) -> Field:
+def _field(em: Emit, ty: Any, value: Value) -> Field:
     """Primal and shadows of one annotated argument."""
     if not isinstance(ty, AnnotationType):
         return value, ()
-    native = cgutils.create_struct_proxy(ty)(context, builder, value)
+    native = cgutils.create_struct_proxy(ty)(em.context, em.builder, value)
     if ty.dval is None:
         return native.val, ()
     if ty.kind in BATCHED:
-        return native.val, tuple(cgutils.unpack_tuple(builder, native.dval))
+        return native.val, tuple(cgutils.unpack_tuple(em.builder, native.dval))
     return native.val, (native.dval,)
 
 
@@ -164,15 +162,8 @@ class Emitter:
     With `owns_shadows` the shadows are released where the call fails.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        builder: Builder,
-        call: DerivativeCall,
-        *,
-        owns_shadows: bool = False,
-    ) -> None:
-        self.context, self.builder, self.em = context, builder, Emit(context, builder)
+    def __init__(self, em: Emit, call: DerivativeCall, *, owns_shadows: bool = False) -> None:
+        self.em, self.context, self.builder = em, em.context, em.builder
         self.arguments = call.arguments
         self.owned = memory.owned_shadows(call.gradient, call.arguments)
         self.derivative_types = call.derivative_types

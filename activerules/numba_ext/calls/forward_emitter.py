@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
-from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
+from activerules.numba_ext.codegen.protocols import Emit, Value
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
 from activerules.values.layout import Node, Number, Optional, layout_of, map_type, shadow_of_leaf
@@ -69,8 +69,8 @@ def _tangent_of_leaf(leaf: Node) -> Any:
 class ForwardEmitter(Emitter):
     """Emits one call of a forward derivative."""
 
-    def __init__(self, context: Context, builder: Builder, call: ForwardCall) -> None:
-        super().__init__(context, builder, call)
+    def __init__(self, em: Emit, call: ForwardCall) -> None:
+        super().__init__(em, call)
         self.call = call
 
     def push(self, fields: Sequence[tuple[Any, Lanes]]) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ from activerules.numba_ext.calls.forward_checks import (
 )
 from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
 from activerules.numba_ext.calls.intrinsics import compiled, derivative_form, dispatcher_of_type
-from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
+from activerules.numba_ext.codegen.protocols import Emit, Value, emitting
 from activerules.numba_ext.codegen.types import marker_class, runtime_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
@@ -55,8 +55,8 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
 
-    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
-        primal, tangent = ForwardEmitter(context, builder, call).push(fields[skipped:])
+    def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
+        primal, tangent = ForwardEmitter(em, call).push(fields[skipped:])
         return tangent, primal
 
     return derivative_form(mode, function, args, call.tangent_type, gradient.result_type, emit)
@@ -157,20 +157,21 @@ def jvp_form(typing_context, function, primals, tangents):
     gradient = compiled_forward(dispatcher, arguments, True, 1)
     call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = ForwardEmitter(context, builder, call)
+    result_type = types.Tuple([gradient.result_type, call.tangent_type])
+
+    def emit(em: Emit, values: Sequence[Value]) -> Value:
+        context, builder = em.context, em.builder
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
         for argument, ty, tangent in zip(arguments, tangent_types, parts[1], strict=True):
             if argument.activity == "const":
-                _require_zero(emitter.em, gradient, argument, ty, tangent)
+                _require_zero(em, gradient, argument, ty, tangent)
         lanes = [
             (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
             for value, tangent, ty, argument, shadow in zip(
                 *parts, items_of(primals), arguments, shadows, strict=True
             )
         ]
-        primal, tangent = emitter.push(lanes)
-        return context.make_tuple(builder, typed.return_type, [primal, tangent])
+        primal, tangent = ForwardEmitter(em, call).push(lanes)
+        return context.make_tuple(builder, result_type, [primal, tangent])
 
-    result_type = types.Tuple([gradient.result_type, call.tangent_type])
-    return signature(result_type, function, primals, tangents), codegen
+    return signature(result_type, function, primals, tangents), emitting(emit)

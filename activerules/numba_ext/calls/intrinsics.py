@@ -35,7 +35,7 @@ from activerules.numba_ext.calls.emitter import (
 )
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
-from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
+from activerules.numba_ext.codegen.protocols import Emit, Value, emitting
 from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
@@ -140,9 +140,9 @@ def _autodiff_form(
 ):
     derivative_type = types.Tuple(call.derivative_types)
 
-    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
-        (derivatives,), primal = Emitter(context, builder, call).emit(fields[skipped:])
-        return context.make_tuple(builder, derivative_type, derivatives), primal
+    def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
+        (derivatives,), primal = Emitter(em, call).emit(fields[skipped:])
+        return em.context.make_tuple(em.builder, derivative_type, derivatives), primal
 
     return derivative_form(mode, function, args, derivative_type, call.gradient.result_type, emit)
 
@@ -153,7 +153,7 @@ def derivative_form(
     args: Sequence[Any],
     derivative_type: Any,
     primal_type: Any,
-    emit: Callable[[Context, Builder, list[Field]], tuple[Value, Value]],
+    emit: Callable[[Emit, list[Field]], tuple[Value, Value]],
 ):
     """The form that returns a derivative, and what the primal returned if the mode asks for it.
 
@@ -162,15 +162,14 @@ def derivative_form(
     returns_primal = mode.value.returns_primal
     result_type = types.Tuple([derivative_type, primal_type]) if returns_primal else derivative_type
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        fields = all_fields(context, builder, args, values[2])
-        derivative, primal = emit(context, builder, fields)
+    def emit_returned(em: Emit, values: Sequence[Value]) -> Value:
+        derivative, primal = emit(em, all_fields(em, args, values[2]))
         if returns_primal:
-            return context.make_tuple(builder, result_type, [derivative, primal])
-        context.nrt.decref(builder, primal_type, primal)
+            return em.context.make_tuple(em.builder, result_type, [derivative, primal])
+        em.context.nrt.decref(em.builder, primal_type, primal)
         return derivative
 
-    return signature(result_type, mode, function, types.Tuple(args)), codegen
+    return signature(result_type, mode, function, types.Tuple(args)), emitting(emit_returned)
 
 
 @compiled_only
@@ -179,14 +178,14 @@ def counted_tape_bytes(typing_context, mode, function, *args):
     args = tuple(map(runtime_type, args))
     call, skipped = _read_call(dispatcher_in(function), args)
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        fields = all_fields(context, builder, args, values[2])[skipped:]
-        stats = cgutils.alloca_once_value(builder, ir.IntType(64)(0))
-        _, primal = Emitter(context, builder, call).emit(fields, stats)
-        context.nrt.decref(builder, call.gradient.result_type, primal)
-        return builder.load(stats)
+    def emit(em: Emit, values: Sequence[Value]) -> Value:
+        fields = all_fields(em, args, values[2])[skipped:]
+        stats = cgutils.alloca_once_value(em.builder, ir.IntType(64)(0))
+        _, primal = Emitter(em, call).emit(fields, stats)
+        em.context.nrt.decref(em.builder, call.gradient.result_type, primal)
+        return em.builder.load(stats)
 
-    return signature(types.int64, mode, function, types.Tuple(args)), codegen
+    return signature(types.int64, mode, function, types.Tuple(args)), emitting(emit)
 
 
 @compiled_only
@@ -221,16 +220,17 @@ def gradient_of(typing_context, spec, function, *args):
     if request.with_value:
         result_type = types.Tuple([call.gradient.result_type, gradient_type])
 
-    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Any:
-        emitter = Emitter(context, builder, call, owns_shadows=True)
+    def emit(em: Emit, values: Sequence[Value]) -> Any:
+        context, builder = em.context, em.builder
+        emitter = Emitter(em, call, owns_shadows=True)
         given = zip(
             cgutils.unpack_tuple(builder, values[2], len(args)), args, argtypes, strict=True
         )
         primals = [context.cast(builder, primal, *types_) for primal, *types_ in given]
-        fields = with_new_shadows(emitter.em, arguments, primals)
+        fields = with_new_shadows(em, arguments, primals)
         (derivatives,), value = emitter.emit(fields)
         items = [
-            _joined(emitter.em, arguments[i].numba_type, derivatives[i], *fields[i][1])
+            _joined(em, arguments[i].numba_type, derivatives[i], *fields[i][1])
             for i in request.argnums
         ]
         gradient = items[0]
@@ -238,9 +238,9 @@ def gradient_of(typing_context, spec, function, *args):
             gradient = context.make_tuple(builder, gradient_type, items)
         if not request.with_value:
             return gradient
-        return context.make_tuple(builder, typed.return_type, [value, gradient])
+        return context.make_tuple(builder, result_type, [value, gradient])
 
-    return signature(result_type, spec, function, types.Tuple(args)), codegen
+    return signature(result_type, spec, function, types.Tuple(args)), emitting(emit)
 
 
 def _joined(em: Emit, ty: Any, derivative: Any, shadow: Value | None = None) -> Any:

@@ -14,7 +14,7 @@ from numba.core import types
 from activerules.annotations.activity import BATCHED, Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
-from activerules.numba_ext.codegen.protocols import Builder, Context
+from activerules.numba_ext.codegen.protocols import Emit
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.values.kinds import items_of
 
@@ -69,13 +69,11 @@ def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -
     ]
 
 
-def packed_lanes(
-    context: Context, builder: Builder, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]
-) -> list[Any]:
+def packed_lanes(em: Emit, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]) -> list[Any]:
     """The derivatives of all lanes, by argument, with the types that `lane_tuples` gives."""
     return [
-        context.make_tuple(builder, ty, column)
+        em.context.make_tuple(em.builder, ty, column)
         if isinstance(ty, types.BaseTuple)
-        else context.get_dummy_value()
+        else em.context.get_dummy_value()
         for ty, column in zip(by_argument, zip(*lanes, strict=True), strict=True)
     ]

@@ -30,7 +30,7 @@ from activerules.numba_ext.calls.intrinsics import (
     return_activity,
 )
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Emit, Value
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
 from activerules.numba_ext.split.forms import SplitEmitter
 from activerules.numba_ext.target.derivative import DerivativeSpec
@@ -67,30 +67,25 @@ def batch_form(mode, function, args, deferred):
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)
 
-    def emit(context: Context, builder: Builder, fields: list[Field]) -> tuple[Value, Value]:
+    def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
         fields = fields[len(args) - len(annotated) :]
         if together:
-            lanes, primal = Emitter(context, builder, call).emit(fields)
+            lanes, primal = Emitter(em, call).emit(fields)
         else:
-            lanes, primal = _one_by_one(context, builder, call, annotated, fields, width)
-        items = packed_lanes(context, builder, by_argument, lanes)
-        return context.make_tuple(builder, derivatives, items), primal
+            lanes, primal = _one_by_one(em, call, annotated, fields, width)
+        items = packed_lanes(em, by_argument, lanes)
+        return em.context.make_tuple(em.builder, derivatives, items), primal
 
     return derivative_form(mode, function, args, derivatives, gradient.result_type, emit)
 
 
 def _one_by_one(
-    context: Context,
-    builder: Builder,
-    call: DerivativeCall,
-    args: Sequence[Any],
-    fields: Sequence[Field],
-    width: int,
+    em: Emit, call: DerivativeCall, args: Sequence[Any], fields: Sequence[Field], width: int
 ) -> tuple[list[list[Any]], Any]:
     """Run one reverse sweep per lane, over one tape."""
     result = Active if call.gradient.return_activity == "active" else Const
     split_spec = SplitSpec(result, (), True, repeated=True)
-    emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
+    emitter = SplitEmitter(em, call, split_spec, owns_shadows=True)
     return Lanes(emitter, args, fields, width).run()
 
 

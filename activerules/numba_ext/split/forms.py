@@ -106,8 +106,9 @@ def record_form(typing_context, spec, function, *args):
     )
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        fields = all_fields(context, builder, args, values[2])
-        tape, primal, shadows = SplitEmitter(context, builder, call, split_spec).record(fields)
+        em = Emit(context, builder)
+        fields = all_fields(em, args, values[2])
+        tape, primal, shadows = SplitEmitter(em, call, split_spec).record(fields)
         nothing = context.get_dummy_value()
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
@@ -148,15 +149,16 @@ def play_form(typing_context, spec, function, *args):
     by_argument = lane_tuples(call.derivative_types, width, batched=batched)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        fields = all_fields(context, builder, args, values[2])
+        em = Emit(context, builder)
+        fields = all_fields(em, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
-        emitter = SplitEmitter(context, builder, call, split_spec)
+        emitter = SplitEmitter(em, call, split_spec)
         cotangents = [cotangent] * width
         if batched and isinstance(dret, types.BaseTuple):
             cotangents = cgutils.unpack_tuple(builder, cotangent, width)
         seeds = list(zip(bars, cotangents, strict=True))
         lanes = emitter.play(fields[:-2], seeds, handle)
-        items = packed_lanes(context, builder, by_argument, lanes) if batched else lanes[0]
+        items = packed_lanes(em, by_argument, lanes) if batched else lanes[0]
         return context.make_tuple(builder, typed.return_type, items)
 
     result = types.Tuple(by_argument)
@@ -279,15 +281,14 @@ class SplitEmitter(Emitter):
 
     def __init__(
         self,
-        context: Context,
-        builder: Builder,
+        em: Emit,
         call: DerivativeCall,
         split_spec: SplitSpec,
         *,
         owns_shadows: bool = False,
         has_cotangent: bool = False,
     ) -> None:
-        super().__init__(context, builder, call, owns_shadows=owns_shadows)
+        super().__init__(em, call, owns_shadows=owns_shadows)
         self.split_spec = split_spec
         self.has_cotangent = has_cotangent
         self.tape_type = tape_type(call)

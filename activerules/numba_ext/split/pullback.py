@@ -223,9 +223,10 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
+        em = Emit(context, builder)
+        emitter = SplitEmitter(em, call, split_spec, owns_shadows=True)
         primals = cgutils.unpack_tuple(builder, values[3], len(args))
-        fields = with_new_shadows(emitter.em, call.arguments, primals)
+        fields = with_new_shadows(em, call.arguments, primals)
         tape, out, (shadow,) = emitter.record(fields)
         context.nrt.incref(builder, shadow_of(result), shadow)
         _, primal_types, shadow_types, _ = items_of(pullback_type.data)
@@ -233,7 +234,7 @@ def make_with_pullback(typing_context, stub, spec, function, *args):
         context.nrt.incref(builder, primal_types, primal_tuple)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
         for ty, lane in zip(items_of(shadow_types), shadows, strict=True):
-            own_constants(emitter.em, ty, lane)
+            own_constants(em, ty, lane)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, primal_tuple, packed, shadow]
@@ -257,7 +258,7 @@ def run_pullback(typing_context, spec, function, pullback, cotangent):
     ]
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = SplitEmitter(context, builder, call, split_spec, has_cotangent=True)
+        emitter = SplitEmitter(Emit(context, builder), call, split_spec, has_cotangent=True)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()
         (bars,) = emitter.play(run.fields(split_spec), [(cotangent, values[3])], run.tape)

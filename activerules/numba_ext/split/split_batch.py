@@ -31,7 +31,7 @@ from activerules.numba_ext.calls.lanes import (
     packed_lanes,
     width_of,
 )
-from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, Value
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.split.batch import Lanes, refuse_shared_records
 from activerules.numba_ext.split.forms import (
@@ -61,14 +61,15 @@ def recording(typing_context, spec, function, *args):
     parts = (tape, result if wants_primal else types.none, types.none)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        emitter = SplitEmitter(context, builder, call, split_spec, owns_shadows=True)
-        lanes = Lanes(emitter, args, all_fields(context, builder, args, values[2]), width)
+        em = Emit(context, builder)
+        emitter = SplitEmitter(em, call, split_spec, owns_shadows=True)
+        lanes = Lanes(emitter, args, all_fields(em, args, values[2]), width)
         lanes.check()
         fields = lanes.working()
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
         for ty, lane in zip(items_of(tape[1]), shadows, strict=True):
-            own_constants(emitter.em, ty, lane)
+            own_constants(em, ty, lane)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:
@@ -92,17 +93,16 @@ def playing(typing_context, spec, function, *args):
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
-        *fields, (cotangents, _), (handle, _) = all_fields(
-            context, builder, (*annotated, dret, tape), values[2]
-        )
-        emitter = SplitEmitter(context, builder, call, split_spec)
+        em, passed = Emit(context, builder), (*annotated, dret, tape)
+        *fields, (cotangents, _), (handle, _) = all_fields(em, passed, values[2])
+        emitter = SplitEmitter(em, call, split_spec)
         lanes = Lanes(emitter, annotated, fields, width)
         single, working = cgutils.unpack_tuple(builder, handle, 2)
         fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
         lanes.check(fields)
-        block = state_of(emitter.em, tape[0], single)
+        block = state_of(em, tape[0], single)
         taken = block.change_state(FRESH, RUNNING)
-        emitter.em.raise_if(builder.not_(taken), TapeError, (USED_TWICE,))
+        em.raise_if(builder.not_(taken), TapeError, (USED_TWICE,))
         seeds = [None] * width
         if split_spec.result is Active:
             seeds = cgutils.unpack_tuple(builder, cotangents, width)
@@ -112,7 +112,7 @@ def playing(typing_context, spec, function, *args):
         ]
         emitter.drop(single)
         block.set_state(USED)
-        items = packed_lanes(context, builder, by_argument, derivatives)
+        items = packed_lanes(em, by_argument, derivatives)
         return context.make_tuple(builder, typed.return_type, items)
 
     argtypes = types.Tuple((*annotated, dret, tape))
