@@ -29,35 +29,6 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 _numbers = count()
 
 
-def outlined(
-    context: Context,
-    builder: Builder,
-    result: Any,
-    arguments: Sequence[tuple[Any, Any]],
-    emit: Callable[..., Any],
-) -> Any:
-    """Emit the call of a new function in Numba's calling convention; return its value.
-
-    emit        `emit(builder, values)` emits its body and returns its value
-    arguments   the Numba type and the LLVM value of each; they are borrowed
-    """
-    convention = context.call_conv
-    argtypes = [ty for ty, _ in arguments]
-    function_type = convention.get_function_type(result, argtypes)
-    name = f"{builder.function.name}.outlined.{next(_numbers)}"
-    function = ir.Function(builder.module, function_type, name)
-    function.linkage = "internal"
-    convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
-    inner = entry_builder(function)
-    value = emit(inner, convention.decode_arguments(inner, argtypes, function))
-    convention.return_value(inner, context.get_return_value(inner, result, value))
-    values = [value for _, value in arguments]
-    status, returned = convention.call_function(builder, function, result, argtypes, values)
-    with cgutils.if_unlikely(builder, status.is_error):
-        return_error(context, builder, status)
-    return returned
-
-
 def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
     """The form, emitted into a function of its own.
 
@@ -78,16 +49,24 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
 def _outline(
     codegen: Any, context: Context, builder: Builder, typed: Any, values: Sequence[Value]
 ) -> Any:
-    arguments = [
-        (ty, _repacked(context, builder, ty, value))
-        for ty, value in zip(typed.args, values, strict=True)
-    ]
-
-    def emit(inner: Any, inner_arguments: Sequence[Any]) -> Any:
-        return codegen(context, inner, typed, inner_arguments)
-
+    """Emit the call of a new function in Numba's calling convention, with the body that `codegen`
+    emits; return its value. The arguments are borrowed.
+    """
     depend_on_rules(context.active_code_library, typed.args)
-    return outlined(context, builder, typed.return_type, arguments, emit)
+    convention, result, argtypes = context.call_conv, typed.return_type, [*typed.args]
+    passed = [_repacked(context, builder, *each) for each in zip(argtypes, values, strict=True)]
+    function_type = convention.get_function_type(result, argtypes)
+    name = f"{builder.function.name}.outlined.{next(_numbers)}"
+    function = ir.Function(builder.module, function_type, name)
+    function.linkage = "internal"
+    convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
+    inner = entry_builder(function)
+    value = codegen(context, inner, typed, convention.decode_arguments(inner, argtypes, function))
+    convention.return_value(inner, context.get_return_value(inner, result, value))
+    status, returned = convention.call_function(builder, function, result, argtypes, passed)
+    with cgutils.if_unlikely(builder, status.is_error):
+        return_error(context, builder, status)
+    return returned
 
 
 def _repacked(context: Context, builder: Builder, ty: Any, value: Value) -> Value:
