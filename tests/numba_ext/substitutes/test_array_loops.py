@@ -137,13 +137,24 @@ def without_axes(a):
     total = 0.0
     for index in np.ndindex(a.shape):
         total += a[index] ** 3
+    return total * a.flat[0]
+
+
+@njit
+def numbered(a):
+    total = 0.0
     for index, value in np.ndenumerate(a):
-        total += value * a[index] * a.flat[0]
+        total += value * a[index]
     return total
 
 
 def test_w2_one_item_without_axes():
     check(without_axes, np.array(1.3))
+
+
+@pytest.mark.skipif(version_info.short < (0, 63), reason="Numba 0.62 does not compile the function")
+def test_w2_one_item_without_axes_and_its_index():
+    check(numbered, np.array(1.3))
 
 
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
