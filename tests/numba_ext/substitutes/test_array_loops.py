@@ -4,7 +4,7 @@ nothing on the tape that only counts.
 
 import numpy as np
 import pytest
-from numba import njit, pndindex
+from numba import njit, pndindex, version_info
 
 import activerules as ar
 from activerules.testing import check_gradient
