@@ -20,7 +20,7 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
-from activerules.errors import RuleReturnError
+from activerules.errors import NotYetSupported, RuleReturnError
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
 from activerules.numba_ext.rules.compiled import CalledFunction, RuleParameter
 from activerules.numba_ext.rules.functions import Chosen, cpu_typing_context, rule_location
@@ -29,6 +29,7 @@ from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.values.kinds import anonymous, derivative_type, items_of
+from activerules.values.layout import layout_of
 
 ResultPath = tuple[int, ...] | None
 """The path of a value in the return value of a rule: indices into tuples, () for all of it."""
@@ -46,6 +47,12 @@ def tape_of_augmented(
     primal, shadow, tape = parts
     expected = marked.result_type
     if not (rounds(primal, expected) or (primal == types.none and not needs_primal)):
+        if primal == expected:
+            raise NotYetSupported(
+                f"{pair.name} has a rule and returns {type_name(primal)}",
+                why="a rule has no cotangent for a number that may be None",
+                instead=["return the number, and a truth value for whether it is there"],
+            )
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         zeros = "zeros in the shape of the primal: ar.make_zero(y)"
@@ -170,7 +177,7 @@ def converts(ty: types.Type, expected: types.Type) -> bool:
     derivative it is a comparison that was meant to be a factor.
     """
     if isinstance(ty, types.Optional):
-        return False
+        return ty == expected and not layout_of(ty).numbers.any
     if isinstance(ty, types.Boolean) != isinstance(expected, types.Boolean):
         return False
     if isinstance(ty, types.BaseTuple) and isinstance(expected, types.BaseTuple):

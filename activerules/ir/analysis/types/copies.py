@@ -30,6 +30,7 @@ from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.record_copies import record_fields
 from activerules.ir.analysis.types.same_layout import is_same_layout
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
+from activerules.ir.llvm.constant_parts import CannotSplit, leaves_of
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -408,18 +409,24 @@ def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
 def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
     """Whether a `memset` is known to begin or end inside a float."""
     direct, objects = _objects_of(clear, types)
-    length, named = integer_of(clear.operands[2]), types.memory.named_types
+    pointer, length = clear.operands[0], integer_of(clear.operands[2])
+    named = types.memory.named_types
     layout = record_fields(clear, objects, types)
     if layout is not None:
         places = [(at, layout[0], t) for at, t in layout[1]]
     else:
-        places = _float_places(clear.operands[0], direct, types)
+        places = _float_places(pointer, direct, types)
         kinds = {t for o in objects for t in types.float_types(o)}
         if len(kinds) == 1 and not any(_moves_other_values(clear, o, types) for o in direct):
             size = size_of(next(iter(kinds)), named)
             # in packed records, the distance of two floats need not be a multiple of their size
             is_packed = any(stride % size for _, stride, _ in places)
-            if length is not None and length % size and not is_packed:
+            if (
+                length is not None
+                and length % size
+                and not is_packed
+                and not all(_lies_between_scalars(pointer, length, o, types) for o in direct)
+            ):
                 return True
     ends = [0] if length is None else [0, length]
     return any(
@@ -427,6 +434,22 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
         for at, stride, t in places
         for end in ends
     )
+
+
+def _lies_between_scalars(pointer: Value, length: int, o: MemoryObject, types: ValueTypes) -> bool:
+    """Whether bytes of a local value, whose type has floats, begin and end inside no scalar."""
+    address, named, site = types.memory.address(pointer), types.memory.named_types, o.key
+    if not isinstance(site, Instruction) or site.opcode != "alloca" or site.operands:
+        return False
+    if address.stride or not types.memory.starts(address, o):
+        return False
+    try:
+        leaves = leaves_of(site.attributes["allocated"], named)
+    except CannotSplit:
+        return False
+    ends = address.offset, address.offset + length
+    cut = any(0 < end - x.offset < size_of(x.type, named) for x in leaves for end in ends)
+    return not cut and any(x.type.is_float for x in leaves)
 
 
 def _float_places(
