@@ -15,6 +15,7 @@ from numbers import Number
 from typing import Any, overload
 
 import numpy as np
+from numba import types
 
 from activerules.api.autodiff import run_compiled
 from activerules.api.derived import ArgNums, DerivedFunction, P
@@ -40,6 +41,10 @@ from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import steps_form
+from activerules.numba_ext.target.capture import capture
+from activerules.pipeline.unserved_calls import lacks_forward
+from activerules.rules.registry import RULES
+from activerules.rules.views import FORWARD_VIEW
 from activerules.values.leaf_texts import LeafText
 
 _MOST_KINDS = 1000  # of arguments, for which the mode is remembered
@@ -84,7 +89,8 @@ def jacobian(
     Arguments
         mode  "reverse" (as `jacrev`), "forward" (as `jacfwd`), or "auto": at each call, the mode
               that needs fewer sweeps for the sizes of result and arguments. A call from Python
-              compiles that one only, and remembers it for arguments of these shapes.
+              compiles that one only, and remembers it for arguments of these shapes. It is reverse
+              mode where a function that is called has a pair of yours and no forward rule.
         sparsity   a matrix of shape (m, n), sparse or dense, nonzero where the Jacobian may be;
               or "detect", which finds that out. The argument is then one array of n floats, the
               result one of m, and the Jacobian a `scipy.sparse.csr_array` of shape (m, n); the
@@ -139,6 +145,8 @@ def jacobian_by_size(typing_context, spec, function, *args):
     sweeps = sweeps_of(dispatcher, function, argtypes, request)
     if not any(leaf.is_array for leaf in sweeps.outputs):
         return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
+    if _lacks_forward(dispatcher, argtypes):
+        return jacobian_reverse.__wrapped__(typing_context, spec, function, *args)
     names = ", ".join(f"x{k}" for k in range(len(args)))
     blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
     forward = [f" forward = jacobian_forward(spec, function, {names})", f" return {blocks}"]
@@ -151,6 +159,13 @@ def jacobian_by_size(typing_context, spec, function, *args):
         f"return {sweeps.result_text()}",
     ])  # fmt: skip
     return steps_form(typing_context, steps, (spec, function), args)
+
+
+def _lacks_forward(dispatcher: Any, argtypes: Sequence[types.Type]) -> bool:
+    """Whether a function that is called, maybe this one, has a user's pair and no forward rule."""
+    if not RULES.any_lacks("forward"):
+        return False
+    return lacks_forward(capture(dispatcher, tuple(argtypes), rules=FORWARD_VIEW).followed)
 
 
 def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
@@ -220,7 +235,8 @@ class _Jacobian(DerivedFunction[..., Any]):
         if not isinstance(result, np.ndarray):
             return False
         # If reverse mode turns out to take the entries one by one, `ForwardIsShorter` is raised.
-        return _runs(result.size) > sum(_runs(np.size(x)) for x in varied)
+        is_shorter = _runs(result.size) > sum(_runs(np.size(x)) for x in varied)
+        return is_shorter and not _lacks_forward(self._target, call_arguments.types_of(args))
 
 
 def _runs(size: int) -> int:

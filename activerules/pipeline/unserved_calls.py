@@ -3,9 +3,10 @@
 Needs       a finished plan, the marked calls of its capture
 Gives       `warn_unserved`: a warning per line with a call that no rule serves, although data may
             bypass the arguments of the function; `warn_followed`: a warning per function whose body
-            is differentiated in one mode although it has rules for the other; `warn_missed`: a
-            warning per line with a call that a user's rule nearly serves; `missing_halves`: the
-            rules to write, where a body that a rule was written for cannot be differentiated
+            is differentiated in one mode although it has rules for the other; `lacks_forward`:
+            whether it would warn of forward mode; `warn_missed`: a warning per line with a call
+            that a user's rule nearly serves; `missing_halves`: the rules to write, where a body
+            that a rule was written for cannot be differentiated
 """
 
 from __future__ import annotations
@@ -62,9 +63,7 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
     differentiates the body of a function that has rules for the other one only. A rule may call
     its own function.
     """
-    for call in followed:
-        if _is_in_own_rule(call.function, call.location):
-            continue
+    for call in _outside_own_rules(followed):
         if call.reason == WITHOUT_FORWARD:
             warn_once(
                 MissingForwardWarning,
@@ -85,6 +84,15 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
                 call.location,
                 _code(call.function),
             )
+
+
+def lacks_forward(followed: Iterable[FollowedCall]) -> bool:
+    """Whether forward mode would differentiate the body of a function that has a pair only."""
+    return any(call.reason == WITHOUT_FORWARD for call in _outside_own_rules(followed))
+
+
+def _outside_own_rules(followed: Iterable[FollowedCall]) -> Iterator[FollowedCall]:
+    return (call for call in followed if not _is_in_own_rule(call.function, call.location))
 
 
 def warn_missed(followed: Iterable[FollowedCall], served: Mapping[tuple[str, str], str]) -> None:

@@ -336,6 +336,12 @@ class Registry:
         entry = self._entry(function)
         return entry.only_in_other(mode) and mode not in entry.by_body
 
+    def any_lacks(self, mode: Half) -> bool:
+        """Whether there is such a function."""
+        with self._lock:
+            entries = [e for key, e in self._entries.items() if key in self._of_users]
+        return any(e.only_in_other(mode) and mode not in e.by_body for e in entries)
+
     def trusts_body(self, mode: Half, function: object) -> bool:
         """Whether a function has a user's rule for the other mode and none for this one, and its
         body was declared right in this one.

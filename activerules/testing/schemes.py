@@ -102,7 +102,7 @@ class _Samples:
             if not np.issubdtype(value.dtype, np.inexact):
                 value = value.astype(np.float64)
             self._of_type = float(np.finfo(value.dtype).eps)
-            # of an array without dimensions, its number: Python computes faster with it
+            # a number in place of an array without dimensions, which is slow in Python
             value = value.astype(np.result_type(value.dtype, np.float64))[()]
             first = next(iter(self._known.values()), value)
             self._varies = self._varies or not np.array_equal(value, first)

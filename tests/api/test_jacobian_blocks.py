@@ -1,5 +1,6 @@
 """Jacobians by tuples and of tuples: a block per leaf of the result and leaf of an argument."""
 
+import math
 from collections import namedtuple
 
 import numpy as np
@@ -70,6 +71,45 @@ def test_the_mode_is_chosen_where_arguments_are_tuples():
 @njit
 def of_one_number(x, n):
     return x * x if n else None
+
+
+@njit
+def rounded(x):
+    """Its body is flat; its rule says that it is as steep as x."""
+    return math.floor(x * 1e9) / 1e9
+
+
+@ar.augmented_primal(rounded)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(rounded(x.val), None, None)
+
+
+@ar.reverse(rounded)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return (dret.val,)
+
+
+@njit
+def tall(x):
+    y = np.empty(40)
+    for i in range(40):
+        y[i] = rounded(x[0]) * i + x[1] ** 2
+    return y
+
+
+@pytest.mark.parametrize("call", ["by position", "by name", "compiled"])
+def test_a_pair_without_a_forward_rule_is_used_whatever_the_sizes(call, rules_of_this_test):
+    jacobian = ar.jacobian(tall)
+    x = np.array([0.7, 1.3])
+    calls = {
+        "by position": lambda: jacobian(x),
+        "by name": lambda: jacobian(x=x),
+        "compiled": lambda: njit(lambda x: jacobian(x))(x),
+    }
+    expected = np.column_stack((np.arange(40.0), np.full(40, 2 * x[1])))
+    np.testing.assert_allclose(calls[call](), expected, rtol=1e-15)  # a warning would be an error
+    ar.opt_out(rounded, mode="forward")
+    assert np.all(calls[call]()[:, 0] == 0.0)  # by forward mode, as the body is said to be right
 
 
 def test_results_that_may_be_none_and_single_numbers():
