@@ -38,6 +38,9 @@ class AbstractTangent:
         """`a - b` is `a + (-b)`, also where only `b` is a tangent of ours."""
         return other + (-self)
 
+    def __pos__(self) -> Any:
+        return self
+
     def __neg__(self) -> Any:
         """Scale by -1."""
         itself: Any = self

@@ -370,13 +370,14 @@ def _best(rows: list[Estimate]) -> int:
     """The row with the smallest error, unless two finer rows that agree contradict it: coarse steps
     over a function that oscillates may agree by chance, and so may a step over noise.
     """
-    for i in sorted(range(len(rows)), key=lambda k: rows[k][1]):
-        against = [not _agree(rows[i], finer) for finer in rows[i + 1 :]]
-        pairs = zip(rows[i + 1 :], rows[i + 2 :], strict=False)
-        alike = [_agree(*pair) for pair in pairs]
-        if not any(a and b and c for a, b, c in zip(against, against[1:], alike, strict=False)):
-            return i
-    return len(rows) - 1
+    by_error = sorted(range(len(rows)), key=lambda k: rows[k][1])
+    return next(i for i in by_error if not _is_contradicted(rows[i], rows[i + 1 :]))
+
+
+def _is_contradicted(row: Estimate, finer: list[Estimate]) -> bool:
+    against = [not _agree(row, each) for each in finer]
+    alike = map(_agree, finer, finer[1:])
+    return any(a and b and c for a, b, c in zip(against, against[1:], alike, strict=False))
 
 
 def _agreed(bounded: Estimate, table: Estimate) -> Estimate:

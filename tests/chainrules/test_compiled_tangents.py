@@ -41,7 +41,7 @@ def algebra(s):
     t = Tangent[Point](x=1.0)
     u = 2.0 * t + Tangent[Point](y=s) - Tangent[Point](x=s) / 2.0
     fields = u.x, t.y, u[0], u[-1], len(t), tuple(u)
-    return Point(1.0, 2.0) + u, u, -t, canonicalize(t), u.conjugate(), fields
+    return Point(1.0, 2.0) + u, u, +t, -t, canonicalize(t), u.conjugate(), fields
 
 
 @njit

@@ -341,3 +341,4 @@ def test_every_operator_is_registered_for_compiled_code():
 
     assert in_place(3.0) == 3.0
     assert operator.neg(ZERO) is ZERO
+    assert (operator.pos(ZERO), operator.pos(ONE)) == (ZERO, ONE)

@@ -85,3 +85,12 @@ def of_many_kinds(pair, columns, every_second, which, z):
     for k in which:
         s += columns[k, 0] * every_second[k]
     return s
+
+
+@njit
+def of_chosen(x, mask, doubles):
+    total = 0.0
+    for i in range(len(x)):
+        if mask[i]:
+            total += x[i] * x[i]
+    return 2.0 * total if doubles else total

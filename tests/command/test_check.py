@@ -39,6 +39,13 @@ def test_kinds_of_arguments(capsys):
     assert [out.count(f"point 1   {name} ") for name in ("pair", "columns", "which")] == [2, 2, 0]
 
 
+def test_types_of_constants_and_truth_values(capsys):
+    kinds = ["float64[::1]", "Const[boolean[::1]]", "boolean"]
+    status, out, _ = check(capsys, "of_chosen", *kinds, "--points", "1")
+    assert status == 0
+    assert out.count("point 1   x ") == 2
+
+
 def test_a_wrong_gradient_has_status_1(capsys):
     status, out, _ = check(capsys, "uses_wrong_rule", "float64", "float64", "--points", "1")
     assert status == 1
@@ -90,6 +97,13 @@ def test_a_module_that_cannot_be_imported(capsys, tmp_path, text, error):
     err = capsys.readouterr().err
     assert err.startswith(f"CommandError: {module} cannot be imported: {error}")
     assert f"at the line   {text}   {module}:1" in err
+
+
+def test_a_module_with_an_error_of_this_package(capsys, tmp_path):
+    module = tmp_path / "module_with_wrong_rule.py"
+    module.write_text("from activerules.chainrules import rrule\nrrule(len)\n")
+    assert main(["check", f"{module}:f", "float64"]) == 2
+    assert capsys.readouterr().err.startswith("ArityError: rrule of len: ")
 
 
 def test_counts_are_counts(capsys):

@@ -434,6 +434,11 @@ def _neg(x):
     return (lambda x: x * -1.0) if isinstance(x, StructuralTangentType) else None
 
 
+@overload(operator.pos)
+def _pos(x):
+    return (lambda x: x) if isinstance(x, StructuralTangentType) else None
+
+
 @overload_method(StructuralTangentType, "conjugate")
 def _conjugate(t):
     return _each(t, "t", "conjugate({})")
