@@ -107,6 +107,8 @@ class _ValueWriter:
             return f"{{{', '.join(sorted(self.value(item) for item in items))}}}"
         if is_array(value):
             return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+        if issubclass(type(value), np.void):  # the text of a long one is shortened
+            return self.value(np.asarray(value))
         if issubclass(type(value), np.generic | np.dtype):
             return f"{type(value).__name__} {value!r}"
         return self._named(value, read)
@@ -153,8 +155,12 @@ class _ValueWriter:
 
 def _name_of(value: Any) -> str:
     """The text of a value that is represented by its name: a class, a C function, a Numba type."""
-    if isinstance(value, type | BuiltinFunctionType | np.ufunc):
+    if isinstance(value, type | BuiltinFunctionType):
         return f"{getattr(value, '__module__', '')}.{value.__qualname__}"
+    if isinstance(value, np.ufunc):  # which need not know its module, as those of SciPy
+        for home in ("numpy", "scipy.special"):
+            if getattr(sys.modules.get(home), value.__name__, None) is value:
+                return f"{home}.{value.__name__}"
     if isinstance(value, Enum):
         return f"{value!r}"
     if type(value).__module__.startswith("numba.core.types"):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from enum import Enum
 from types import ModuleType
 
 import numpy as np
@@ -503,6 +504,11 @@ def test_fingerprint_is_the_same_before_library_and_engine_are_loaded():
     assert done.returncode == 0, done.stderr
 
 
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
 def test_fingerprint_is_that_of_what_the_rules_say():
     def registry_of(factor, inactive_name):
         found, f = Registry(), fresh()
@@ -532,6 +538,8 @@ def reads(x):
         exec(code, scope)
         return digest_of_values(scope["reads"])
 
+    record, other_record = np.zeros(2, [("weights", "f8", 2000)])
+    other_record["weights"][1000] = 1.0  # in the middle, which is not printed
     values = [
         (Reverse, Forward),
         (Reverse, Reverse),
@@ -543,6 +551,12 @@ def reads(x):
         ((1,), "x"),
         (frozenset({1, 2}), {"x": 2.0}),
         (frozenset({1, 3}), {"x": 2.0}),
+        (np.float32(2.0), np.dtype("f8")),
+        (record, Level.LOW),
+        (other_record, Level.LOW),
+        (record, Level.HIGH),
+        (np.sin, np.frompyfunc(abs, 1, 1)),  # the module of the second is not known
+        (np.cos, np.frompyfunc(abs, 1, 1)),
     ]
     assert [of_values(*v) for v in values] == [of_values(*v) for v in values]
     assert len({of_values(*v) for v in values}) == len(values)
