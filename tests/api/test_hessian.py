@@ -619,3 +619,39 @@ def test_a_result_that_is_no_float_is_named(second):
     with pytest.raises(ar.NotAFloatReturn, match="count returns int64, not a float") as caught:
         second()
     assert caught.value.reproduce == ""  # there is no function `along` in this file
+
+
+@njit
+def product(*x):
+    return x[0] ** 3 * x[1] ** 2
+
+
+@njit
+def of_items(x):
+    return x[0] ** 3 * x[1] ** 2
+
+
+@njit
+def outer_products(x):
+    return np.array([x[0] ** 2 * x[1], x[1]])
+
+
+@njit
+def size_of_jacobian(x):
+    return (ar.jacobian(outer_products)(x) ** 2).sum()
+
+
+def test_lists_and_any_number_of_arguments():
+    expected = [[108.0, 72.0], [72.0, 16.0]]
+    x = typed.List([2.0, 3.0])
+    np.testing.assert_allclose(ar.hessian(of_items)(x), expected, rtol=1e-14)
+    assert list(x) == [2.0, 3.0]
+    np.testing.assert_allclose(ar.hvp(product)(2.0, 1.0, 3.0), 108.0, rtol=1e-14)
+    assert [*inspect.signature(ar.hvp(product)).parameters] == ["x_", "v", "x"]
+    np.testing.assert_allclose(ar.hvp(of_items)((2.0, 3.0), (1.0, 0.5)), (144.0, 80.0), rtol=1e-14)
+
+
+def test_the_gradient_of_a_function_that_takes_a_jacobian():
+    x, y = 1.2, 0.7  # the size is 4x²y² + x⁴ + 1
+    slopes = ar.grad(size_of_jacobian)(np.array([x, y]))
+    np.testing.assert_allclose(slopes, [8 * x * y**2 + 4 * x**3, 8 * x**2 * y], rtol=1e-13)
