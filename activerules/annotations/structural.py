@@ -230,6 +230,9 @@ def _backing(primal: type[Any], args: tuple[Any, ...], fields: Mapping[str, Any]
         return {**dict(enumerate(args)), **fields}
     if len(args) > len(names):
         raise TypeError(f"{primal.__name__} has {len(names)} fields, not {len(args)}")
+    twice = [name for name in names[: len(args)] if name in fields]
+    if twice:
+        raise TypeError(f"Tangent[{primal.__name__}] gets the field {twice[0]!r} twice")
     entries = {**dict(zip(names, args, strict=False)), **fields}
     unknown = [name for name in entries if name not in names]
     if unknown:

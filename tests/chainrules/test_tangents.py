@@ -342,3 +342,17 @@ def test_every_operator_is_registered_for_compiled_code():
     assert in_place(3.0) == 3.0
     assert operator.neg(ZERO) is ZERO
     assert (operator.pos(ZERO), operator.pos(ONE)) == (ZERO, ONE)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Tangent[Point](1.0, 2.0, 3.0), "Point has 2 fields, not 3"),
+        (lambda: Tangent[Point](1.0, z=2.0), "Point has no field 'z'"),
+        (lambda: Tangent[Point](1.0, x=2.0), "gets the field 'x' twice"),
+        (lambda: Tangent[object](1.0), "are given by name"),
+    ],
+)
+def test_a_tangent_takes_the_fields_of_its_class_once(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
