@@ -29,6 +29,9 @@ class Marked:
     def carries_rule(self, function):
         return any(function is f for f in self.functions)
 
+    def uses_body(self, function):
+        return not self.carries_rule(function)
+
 
 # NumPy's decompositions are made of these, and these of NumPy's: their rules end that.
 PARTS = (

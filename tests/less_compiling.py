@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.executionengine import ExecutionEngine
 from numba import _dynfunc
 from numba.core import cpu
-from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.codegen import JITCPUCodegen
 from numba.core.targetconfig import ConfigStack, TargetConfig
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
@@ -28,7 +28,6 @@ _add_to_engine = ExecutionEngine.add_module
 _find_in_engine = ExecutionEngine._find_module_ptr
 _modules: WeakValueDictionary[int | None, Any] = WeakValueDictionary()
 _customize = JITCPUCodegen._customize_tm_options
-_optimize_final_module = CPUCodeLibrary._optimize_final_module
 
 
 def apply() -> None:
@@ -42,8 +41,6 @@ def apply() -> None:
     cpu.CPUContext.get_executable = _get_linkable
     # Good registers and schedules for code that runs a few times: a seventh.
     JITCPUCodegen._customize_tm_options = _choose_fast_selection
-    # Vector instructions and unrolled loops where there is no derivative: a fortieth.
-    CPUCodeLibrary._optimize_final_module = _optimize_final_module_less
     # All modules of the process are gone through whenever one becomes machine code: with 4,000 of
     # them a small function takes twice as long.
     ExecutionEngine.add_module = _add_module
@@ -79,18 +76,6 @@ def _choose_fast_selection(codegen: Any, options: dict[str, Any]) -> None:
     """The options of the target machine; passes over the IR have options of their own."""
     _customize(codegen, options)
     options["opt"] = 0
-
-
-def _optimize_final_module_less(library: Any) -> None:
-    """What Numba does; the second run of LLVM's passes, without derivatives, at -O1."""
-    functions = library._final_module.functions
-    if any(f.name.startswith("activerules.") for f in functions):
-        _optimize_final_module(library)
-        return
-    cheap = {"loop_vectorize": False, "slp_vectorize": False}
-    for options in ({**cheap, "opt": 0, "cost": "cheap"}, {**cheap, "opt": 1}):
-        passes, builder = library._codegen._module_pass_manager(**options)
-        passes.run(library._final_module, builder)
 
 
 def _values(config: TargetConfig) -> dict[str, Any]:

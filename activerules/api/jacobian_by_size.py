@@ -41,8 +41,6 @@ from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import steps_form
-from activerules.numba_ext.target.capture import capture
-from activerules.pipeline.unserved_calls import lacks_forward
 from activerules.rules.registry import RULES
 from activerules.rules.views import FORWARD_VIEW
 from activerules.values.leaf_texts import LeafText
@@ -165,6 +163,10 @@ def _lacks_forward(dispatcher: Any, argtypes: Sequence[types.Type]) -> bool:
     """Whether a function that is called, maybe this one, has a user's pair and no forward rule."""
     if not RULES.any_lacks("forward"):
         return False
+    # late: they import much
+    from activerules.numba_ext.target.capture import capture
+    from activerules.pipeline.unserved_calls import lacks_forward
+
     return lacks_forward(capture(dispatcher, tuple(argtypes), rules=FORWARD_VIEW).followed)
 
 

@@ -21,6 +21,9 @@ class Keeping:
     def carries_rule(self, function):
         return any(function is known for known in self.functions)
 
+    def uses_body(self, function):
+        return not self.carries_rule(function)
+
     def add(self, function):
         self.functions.append(function)
         self.epoch += 1
