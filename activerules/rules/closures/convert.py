@@ -316,7 +316,10 @@ class _NoneTests(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.Compare:
         """Replace the left side of a test for None."""
-        left, is_test = node.left, isinstance(node.ops[0], ast.Is | ast.IsNot)
+        self.generic_visit(node)
+        left, operator, right = node.left, node.ops[0], node.comparators[0]
+        is_none = isinstance(right, ast.Constant) and right.value is None
+        is_test = is_none and isinstance(operator, ast.Is | ast.IsNot)
         if is_test and isinstance(left, ast.Name) and left.id in self.annotated:
             left.id = self.annotated[left.id]
             node.left = ast.copy_location(ast.Attribute(left, "val", ast.Load()), left)
