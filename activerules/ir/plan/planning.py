@@ -209,11 +209,24 @@ class _Planner:
 
     def _needs_of_store(self, i: Instruction) -> set[Node] | None:
         value, pointer = i.operands
-        if not self.activity.has_shadow(pointer) or not (
-            value.type.is_float or self.facts.zeroes_floats(i)
-        ):
+        if not self.activity.has_shadow(pointer):
             return None
-        return {Shadow(pointer)}
+        if value.type.is_pointer:
+            self._refuse_union(i)
+        return {Shadow(pointer)} if value.type.is_float or self.facts.zeroes_floats(i) else None
+
+    def _refuse_union(self, store: Instruction) -> None:
+        """Refuse to store a pointer over a float of the caller: the shadow of the pointer would
+        overwrite the cotangent with which the sweep begins.
+        """
+        objects = self.memory.objects(store.operands[1])
+        if not all(o.is_local for o in objects) and self.facts.types.touches_floats(store):
+            raise refusal(
+                store,
+                "memory of the caller holds a float, and a pointer in the same place",
+                "its shadow holds a cotangent or the shadow of a pointer, not both",
+                ["give each a field of its own"],
+            )
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         if i in self.memory.called:
