@@ -102,6 +102,12 @@ class _Converter:
         self._taken.add(name)
         return name
 
+    def short_lived(self, hint: str) -> str:
+        """Make a name that the rule does not use, for the statements of one return."""
+        name = self.fresh(hint)
+        self._taken.discard(name)
+        return name
+
     def convert(self) -> Conversion:
         """Write `augmented_primal` and `reverse`, with the tape that the closure implies."""
         config, ret, dret, tape = map(self.fresh, ("config", "ret", "dret", "tape"))
@@ -139,8 +145,7 @@ class _Converter:
         self, at: ast.AST, primal: ast.expr, config: str, ret: str
     ) -> list[ast.stmt]:
         """The statements that replace `return primal, pullback`."""
-        result = self.fresh("result")
-        self._taken.discard(result)
+        result = self.short_lived("result")
         tools = self.tools
         taped: list[str] = []
         statements = [*self.lines(at, f"{result} = None")]
@@ -149,7 +154,7 @@ class _Converter:
             statements += self.lines(at, f"{result} = {tools['fresh']}({result}, {annotated})")
         for name in self.unchanged:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
-            local = f"{name}_kept"
+            local = self.short_lived(f"{name}_kept")
             statements += self.lines(
                 at,
                 f"if {flag}: {local} = {tools['copy_for_tape']}({name})",
@@ -197,18 +202,16 @@ class _Converter:
     def reverse_return(self, node: ast.Return) -> list[ast.stmt]:
         """The statements that replace a return of the pullback."""
         entries = self.pullback.entries(node, len(self.arguments))
-        slots = [self.fresh(f"slot_{name}") for name in self.arguments]
-        self._taken -= set(slots)
+        slots = [self.short_lived(f"slot_{name}") for name in self.arguments]
         statements: list[ast.stmt] = []
         if entries is None:
-            answer = self.fresh("answer")
-            self._taken.discard(answer)
-            statements = self.lines(node, f"{answer} = None")
-            statements[0].value = node.value  # type: ignore[attr-defined]
-            entries = [
-                ast.parse(f"{answer}[{i + 1}]", mode="eval").body
-                for i in range(len(self.arguments))
+            names = [
+                self.short_lived(f"answer_{name}") for name in (self.self_name, *self.arguments)
             ]
+            # Numba compares the length of a tuple with the number of targets
+            (unpack,) = statements = self.lines(node, f"({', '.join(names)},) = None")
+            unpack.value = node.value  # type: ignore[attr-defined]
+            entries = [ast.copy_location(ast.Name(name, ast.Load()), node) for name in names[1:]]
         for slot, annotated, entry in zip(slots, self.annotated.values(), entries, strict=True):
             statements += self.slot(node, slot, annotated, entry)
         return [*statements, *self.lines(node, f"return ({', '.join(slots)},)")]

@@ -17,7 +17,7 @@ from activerules.chainrules import (
     rrule,
     unthunk,
 )
-from activerules.errors import RuleReturnError
+from activerules.errors import NotCompilable, RuleReturnError
 from activerules.rules.closures.convert import convert
 from activerules.testing import check_gradient
 from rules.closures.explicit_rules import conversion_of, explicit, f
@@ -148,11 +148,12 @@ def an_answer_with_a_name(f, scale, x):
 
 
 def names_of_ours(f, scale, x):
-    active = config = tape = result = deliver = annotated_x = x
+    active = config = tape = result = deliver = annotated_x = scale_kept = x
 
     def pullback(dy):
         dret = config * tape * deliver
-        return NoTangent(), dret * dy, 3 * scale * active * annotated_x * dy
+        slope = active * annotated_x * scale_kept / deliver
+        return NoTangent(), dret * dy, 3 * scale * slope * dy
 
     return scale * result**3, pullback
 
@@ -241,6 +242,23 @@ def test_the_other_forms_in_a_compiled_program():
         return total
 
     check_gradient(program, (0.7,))
+
+
+def test_an_answer_with_a_name_has_an_entry_per_argument_and_one_for_the_function():
+    @njit
+    def product(x, y):
+        return x * y
+
+    @rrule.register(product)
+    def _(f, x, y):
+        def pullback(dz):
+            answer = (y * dz, x * dz)
+            return answer
+
+        return x * y, pullback
+
+    with pytest.raises(NotCompilable, match="expected 3, got 2"):
+        ar.grad(product)(2.0, 3.0)
 
 
 def test_convert_v4_source_s2_positions_are_those_of_the_rule():
