@@ -70,8 +70,8 @@ def _is_ordinary(call: Instruction) -> bool:
     if name is None:
         return False
     effect = effect_of(name)
-    is_memory = effect is not None and (
-        effect.counts or effect.allocates or effect.frees or effect.pure
+    is_memory = effect is not None and any(
+        (effect.counts, effect.allocates, effect.frees, effect.pure)
     )
     return is_memory or name.startswith("llvm.") or is_pure_call(name)
 

@@ -32,6 +32,7 @@ from activerules.ir.plan.request import (
     Limits,
     Optimiser,
     Parameter,
+    PassedMemory,
     Pointee,
     Request,
     Returned,
@@ -144,11 +145,9 @@ class Source:
                 retptr,
                 "duplicated" if self.returned != "const" else "const",
                 "return",
-                private=True,
-                written_only=True,
-                declared=declared_result(result),
+                PassedMemory(private=True, written_only=True, declared=declared_result(result)),
             ),
-            Parameter(excinfo, "const", "exception", private=True),
+            Parameter(excinfo, "const", "exception", PassedMemory(private=True)),
         ]
 
     def _caller(self, memory: tuple[Parameter | Pointee, ...]) -> Caller:
@@ -160,7 +159,9 @@ class Source:
             checked=self.spec.mode == "reverse",
             split=self.spec.mode == "split",
             changing=frozenset(
-                p.memory for p in memory if argument_of(p.group) in self.changing and p.private
+                p.memory
+                for p in memory
+                if argument_of(p.group) in self.changing and p.memory.private
             ),
             needs_primal=self.spec.needs_primal,
         )
@@ -182,11 +183,13 @@ def _parameters(
                 function.arguments[index],
                 _slot_activity(slot.role, leaf, activity, forward),
                 group,
-                private=_private(leaf),
-                declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
+                PassedMemory(
+                    private=_private(leaf),
+                    declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
+                    addresses=activity == "const" and _may_hold_addresses(leaf),
+                ),
                 length=slot.role == "shape",
                 multiple=_multiple(slot.role, leaf, activity),
-                addresses=activity == "const" and _may_hold_addresses(leaf),
             ),
         )
 

@@ -37,7 +37,14 @@ from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import make_forward_plan
 from activerules.ir.plan.planning import make_plan
-from activerules.ir.plan.request import Caller, Parameter, Request, Returned, ReturnKind
+from activerules.ir.plan.request import (
+    Caller,
+    Parameter,
+    PassedMemory,
+    Request,
+    Returned,
+    ReturnKind,
+)
 from activerules.ir.text.normalise import canonical, exposed, inline_all, normalise
 
 _ROUNDS = 4
@@ -217,7 +224,10 @@ def read_request(
         raise ActivityError(what=f"a width of {width}", instead=["a positive width"])
     parameters = tuple(
         Parameter(
-            a, _activity(a, cls, mode), group=a.name, private="noalias" in a.attributes.split()
+            a,
+            _activity(a, cls, mode),
+            group=a.name,
+            passed=PassedMemory(private="noalias" in a.attributes.split()),
         )
         for a, cls in zip(function.arguments, activities, strict=True)
     )

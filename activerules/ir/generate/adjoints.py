@@ -190,7 +190,7 @@ class Adjoints:
     def _call_rule(self, use: RuleUse, lane: int) -> None:
         """Call the rule's reverse, and clear the cotangent of its result."""
         call = use.call
-        named = StructType(tuple(o.type for o in use.active_operands()))
+        named = StructType(tuple(o.type for o in use.active()))
         bars: Value = self.top.alloca(named, hint="bars") if named.elements else null()
         ret = self.slots.address(self.b, use.result)[0] if use.result else null()
         if use.result_shadow is not None:
@@ -204,13 +204,10 @@ class Adjoints:
         excinfo = self._excinfo()
         operands = [ret, ret_shadow, excinfo, tape, bars]
         operands += [self.values.primal(o) for o in call.operands[2:]]
-        for k in use.shadow_operands():
-            operand = call.operands[k]
-            operands.append(
-                self.values.shadow(operand, lane)
-                if operand.type.is_pointer
-                else self.values.primal(operand)
-            )
+        operands += [
+            self.values.shadow(o, lane) if o.type.is_pointer else self.values.primal(o)
+            for o in use.duplicated()
+        ]
         after = self._unless_caught(use, bars, named) if use.caught else None
         status = self.b.call(use.code.reverse, I32, operands)
         self._return_unless_zero(status, lambda: add_site(self.b, use.site, excinfo, status))
@@ -223,7 +220,7 @@ class Adjoints:
         if after is not None:
             self.b.br(after)
             self.open_block(after)
-        self._add_from(bars, named, use.active_operands(), [lane])
+        self._add_from(bars, named, use.active(), [lane])
 
     def _excinfo(self) -> Value:
         """The address where this function stores the exception that it fails with."""

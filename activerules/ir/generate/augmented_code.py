@@ -23,7 +23,14 @@ from activerules.ir.generate.sweep import Slots, make_parameters, names_of, null
 from activerules.ir.llvm.builder import Builder, at_offset, suffixed
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType
-from activerules.ir.normal.effects import TAPE_ARRAY, TAPE_SHADOW, counted_memory, effect_of
+from activerules.ir.normal.effects import (
+    TAPE_ARRAY,
+    TAPE_SHADOW,
+    Allocation,
+    allocation,
+    counted_memory,
+    effect_of,
+)
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
 from activerules.ir.plan.marked import RuleUse
@@ -113,9 +120,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if i in self.plan.ownership.needless:
             return
         effect = effect_of(i.callee_name)
-        if live and effect and i in self.plan.ownership.deferred:
-            function = GlobalRef(effect.plain or i.callee_name or "")
-            self._own(function, self._value(i.operands[0]), i)
+        if live and effect and effect.frees and i in self.plan.ownership.deferred:
+            self._own(GlobalRef(effect.frees), self._value(i.operands[0]), i)
             return
         if live and MemoryObject("allocation", i) in self.plan.ownership.in_rows:
             self.values[i] = self._allocate_in_row(TAPE_ARRAY, i)
@@ -135,7 +141,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if effect is None:
             return
         if effect.allocates:
-            self._allocation(i, copy)
+            self._allocation(i, copy, effect.allocates)
         elif effect.returns is not None:
             self._mirror(i)
             for shadow in self.shadows.get(i, ()) if effect.resizes is not None else ():
@@ -162,19 +168,17 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             for each, pointer in zip(pointers, addresses, strict=True):
                 self.b.store(pointer, at_offset(self.b, target, each.offset), align=1)
 
-    def _allocation(self, i: Instruction, copy: Instruction) -> None:
-        effect = effect_of(i.callee_name)
-        assert effect is not None
-        if MemoryObject("allocation", i) in self.plan.ownership.retained and effect.counted:
+    def _allocation(self, i: Instruction, copy: Instruction, made: Allocation) -> None:
+        if MemoryObject("allocation", i) in self.plan.ownership.retained and made.counted:
             self._retain(copy, i)
         self._shadow_of_allocation(i)
 
     def _allocate_in_row(self, function: str, i: Instruction) -> Value:
         """Allocate an array, or its shadow, in a row of the tape."""
         array = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
-        effect = effect_of(i.callee_name)
-        assert effect is not None
-        if effect.counted:
+        made = allocation(i)
+        assert made is not None
+        if made.counted:
             return array
         self._fail_if_null(array)
         return self.b.load(PTR, at_offset(self.b, array, counted_memory().data_offset))
@@ -189,12 +193,12 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             shadow = self._allocate_in_row(TAPE_SHADOW, i)
             self._fail_if_null(shadow)
             return shadow
-        effect = effect_of(i.callee_name)
-        assert effect is not None
+        made = allocation(i)
+        assert made is not None
         operands = [self._value(o) for o in i.operands]
         shadow = allocated_shadow(self.b, i, operands, plain=True)
         self._fail_if_null(shadow)
-        self._own(GlobalRef(effect.released_by), shadow, i, shadow=True)
+        self._own(GlobalRef(made.released_by), shadow, i, shadow=True)
         clear_allocated(self.b, i, shadow, operands)
         return shadow
 
@@ -238,11 +242,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             null() if k in unowned else self._value(o)
             for k, o in enumerate(call.operands[2:], start=2)
         ]
-        for k in use.shadow_operands():
-            operand = call.operands[k]
-            operands.append(
-                self._shadow(operand, 0) if operand.type.is_pointer else self._value(operand)
-            )
+        operands += [
+            self._shadow(o, 0) if o.type.is_pointer else self._value(o) for o in use.duplicated()
+        ]
         status = self.b.call(use.code.augmented, I32, operands)
         self.values[call] = status
         fine = Block(self.namer("rule.ok"))

@@ -35,7 +35,8 @@ from activerules.ir.llvm.model import Argument, Block, Constant, Function, Instr
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
-from activerules.ir.plan.forward_plan import ForwardPlan, ForwardRuleCall
+from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.marked import ForwardRuleUse
 from activerules.ir.tape.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
 from activerules.ir.tape.struct_copies import cut_name
 
@@ -378,14 +379,14 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 second_shadow = self._shadow(second, k) if copies else target_shadow
                 self.b.call(cut_name(cut), VOID, [target_shadow, second_shadow, wide])
 
-    def _rule(self, use: ForwardRuleCall) -> None:
+    def _rule(self, use: ForwardRuleUse) -> None:
         """Call the forward rule instead of the function."""
         call = use.call
         ret, excinfo, *primals = call.operands
         duplicated = use.request.result == "duplicated"
         shadows = [self._shadow(ret, k) if duplicated else null() for k in range(self.width)]
         operands = [self._value(ret), *shadows, self._value(excinfo), *map(self._value, primals)]
-        for operand in use.shadow_operands():
+        for operand in use.duplicated():
             operands += self._lanes(operand)
         status = self.values[call] = self.b.call(use.code.symbol, I32, operands)
         if not duplicated:

@@ -7,12 +7,13 @@ the function under construction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from activerules.ir.generate.sweep import clear
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import PTR
-from activerules.ir.normal.effects import GROW_SHADOW, CallEffect, counted_memory, effect_of
+from activerules.ir.normal.effects import GROW_SHADOW, allocation, counted_memory, effect_of
 
 ValueOf = Callable[[Value], Value]
 
@@ -71,23 +72,17 @@ def allocated_shadow(
 
     plain   without destructor: the tape owns the shadows that it refers to, or it refers to none
     """
-    effect = effect_of(i.callee_name)
-    assert effect is not None
-    if effect.plain is None or not plain:
+    made = allocation(i)
+    assert made is not None
+    if made.plain is None or not plain:
         return b.call(i.callee_name or "", PTR, operands)
-    return b.call(effect.plain, PTR, [operands[k] for k in effect.size])
+    return b.call(made.plain, PTR, [operands[k] for k in made.size])
 
 
 def clear_allocated(b: Builder, i: Instruction, shadow: Value, operands: Sequence[Value]) -> None:
     """Set the memory of an allocation made by `allocated_shadow` to zero."""
-    effect = effect_of(i.callee_name)
-    assert effect is not None
-    data = b.call(counted_memory().data, PTR, [shadow]) if effect.counted else shadow
-    clear(b, data, _bytes_of(b, effect, operands))
-
-
-def _bytes_of(b: Builder, effect: CallEffect, operands: Sequence[Value]) -> Value:
-    size = operands[effect.size[0]]
-    for k in effect.size[1:]:
-        size = b.binary("mul", size, operands[k])
-    return size
+    made = allocation(i)
+    assert made is not None
+    data = b.call(counted_memory().data, PTR, [shadow]) if made.counted else shadow
+    size = reduce(lambda x, y: b.binary("mul", x, y), (operands[k] for k in made.size))
+    clear(b, data, size)

@@ -35,4 +35,4 @@ def _may_keep_shadow(use: RuleUse) -> bool:
     if not use.code.keeps_shadow:
         return False
     has_tape = use.tape is not None
-    return use.request.result == "duplicated" or (has_tape and bool(use.shadow_operands()))
+    return use.request.result == "duplicated" or (has_tape and bool(use.duplicated()))

@@ -25,22 +25,37 @@ HEADER_BYTES = 17
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """New memory that a call returns, to which nothing else points.
+
+    size        the operand with its bytes (calloc: the product of two operands)
+    counted     it is a header with a reference count (`CountedMemory`)
+    header      it begins with a header of fixed size, HEADER_BYTES or more, followed by items; it
+                can move
+    in_rows     it is for numbers alone, is not resized and has no destructor: it may be replaced by
+                an array in a row of the tape, if that has the alignment in the operand `alignment`
+    released_by the function that releases a shadow of it
+    plain       the function that allocates it without a destructor, called with the `size` operands
+                alone
+    """
+
+    size: tuple[int, ...] = (0,)
+    counted: bool = False
+    header: bool = False
+    in_rows: bool = False
+    alignment: int | None = None
+    released_by: str = "free"
+    plain: str | None = None
+
+
+@dataclass(frozen=True)
 class CallEffect:
     """How a call acts on memory.
 
-    allocates   the result is new memory that nothing else points to; `size` is the operand with its
-                bytes (calloc: the product of two operands)
-    counted     the new memory is a header with a reference count (`CountedMemory`)
-    in_rows     the memory is for numbers alone, is not resized and has no destructor: it may be
-                replaced by an array in a row of the tape, if that has the alignment in the operand
-                `alignment`
-    released_by the function that releases a shadow of the new memory
-    plain       a simpler function: the allocation without a destructor, called with the `size`
-                operands alone; the release without a size
-    frees       the memory at operand 0 is released
+    allocates   the memory that is returned, if it is new
+    frees       the function that releases the memory at operand 0, as the call does, given only its
+                address
     counts      a reference to operand 0 is added, or dropped
-    header      the memory begins with a header of fixed size, HEADER_BYTES or more, followed by
-                items; it can move
     gives_data  the result is the start of the data of the MemInfo in operand 0
     resizes     the operand with the new size of the memory at operand 0, which may move
     returns     the result points into the memory that operand `returns` points into
@@ -59,18 +74,11 @@ class CallEffect:
     pure        no effect other than the result: the reverse sweep may repeat the call
     """
 
-    allocates: bool = False
-    counted: bool = False
-    in_rows: bool = False
-    alignment: int | None = None
-    released_by: str = "free"
-    plain: str | None = None
-    frees: bool = False
+    allocates: Allocation | None = None
+    frees: str | None = None
     counts: bool = False
-    header: bool = False
     gives_data: bool = False
     resizes: int | None = None
-    size: tuple[int, ...] = ()
     returns: int | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
@@ -161,7 +169,6 @@ def counted_memory() -> CountedMemory:
 
 
 NOTHING = CallEffect()
-_FREES = CallEffect(mirrored=(0,), frees=True)
 _PURE = CallEffect(pure=True)
 OPAQUE = CallEffect(opaque=True)
 
@@ -187,16 +194,12 @@ RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {
     # C and C++ allocation
-    "malloc": CallEffect(allocates=True, size=(0,)),
-    "calloc": CallEffect(allocates=True, size=(0, 1)),
-    "aligned_alloc": CallEffect(allocates=True, size=(1,)),
-    "_Znwm": CallEffect(allocates=True, size=(0,)),
-    "_Znam": CallEffect(allocates=True, size=(0,)),
-    "free": _FREES,
-    "_ZdlPv": _FREES,
-    "_ZdaPv": _FREES,
-    "_ZdlPvm": CallEffect(mirrored=(0,), frees=True, plain="_ZdlPv"),
-    "_ZdaPvm": CallEffect(mirrored=(0,), frees=True, plain="_ZdaPv"),
+    **dict.fromkeys(("malloc", "_Znwm", "_Znam"), CallEffect(allocates=Allocation())),
+    "calloc": CallEffect(allocates=Allocation(size=(0, 1))),
+    "aligned_alloc": CallEffect(allocates=Allocation(size=(1,))),
+    "free": CallEffect(mirrored=(0,), frees="free"),
+    **dict.fromkeys(("_ZdlPv", "_ZdlPvm"), CallEffect(mirrored=(0,), frees="_ZdlPv")),
+    **dict.fromkeys(("_ZdaPv", "_ZdaPvm"), CallEffect(mirrored=(0,), frees="_ZdaPv")),
     # what the engine writes itself
     COPY_RESIZED: CallEffect(reads=(1,), writes=(0,)),
     COPIED_SIZE: NOTHING,
@@ -292,10 +295,16 @@ def effect_of(name: str | None) -> CallEffect | None:
     return next((effect for prefix, effect in families if name.startswith(prefix)), None)
 
 
+def allocation(call: Instruction) -> Allocation | None:
+    """What a call allocates."""
+    effect = effect_of(call.callee_name)
+    return effect.allocates if effect is not None else None
+
+
 def frees(call: Instruction) -> bool:
     """Whether a call releases the memory at its first operand."""
     effect = effect_of(call.callee_name)
-    return effect is not None and effect.frees
+    return effect is not None and effect.frees is not None
 
 
 def memory_intrinsic(instruction: Instruction) -> str | None:

@@ -54,7 +54,7 @@ class Analyses:
             live=self.returns.live,
             caller=FromCaller(
                 group_of=lambda a: by_argument[a].group,
-                private=lambda a: by_argument[a].private,
+                private=lambda a: by_argument[a].passed.private,
                 disjoint=request.caller.disjoint,
                 split=request.caller.split,
                 clobbered=_clobbered(request),
@@ -116,7 +116,9 @@ def summaries_of(request: Request) -> ModuleSummaries:
     declared = {p.memory for p in pointers if p.declared is not None and p.declared.is_plain}
     declared -= {p.holder for p in request.pointees}
     plain = [p.argument for p in pointers if p.memory in declared]
-    outside = [p.argument for p in pointers if not p.written_only and p.argument not in plain]
+    outside = [
+        p.argument for p in pointers if not p.passed.written_only and p.argument not in plain
+    ]
     return ModuleSummaries(request.module, EngineCalls(request.rules), outside, plain)
 
 
@@ -124,7 +126,7 @@ def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
     """A predicate: whether memory may be overwritten between the two sweeps."""
     if not request.callee:
         return request.caller.changing.__contains__
-    overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
+    overwritten = frozenset(p.memory for p in request.parameters if p.passed.overwritten)
     constant = {name for name, line in request.module.globals.items() if " constant " in line}
 
     def clobbered(memory: MemoryObject) -> bool:

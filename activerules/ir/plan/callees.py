@@ -41,7 +41,14 @@ from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
 from activerules.ir.plan.facts import Facts
-from activerules.ir.plan.request import Callee, Parameter, Request, Returned, ReturnKind
+from activerules.ir.plan.request import (
+    Callee,
+    Parameter,
+    PassedMemory,
+    Request,
+    Returned,
+    ReturnKind,
+)
 
 P = TypeVar("P")
 
@@ -73,23 +80,12 @@ class CalleeUse:
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """What a pair knows of a parameter, as a `Parameter` says it."""
-
-    activity: ActivityName
-    private: bool
-    overwritten: bool
-    copies_pointers: bool
-    copies_integers: bool
-    declared: Declared | None
-
-
-@dataclass(frozen=True)
 class _PairKey:
     """Everything that the code of a pair depends on; equal keys share a pair (F1)."""
 
     variant: Variant
-    operands: tuple[_Operand, ...]
+    activities: tuple[ActivityName, ...]
+    passed: tuple[PassedMemory, ...]
     returned: Returned
     disjoint: bool
 
@@ -122,8 +118,9 @@ class Family:
         parameters = tuple(
             Parameter(
                 argument,
-                group=key.variant.groups[k] if argument.type.is_pointer else ("value", k),
-                **vars(key.operands[k]),
+                key.activities[k],
+                key.variant.groups[k] if argument.type.is_pointer else ("value", k),
+                key.passed[k],
             )
             for k, argument in enumerate(function.arguments)
         )
@@ -241,17 +238,16 @@ def _pair_key(
     facts: Facts,
 ) -> _PairKey:
     called = facts.memory.called[call]
-    operands = tuple(_operand(call, k, how, facts) for k, how in enumerate(activities))
-    outside = (o for k in range(len(operands)) for o in called.group(k))
+    passed = tuple(_passed(call, k, facts) for k in range(len(activities)))
+    outside = (o for k in range(len(passed)) for o in called.group(k))
     apart = called.apart and not any(o.kind in {"global", "loaded"} for o in outside)
-    return _PairKey(variant, operands, returned, apart)
+    return _PairKey(variant, activities, passed, returned, apart)
 
 
-def _operand(call: Instruction, k: int, activity: ActivityName, facts: Facts) -> _Operand:
+def _passed(call: Instruction, k: int, facts: Facts) -> PassedMemory:
     called = facts.memory.called[call]
     objects, own = called.group(k), facts.request.mirrored
-    return _Operand(
-        activity,
+    return PassedMemory(
         private=bool(objects) and all(o.is_local or o.private is True for o in objects),
         overwritten=_is_overwritten(call, called, k, facts),
         copies_pointers=all(o.is_local or o in own for o in objects),

@@ -120,7 +120,8 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
         returned=end.operands[0] if request.returned.kind == "active" else None,
         written_only=request.filled,
         shadowable=_shadowable(request.module),
-        addresses=frozenset(p.memory for p in request.parameters if p.addresses) - duplicated,
+        addresses=frozenset(p.memory for p in request.parameters if p.passed.addresses)
+        - duplicated,
         known=request.filled | request.copied_integers | declared_memory(request).keys(),
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
         if request.returned.fresh_shadow

@@ -16,49 +16,24 @@ from dataclasses import dataclass
 from functools import partial
 
 from activerules.errors import MixedActivity
-from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.analysis.types.copies import PeriodicCopy, cut_floats, may_mix_types, mixed_copy
-from activerules.ir.derivatives.rulecall import (
-    ActivityName,
-    CallInfo,
-    ForwardRuleCode,
-    ForwardRuleRequest,
-)
+from activerules.ir.derivatives.rulecall import ActivityName, CallInfo, ForwardRuleRequest
 from activerules.ir.derivatives.slopes import absorbing
 from activerules.ir.derivatives.table import require_row
 from activerules.ir.llvm.closure import closure
-from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.llvm.model import Block, Instruction
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse
-from activerules.ir.plan.marked import activities_of, choosing_for, is_read, site_of
+from activerules.ir.plan.marked import ForwardRuleUse, activities_of, choosing_for, is_read, ruled
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.vectorised_loops import vectorised_loops
 
 _CARRIED = {"load", "phi", "select", "freeze"}
-
-
-@dataclass(frozen=True, eq=False)
-class ForwardRuleCall:
-    """A marked call that a forward rule serves; `caught` and `site` as in `RuleUse`."""
-
-    call: Instruction
-    info: CallInfo
-    request: ForwardRuleRequest
-    code: ForwardRuleCode
-    caught: bool
-    site: str | None
-
-    def shadow_operands(self) -> list[Value]:
-        """The operands of all Duplicated arguments, in order."""
-        pairs = zip(self.info.arguments, self.request.activities, strict=True)
-        return [
-            self.call.operands[k] for a, how in pairs if how == "duplicated" for k in a.operands
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +49,7 @@ class ForwardPlan(Facts):
     scalars    blocks in which the tangents of several lanes are scalars
     """
 
-    rules: Mapping[Instruction, ForwardRuleCall]
+    rules: Mapping[Instruction, ForwardRuleUse]
     derived: Mapping[Instruction, CalleeUse]
     zeroed: frozenset[Instruction]
     copied: frozenset[Instruction]
@@ -101,7 +76,7 @@ def _plan_one(
 ) -> Callable[..., ForwardPlan]:
     """Decide for one function; return a constructor that takes the plans of its callees."""
     facts = analyse(prepared(request, summaries))
-    rules: dict[Instruction, ForwardRuleCall] = {}
+    rules: dict[Instruction, ForwardRuleUse] = {}
     derived: dict[Instruction, CalleeUse] = {}
     for i in facts.returns.instructions():
         info = facts.calls.marked(i)
@@ -163,13 +138,13 @@ def _recursive(plans: tuple[ForwardPlan, ...]) -> frozenset[str]:
     )
 
 
-def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | None:
+def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleUse | None:
     how = activities_of(call, info, facts)
     if how is None:
         return None
-    assert facts.request.rules is not None
-    activities: tuple[ActivityName, ...] = tuple(_as_forward(a) for a in how.arguments)
     asked = facts.request
+    assert asked.rules is not None
+    activities: tuple[ActivityName, ...] = tuple(_as_forward(a) for a in how.arguments)
     request = ForwardRuleRequest(
         activities,
         _as_forward(how.result),
@@ -178,7 +153,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | 
         options=asked.options,
     )
     with choosing_for(call):
-        code = facts.request.rules.choose_forward(call.callee_name or "", request)
+        code = asked.rules.choose_forward(call.callee_name or "", request)
     if code is None:
         raise refusal(
             call,
@@ -186,8 +161,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | 
             "the call was kept for its rules, and none of them is for forward mode",
             [f"write one: @ar.forward({info.name})"],
         )
-    caught = not fails_with(call, facts.returns)
-    return ForwardRuleCall(call, info, request, code, caught, site_of(call, info, asked))
+    return ForwardRuleUse(**vars(ruled(call, info, request, facts)), code=code)
 
 
 def _as_forward(activity: ActivityName) -> ActivityName:

@@ -238,12 +238,13 @@ def owned_by_tape(plan: Plan) -> Iterator[tuple[tuple[Instruction, bool], str]]:
             if effect is None:
                 continue
             memory = MemoryObject("allocation", i)
-            if i in plan.ownership.deferred:
-                yield (i, False), effect.plain or i.callee_name or ""
-            elif effect.allocates and effect.counted and memory in plan.ownership.retained:
+            made = effect.allocates
+            if i in plan.ownership.deferred and effect.frees:
+                yield (i, False), effect.frees
+            elif made and made.counted and memory in plan.ownership.retained:
                 yield (i, False), counted_memory().release
-            if effect.allocates and memory in plan.activity.active_memory:
-                yield (i, True), effect.released_by
+            if made and memory in plan.activity.active_memory:
+                yield (i, True), made.released_by
 
 
 def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlot], int]:

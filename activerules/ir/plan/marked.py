@@ -13,10 +13,13 @@ from activerules.errors import RuleError
 from activerules.ir.analysis.activity import reachable_from_argument
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import RuleTape, SavedStruct
+from activerules.ir.analysis.returns import fails_with
 from activerules.ir.derivatives.rulecall import (
     ActivityName,
     CallArgument,
     CallInfo,
+    ForwardRuleCode,
+    ForwardRuleRequest,
     RuleCode,
     RuleRequest,
 )
@@ -36,8 +39,8 @@ class CallActivities:
 
 
 @dataclass(frozen=True, eq=False)
-class RuleUse:
-    """A marked call that a rule serves.
+class RuledCall:
+    """A marked call that a rule serves, in either mode.
 
     caught   whether the calling function may continue after the call has failed
     site     the position of the call, for error messages
@@ -45,27 +48,45 @@ class RuleUse:
 
     call: Instruction
     info: CallInfo
-    request: RuleRequest
+    request: RuleRequest | ForwardRuleRequest
+    caught: bool
+    site: str | None
+
+    def duplicated(self) -> list[Value]:
+        """The operands of all Duplicated arguments, in order."""
+        pairs = zip(self.info.arguments, self.request.activities, strict=True)
+        operands = (k for a, how in pairs if how == "duplicated" for k in a.operands)
+        return [self.call.operands[k] for k in operands]
+
+
+@dataclass(frozen=True, eq=False)
+class RuleUse(RuledCall):
+    """A call that a pair of augmented primal and reverse serves."""
+
     code: RuleCode
     tape: RuleTape | None
     result: SavedStruct | None
     result_shadow: SavedStruct | None
-    caught: bool
-    site: str | None
 
-    def shadow_operands(self) -> list[int]:
-        """Operand indices of all Duplicated arguments, in order."""
-        return [
-            k
-            for argument, activity in zip(self.info.arguments, self.request.activities, strict=True)
-            if activity == "duplicated"
-            for k in argument.operands
-        ]
-
-    def active_operands(self) -> list[Value]:
+    def active(self) -> list[Value]:
         """The operands whose derivative the reverse returns, in order."""
         pairs = zip(self.info.arguments, self.request.activities, strict=True)
         return [x for a, how in pairs if how == "active" for x in a.floats(self.call)]
+
+
+@dataclass(frozen=True, eq=False)
+class ForwardRuleUse(RuledCall):
+    """A call that a forward rule serves."""
+
+    code: ForwardRuleCode
+
+
+def ruled(
+    call: Instruction, info: CallInfo, request: RuleRequest | ForwardRuleRequest, facts: Facts
+) -> RuledCall:
+    """A marked call for which a rule was requested."""
+    caught = not fails_with(call, facts.returns)
+    return RuledCall(call, info, request, caught, _site_of(call, info, facts.request))
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
@@ -158,7 +179,7 @@ def _return_slots(facts: Facts) -> set[Value]:
     def fields(pointer: Value) -> Iterable[Value]:
         return (i for i in facts.flow.users.get(pointer, ()) if i.opcode == "getelementptr")
 
-    return closure((p.argument for p in facts.request.parameters if p.written_only), fields)
+    return closure((p.argument for p in facts.request.parameters if p.passed.written_only), fields)
 
 
 def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
@@ -273,7 +294,7 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
     return "const"
 
 
-def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
+def _site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
     """File, line and function of a marked call, one per line; None if unknown or not needed."""
     position = request.locator.position(call)
     return None if position is None else "\n".join((*position, info.name))

@@ -24,7 +24,6 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
-from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.rows import rows_of
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.windows import windows_of
@@ -43,7 +42,7 @@ from activerules.ir.plan.marked import (
     choosing_for,
     is_read,
     refuse_without_keys,
-    site_of,
+    ruled,
 )
 from activerules.ir.plan.ownership import plan_ownership, refuse_leaving, retained_memory
 from activerules.ir.plan.plan import Plan, Slopes, Sums
@@ -267,11 +266,7 @@ class _Planner:
             return None
         self.rules[call] = use
         needed: set[Node] = {Primal(o) for o in call.operands[2:]}
-        needed |= {
-            Shadow(call.operands[k])
-            for k in use.shadow_operands()
-            if call.operands[k].type.is_pointer
-        }
+        needed |= {Shadow(o) for o in use.duplicated() if o.type.is_pointer}
         if self.activity.has_shadow(call.operands[0]):
             needed.add(Shadow(call.operands[0]))
         needed |= {n for n in (use.tape, use.result, use.result_shadow) if n is not None}
@@ -300,16 +295,13 @@ class _Planner:
         with choosing_for(call):
             code = self.facts.request.rules.choose(call.callee_name or "", request)
         copies = how.result == "duplicated"
+        tape = RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None
         return RuleUse(
-            call,
-            info,
-            request,
-            code,
-            RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
-            SavedStruct(call, False, info.result_size) if copies else None,
-            SavedStruct(call, True, info.result_size) if copies else None,
-            not fails_with(call, self.facts.returns),
-            site_of(call, info, self.facts.request),
+            **vars(ruled(call, info, request, self.facts)),
+            code=code,
+            tape=tape,
+            result=SavedStruct(call, False, info.result_size) if copies else None,
+            result_shadow=SavedStruct(call, True, info.result_size) if copies else None,
         )
 
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:

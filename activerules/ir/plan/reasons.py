@@ -220,7 +220,7 @@ def _why_call(call: Instruction, plan: Plan) -> Reason:
 def _gives_memory(call: Instruction) -> bool:
     """Whether a call allocates memory, or finds the data of an array."""
     effect = effect_of(call.callee_name)
-    return effect is not None and (effect.allocates or effect.gives_data)
+    return effect is not None and (effect.allocates is not None or effect.gives_data)
 
 
 def _is_carried(phi: Instruction, plan: Plan) -> bool:

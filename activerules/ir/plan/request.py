@@ -16,43 +16,57 @@ from activerules.ir.llvm.model import Argument, Function, Module
 ReturnKind = Literal["active", "const", "status"]
 
 
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """One LLVM parameter.
+@dataclass(frozen=True)
+class PassedMemory:
+    """What is known of the memory that a parameter points to.
 
-    activity      "active": a float whose derivative is returned; "duplicated": a pointer that is
-                  followed by a shadow pointer; in forward mode also a float that is followed by its
-                  tangent
-    group         parameters with the same group are parts of one argument and share memory
-    private       nothing else in the call reaches its memory; a name: only memory of that name does
-    written_only  the function fills the memory; its earlier contents are no input (a return slot)
-    declared      the declared layout of the memory it points to
-    overwritten   the memory, and memory reachable from it, may change between the two sweeps
+    private       nothing else in the call reaches it; a name: only memory of that name does
+    written_only  the function fills it; its earlier contents are no input (a return slot)
+    declared      its declared layout
+    overwritten   it, and memory reachable from it, may change between the two sweeps
     copies_pointers, copies_integers
                   pointers (integers) stored there are stored in the shadow, too: the engine made
                   the shadow
-    length        it is a number of elements: never negative
-    multiple      a number that divides it, if it is an integer
-    addresses     integers in its memory may be addresses, of memory that belongs to the argument
+    addresses     integers in it may be addresses, of memory that belongs to the argument
     """
 
-    argument: Argument
-    activity: ActivityName
-    group: object
     private: bool | str = False
     written_only: bool = False
     declared: Declared | None = None
     overwritten: bool = False
     copies_pointers: bool = False
     copies_integers: bool = False
+    addresses: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """One LLVM parameter.
+
+    activity  "active": a float whose derivative is returned; "duplicated": a pointer that is
+              followed by a shadow pointer; in forward mode also a float that is followed by its
+              tangent
+    group     parameters with the same group are parts of one argument and share memory
+    length    it is a number of elements: never negative
+    multiple  a number that divides it, if it is an integer
+    """
+
+    argument: Argument
+    activity: ActivityName
+    group: object
+    passed: PassedMemory = PassedMemory()
     length: bool = False
     multiple: int = 1
-    addresses: bool = False
 
     @property
     def memory(self) -> MemoryObject:
         """What a pointer parameter points to."""
-        return MemoryObject("argument", self.group, self.private)
+        return MemoryObject("argument", self.group, self.passed.private)
+
+    @property
+    def declared(self) -> Declared | None:
+        """The declared layout of what it points to."""
+        return self.passed.declared
 
 
 @dataclass(frozen=True)
@@ -214,16 +228,16 @@ class Request:
     @property
     def mirrored(self) -> frozenset[MemoryObject]:
         """Memory of the caller whose shadow gets the shadows of pointers that are stored there."""
-        own = frozenset(p.memory for p in self.parameters if p.copies_pointers)
+        own = frozenset(p.memory for p in self.parameters if p.passed.copies_pointers)
         return own if self.callee else self.filled
 
     @property
     def copied_integers(self) -> frozenset[MemoryObject]:
         """Memory of the caller whose shadow gets copies of integers that are stored there."""
-        own = frozenset(p.memory for p in self.parameters if p.copies_integers)
+        own = frozenset(p.memory for p in self.parameters if p.passed.copies_integers)
         return own if self.callee else self.filled
 
     @property
     def filled(self) -> frozenset[MemoryObject]:
         """Memory of the caller whose initial contents are no input."""
-        return frozenset(p.memory for p in self.parameters if p.written_only)
+        return frozenset(p.memory for p in self.parameters if p.passed.written_only)

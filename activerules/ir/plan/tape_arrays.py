@@ -17,7 +17,7 @@ from collections.abc import Collection
 
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
 from activerules.ir.llvm.model import Constant, Instruction
-from activerules.ir.normal.effects import effect_of, frees
+from activerules.ir.normal.effects import allocation, effect_of, frees
 from activerules.ir.plan.facts import Facts
 
 
@@ -87,8 +87,8 @@ def _is_plain_site(o: MemoryObject, facts: Facts) -> bool:
 
 def is_plain(call: Instruction) -> bool:
     """Whether a call allocates memory for numbers: it is never resized and has no destructor."""
-    effect = effect_of(call.callee_name)
-    if effect is None or not effect.in_rows or effect.alignment is None:
-        return effect is not None and effect.in_rows
-    alignment = call.operands[effect.alignment]
+    made = allocation(call)
+    if made is None or not made.in_rows or made.alignment is None:
+        return made is not None and made.in_rows
+    alignment = call.operands[made.alignment]
     return isinstance(alignment, Constant) and alignment.text in ("8", "16", "32")

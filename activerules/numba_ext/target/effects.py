@@ -309,4 +309,5 @@ class _Function:
         if name in IN_MEMORY_OF_TAPE:
             return not counted or IN_MEMORY_OF_TAPE[name]
         effect = effect_of(name)
-        return effect is not None and effect.allocates and (effect.counted or not counted)
+        made = effect.allocates if effect is not None else None
+        return made is not None and (made.counted or not counted)

@@ -10,11 +10,14 @@ Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, a
 
 from __future__ import annotations
 
+from functools import partial
+
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger
 from activerules.ir.normal.effects import (
     NOTHING,
     OPAQUE,
     RESIZES,
+    Allocation,
     CallEffect,
     Explanation,
     LanguageRuntime,
@@ -31,33 +34,11 @@ _MIRRORED = CallEffect(mirrored=(0,))
 _COUNTS = CallEffect(mirrored=(0,), counts=True)
 
 
-def _counted(
-    plain: str | None = None,
-    *,
-    header: bool = False,
-    in_rows: bool = False,
-    alignment: int | None = None,
-) -> CallEffect:
-    """The effect of allocating a reference-counted object.
-
-    `plain` names the function that allocates one without destructor, which its shadow may be.
-    """
-    return CallEffect(
-        allocates=True,
-        counted=True,
-        size=(0,),
-        plain=plain,
-        header=header,
-        in_rows=in_rows,
-        alignment=alignment,
-        released_by=COUNTED.release,
-    )
-
-
-_ARRAY = _counted(in_rows=True)
-_ALIGNED_ARRAY = _counted(in_rows=True, alignment=1)
-_WITH_DESTRUCTOR = _counted("NRT_MemInfo_alloc")
-_LIST = _counted("NRT_MemInfo_new_varsize", header=True)
+_counted = partial(Allocation, counted=True, released_by=COUNTED.release)
+_ARRAY = CallEffect(allocates=_counted(in_rows=True))
+_ALIGNED_ARRAY = CallEffect(allocates=_counted(in_rows=True, alignment=1))
+_WITH_DESTRUCTOR = CallEffect(allocates=_counted(plain="NRT_MemInfo_alloc"))
+_LIST = CallEffect(allocates=_counted(plain="NRT_MemInfo_new_varsize", header=True))
 
 _NOCOPY_RESHAPE = "numba_attempt_nocopy_reshape"
 
@@ -76,8 +57,8 @@ _EFFECTS: dict[str, CallEffect] = {
     "NRT_MemInfo_new_varsize_dtor": _LIST,
     "NRT_MemInfo_varsize_realloc": RESIZES,
     COUNTED.data: CallEffect(gives_data=True, returns=0, pure=True),
-    "NRT_Allocate": CallEffect(allocates=True, size=(0,), in_rows=True, released_by="NRT_Free"),
-    "NRT_Free": CallEffect(mirrored=(0,), frees=True),
+    "NRT_Allocate": CallEffect(allocates=Allocation(in_rows=True, released_by="NRT_Free")),
+    "NRT_Free": CallEffect(mirrored=(0,), frees="NRT_Free"),
     INACTIVE_MEMORY: CallEffect(
         no_data=Explanation(
             "memory with active data is in a value of a type that was declared inactive",

@@ -45,7 +45,7 @@ def test_c2_tables_that_may_be_returned_have_no_shadow():
     )
     known = analyses_of(returning, {})
     ret, *others = known.request.parameters
-    parameters = (replace(ret, written_only=True), *others)
+    parameters = (replace(ret, passed=replace(ret.passed, written_only=True)), *others)
     known.request = replace(known.request, parameters=parameters)
     with pytest.raises(MixedActivity, match="table"):
         analyse(known)

@@ -38,7 +38,8 @@ def analyses_of(
     activities = [Duplicated if a.type.is_pointer else Const for a in arguments]
     request = read_request(module, "f", activities, None, "f")
     parameters = tuple(
-        replace(p, declared=declared.get(p.argument.name or "")) for p in request.parameters
+        replace(p, passed=replace(p.passed, declared=declared.get(p.argument.name or "")))
+        for p in request.parameters
     )
     request = replace(request, parameters=parameters, pointees=pointees)
     flow = control_flow(request.function)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.ir.llvm.model import Instruction
-from activerules.ir.normal.effects import CallEffect, effect_of
+from activerules.ir.normal.effects import Allocation, allocation
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,20 @@ def begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
     return isinstance(a.private, str) and a.private == b.private
 
 
-def made_by(o: MemoryObject) -> CallEffect | None:
-    """The effect of the call that allocates an object; None for other objects."""
+def made_by(o: MemoryObject) -> Allocation | None:
+    """How an object is allocated; None if no call does that."""
     if o.kind != "allocation" or not isinstance(o.key, Instruction):
         return None
-    return effect_of(o.key.callee_name)
+    return allocation(o.key)
 
 
 def is_counted(o: MemoryObject) -> bool:
     """Whether an object is allocated as a MemInfo, which points to its data."""
-    effect = made_by(o)
-    return effect is not None and effect.counted
+    made = made_by(o)
+    return made is not None and made.counted
 
 
 def has_header(o: MemoryObject) -> bool:
     """Whether an object is a header followed by items, which may move."""
-    effect = made_by(o)
-    return effect is not None and effect.header
+    made = made_by(o)
+    return made is not None and made.header

@@ -24,7 +24,6 @@ from activerules.ir.analysis.memory.objects import (
     RUNTIME,
     UNKNOWN,
     MemoryObject,
-    has_header,
     is_counted,
     made_by,
 )
@@ -138,11 +137,11 @@ def reached_by(
 
 def _is_shorter(o: MemoryObject, least: int) -> bool:
     """Whether an object ends before `least` bytes from its start."""
-    effect = made_by(o) if least > 0 else None
-    if effect is None or not effect.counted or has_header(o) or len(effect.size) != 1:
+    made = made_by(o) if least > 0 else None
+    if made is None or not made.counted or made.header or len(made.size) != 1:
         return False
     assert isinstance(o.key, Instruction)
-    length = integer_of(o.key.operands[effect.size[0]])
+    length = integer_of(o.key.operands[made.size[0]])
     return length is not None and length <= least
 
 

@@ -420,7 +420,7 @@ class Shapes:
 
     def _known_call(self, i: Instruction, effect: CallEffect) -> None:
         if effect.allocates:
-            self._allocated_here(i, header=effect.header)
+            self._allocated_here(i, header=effect.allocates.header)
         elif effect.gives_data:
             self._data(i)
         elif effect.returns is not None:
