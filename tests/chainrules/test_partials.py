@@ -19,6 +19,11 @@ def by_a_call(Ω, x):
     return pair_of(x)
 
 
+def assigned_to(Ω, x):
+    x = (x, x)
+    return x
+
+
 def chosen(Ω, x):
     entry = x if x > 0.0 else (x, x)
     return x, entry
@@ -35,6 +40,9 @@ def test_q1_what_is_reported_is_so_and_the_rest_is_unknown():
         (by_branches, [(NUMBER, NUMBER), (NUMBER,)]),
         (by_a_call, [None]),
         (chosen, [(NUMBER, None)]),
+        (lambda Ω, x: (x, x if x > 0.0 else (x, x)), [(NUMBER, None)]),
+        (lambda Ω, x: (x, x if x > 0.0 else 2.0), [(NUMBER, NUMBER)]),
+        (assigned_to, [None]),
     ]
     for function, expected in cases:
         assert list(returned(function, numbers)) == expected
