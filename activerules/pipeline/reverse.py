@@ -144,7 +144,7 @@ def _essence(plan: Plan) -> tuple[object, ...]:
     homes = {node: (plan.home(node), plan.table(node) is None) for node in plan.cache.kept}
     sums = plan.sums
     arms = {i: window.arms for i, window in sums.windows.items()}
-    summed = arms, sums.rows, sums.added_if_chosen
+    summed = arms, sums.hidden_rows, sums.added_if_chosen
     return homes, plan.ownership.retained, rules, plan.pairs, summed
 
 

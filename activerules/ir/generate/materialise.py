@@ -204,7 +204,7 @@ class AtHand:
                     scope = self.slots.scopes.shadow_access(objects, lane)
                 shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
-                if i in self.plan.sums.rows:
+                if i in self.plan.sums.hidden_rows:
                     return self.b.call(_SAME, PTR, [shadow])
                 return shadow
 

@@ -63,14 +63,14 @@ class Sums:
 
     across_blocks values whose cotangents are summed in several blocks
     windows       loads whose cotangents are added up in registers
-    rows          addresses in whose shadows LLVM is not to see how outer loops change them
+    hidden_rows   rows of arrays: LLVM is not to see how outer loops change these addresses
     passed_over   loops that the sweep passes over where the cotangents of these values are zero
     added_if_chosen  loads whose cotangents are added to shadows only where they are not zero
     """
 
     across_blocks: frozenset[Value]
     windows: Mapping[Instruction, Window]
-    rows: frozenset[Instruction]
+    hidden_rows: frozenset[Instruction]
     passed_over: Mapping[Loop, tuple[Instruction, ...]]
     added_if_chosen: frozenset[Instruction]
 

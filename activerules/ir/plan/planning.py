@@ -143,7 +143,7 @@ class _Planner:
         return Sums(
             across_blocks=used_across_blocks(facts.request.function),
             windows=windows_of(facts.integers, self.memory, dependence, plain),
-            rows=rows_of(self.flow, self.memory, reversed_),
+            hidden_rows=rows_of(self.flow, self.memory, reversed_),
             passed_over=passed_over(self.flow, reversed_, slopes.speculated | slopes.tracked),
             added_if_chosen=added_if_chosen(self.flow, self.memory, dependence, plain),
         )

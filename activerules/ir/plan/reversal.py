@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Reversal:
-    """Frozen result of `plan_reversal`. `loops` are the loops the reverse sweep walks through."""
+    """Frozen result of `plan_reversal`: the loops and blocks the reverse sweep walks through."""
 
     steps: dict[Block, Step]
     loops: tuple[Loop, ...]

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activerules.rules.closures import delivery
-from activerules.rules.closures.rrule import PullbackFinder, refuse
+from activerules.rules.closures.pullback import PullbackFinder, refuse
 from activerules.rules.closures.source import (
     Definition,
     definition_of,

@@ -49,11 +49,11 @@ ACTIVITIES = [Duplicated, Duplicated, Const, Const]
 
 def test_t1_rows_of_one_array_are_found():
     plan = plan_of(ROWS.replace("OTHER", "1"), ACTIVITIES)
-    assert {row.name for row in plan.sums.rows} == {"x.row", "y.row"}
+    assert {row.name for row in plan.sums.hidden_rows} == {"x.row", "y.row"}
 
 
 def test_a_row_alone_in_its_array_is_none():
-    assert not plan_of(ROWS.replace("OTHER", "-1"), ACTIVITIES).sums.rows
+    assert not plan_of(ROWS.replace("OTHER", "-1"), ACTIVITIES).sums.hidden_rows
 
 
 def test_the_sweep_hides_how_rows_change():

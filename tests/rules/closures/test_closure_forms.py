@@ -270,7 +270,7 @@ def test_convert_v4_source_s2_positions_are_those_of_the_rule():
     assert {first + 5} <= lines <= set(range(first, first + 8))
 
 
-def test_convert_v2_rrule_b3_arguments_are_on_the_tape_only_if_they_may_be_overwritten():
+def test_convert_v2_pullback_b3_arguments_are_on_the_tape_only_if_they_may_be_overwritten():
     conversion = convert(one_capture, f)
     assert conversion.tape == ("scale", "x")
     assert "if config.overwritten[1]:\n        x_kept = copy_for_tape(x)" in conversion.source

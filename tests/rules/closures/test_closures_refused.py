@@ -142,7 +142,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("rule", REFUSED, ids=lambda rule: rule.__name__)
-def test_convert_v5_rrule_b1_b2_refused_where_it_is_defined(rule):
+def test_convert_v5_pullback_b1_b2_refused_where_it_is_defined(rule):
     with pytest.raises(RuleDefinitionError, match=REFUSED[rule]) as caught:
         rrule.register(f)(rule)
     assert f"{__file__}:" in str(caught.value)
