@@ -192,15 +192,15 @@ class Adjoints:
         call = use.call
         named = StructType(tuple(o.type for o in use.active()))
         bars: Value = self.top.alloca(named, hint="bars") if named.elements else null()
-        ret = self.slots.address(self.b, use.result)[0] if use.result else null()
+        ret = self.slots.pointer(self.b, use.result)
         if use.result_shadow is not None:
-            start = self.slots.address(self.b, use.result_shadow)[0]
+            start = self.slots.pointer(self.b, use.result_shadow)
             ret_shadow = at_offset(self.b, start, shadow_offset(use.result_shadow, lane))
             self._take_cotangents(use, ret_shadow, lane)
         else:
             seeded = use.request.result == "active"
             ret_shadow = self.values.shadow(call.operands[0], lane) if seeded else null()
-        tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
+        tape = self.slots.pointer(self.b, use.tape)
         excinfo = self._excinfo()
         operands = [ret, ret_shadow, excinfo, tape, bars]
         operands += [self.values.primal(o) for o in call.operands[2:]]

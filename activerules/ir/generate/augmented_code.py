@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, Shadow
+from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.generate.lanes import per_lane
@@ -234,7 +234,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         there are several, the rule keeps no shadow (D1 of `widen`).
         """
         call = use.call
-        tape = self._slot(use.tape)
+        tape = self.slots.pointer(self.b, use.tape)
         ret_shadow = self._shadow(call.operands[0], 0) if use.request.result != "const" else null()
         operands = [self._value(call.operands[0]), ret_shadow, self._value(call.operands[1]), tape]
         unowned = self.plan.ownership.unowned[call]
@@ -272,7 +272,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._retain_result(call, info)
         if use.result is not None:
             ret = self._value(call.operands[0])
-            self._copy(self._slot(use.result), ret, use.result.size)
+            self._copy(self.slots.pointer(self.b, use.result), ret, use.result.size)
         for lane in range(self.width):
             self._keep_result_shadow(use, lane)
 
@@ -287,7 +287,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             operands = [self._shadow(ret, 0), shadow, self._value(use.call.operands[1])]
             status = self.b.call(use.code.new_shadow, I32, operands)
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
-        slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
+        slot = at_offset(self.b, self.slots.pointer(self.b, saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
         release = GlobalRef(counted_memory().release)
         for address in self._addresses(shadow, use.info.result_meminfos):
@@ -296,7 +296,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee instead of the callee."""
         call, operands = use.call, self._passed(use)
-        operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
+        operands += [self.slots.pointer(self.b, use.frame), self.parameters.tape]
         handed_back = use.returned.kind != "status" and call.type is not VOID
         outputs: list[Value] = []
         if handed_back:
@@ -316,9 +316,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self.shadows[call] = per_lane(
                 self.width, lambda k: self.b.load(PTR, self._lane_address(outputs[1], PTR, k))
             )
-
-    def _slot(self, node: RuleTape | SavedStruct | None) -> Value:
-        return self.slots.address(self.b, node)[0] if node is not None else null()
 
     def _copy(self, target: Value, source: Value, size: int) -> None:
         operands = [target, source, self.b.const(I64, size), self.b.const(I1, 0)]

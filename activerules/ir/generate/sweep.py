@@ -210,6 +210,10 @@ class Slots:
         distance = b.cast("ptrtoint", self.value_of(table.pointer), I64)
         return b.gep(I8, base, [distance]), TapeSlot(0, table.size, t)
 
+    def pointer(self, b: Builder, node: Node | None) -> Value:
+        """A pointer to where the node is kept; null if there is none."""
+        return self.address(b, node)[0] if node is not None else null()
+
     def slot(self, b: Builder, node: Node) -> tuple[Value, TapeSlot]:
         """A pointer to the node's slot in the frame or in a row."""
         home = self.plan.home(node)
@@ -239,13 +243,13 @@ class Slots:
 
     def write_lanes(self, b: Builder, node: Node, lanes: Lanes) -> None:
         """Store the shadows of all lanes, side by side."""
-        start, _ = self.address(b, node)
+        start = self.pointer(b, node)
         for k, lane in enumerate(lanes):
             b.store(lane, at_offset(b, start, 8 * k), metadata=self.scopes.tape_access)
 
     def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
         """Load the shadow of one lane."""
-        address = at_offset(b, self.address(b, node)[0], 8 * lane)
+        address = at_offset(b, self.pointer(b, node), 8 * lane)
         return b.load(PTR, address, metadata=self.scopes.tape_access)
 
     def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:
@@ -274,7 +278,7 @@ class Slots:
 
     def write(self, b: Builder, node: Node, value: Value) -> None:
         """Store a value in its slot; an i1 takes a byte."""
-        address, _ = self.address(b, node)
+        address = self.pointer(b, node)
         if value.type == I1:
             value = b.cast("zext", value, I8)
         b.store(value, address, metadata=self.scopes.tape_access)

@@ -246,10 +246,10 @@ def _pair_key(
 
 def _passed(call: Instruction, k: int, facts: Facts) -> PassedMemory:
     called = facts.memory.called[call]
-    objects, own = called.group(k), facts.request.mirrored
+    group, objects, own = called.groups[k], called.group(k), facts.request.mirrored
     return PassedMemory(
         private=bool(objects) and all(o.is_local or o.private is True for o in objects),
-        overwritten=_is_overwritten(call, called, k, facts),
+        overwritten=group is not None and facts.memory.changes.group_overwritten(call, group),
         copies_pointers=all(o.is_local or o in own for o in objects),
         copies_integers=_copies_integers(called, k, facts),
         declared=_declared(objects, facts),
@@ -261,11 +261,6 @@ def _is_written_only(called: CalledMemory, k: int) -> bool:
     if group is None or called.summary.everything:
         return False
     return called.summary.reads.isdisjoint({CalleeMemory(group), CalleeMemory(group, deep=True)})
-
-
-def _is_overwritten(call: Instruction, called: CalledMemory, k: int, facts: Facts) -> bool:
-    group = called.groups[k]
-    return group is not None and facts.memory.changes.group_overwritten(call, group)
 
 
 def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
