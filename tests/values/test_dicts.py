@@ -26,6 +26,21 @@ def read_and_changed(x, d):
 
 
 @njit
+def in_a_list(x):
+    dicts = []
+    for i in range(3):
+        d = {i: x * 2.0}
+        d[i + 1] = d[i] * 3.0
+        dicts.append(d)
+    dicts[1][1] = x * x
+    s = 0.0
+    for d in dicts:
+        for row in d.values():
+            s += row[0] * row[1]
+    return s
+
+
+@njit
 def missing(x, key):
     d = Dict()
     d["x"] = x * x
@@ -166,6 +181,16 @@ def test_typed_dicts_d1_rows_that_are_replaced_and_removed(unfreed):
 
     np.testing.assert_array_equal(gradient(), [24.0, 24.0])
     assert unfreed(gradient) == 0
+
+
+def test_arrays_in_dictionaries_in_a_list_are_replaced(unfreed):
+    x = np.array([1.5, -0.5])
+    # 2 * 4 + 3 * 36 for the rows that stay, and (x[0] x[1])**2
+    slope = 116.0 + 2.0 * x[0] * x[1]
+    gradient = ar.grad(in_a_list)
+    assert np.allclose(gradient(x), slope * x[::-1], rtol=1e-12)
+    assert ar.jvp(in_a_list, (x,), (np.ones(2),))[1] == pytest.approx(slope * x.sum(), rel=1e-12)
+    assert unfreed(lambda: gradient(x)) == 0
 
 
 def test_a_result_is_a_dictionary_of_numba():

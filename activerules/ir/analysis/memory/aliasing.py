@@ -8,8 +8,9 @@ Invariants  M2 of `facts`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import gcd
 
 from activerules.ir.analysis.memory.addresses import Address, address_of, before_loops
 from activerules.ir.analysis.memory.declared import FromCaller, Target
@@ -87,8 +88,30 @@ class Aliasing(Pointees):
         advanced = before_loops(address, self.address)
         if advanced is not address and self.starts(advanced, o):
             return advanced
-        target = self.starts_of.get(address.base) if isinstance(address.base, Instruction) else None
-        return target and target.from_start(address, o)
+        if not isinstance(address.base, Instruction):
+            return None
+        target = self.starts_of.get(address.base)
+        if target is None:
+            return self._chosen(address, address.base, o)
+        return target.from_start(address, o)
+
+    def _chosen(self, address: Address, choice: Instruction, o: MemoryObject) -> Address | None:
+        """An address that counts from a phi or select of addresses, each known from the start."""
+        if choice.opcode not in {"phi", "select"} or address.through:
+            return None
+        candidates = choice.operands[1:] if choice.opcode == "select" else choice.operands
+        incoming = [self.address(p) for p in candidates if o in self.objects(p)]
+        if not incoming or not all(self.starts(a, o) for a in incoming):
+            return None
+        first = incoming[0]
+        strides = (n for a in incoming for n in (a.stride, a.offset - first.offset))
+        return replace(
+            first,
+            offset=first.offset + address.offset,
+            stride=gcd(address.stride, *strides),
+            low=None,
+            rows=None,
+        )
 
     def _starts_argument(self, address: Address, o: MemoryObject) -> bool:
         """Whether the base is a parameter that points to the object, or a declared pointer (D2).
