@@ -36,6 +36,7 @@ from activerules.rules.closures.pullback import PullbackFinder, refuse
 from activerules.rules.closures.source import (
     Definition,
     definition_of,
+    free_names,
     function_from_tree,
     own_nodes,
     written_function,
@@ -327,6 +328,14 @@ class _NoneTests(ast.NodeTransformer):
             left.id = self.annotated[left.id]
             node.left = ast.copy_location(ast.Attribute(left, "val", ast.Load()), left)
         return node
+
+    def visit_Lambda(self, node: Definition) -> Definition:
+        """A function inside may have variables of these names of its own."""
+        free = free_names(node, [*self.annotated])
+        _NoneTests({name: self.annotated[name] for name in free}).generic_visit(node)
+        return node
+
+    visit_FunctionDef = visit_Lambda
 
 
 def rule_parameters(definition: ast.FunctionDef, rule: types.FunctionType) -> list[str]:

@@ -349,6 +349,23 @@ def test_a_pullback_asks_whether_an_argument_was_left_out():
     check_gradient(program, (X,))
 
 
+def test_a_function_in_a_pullback_has_variables_of_its_own():
+    @njit
+    def total(x, w=None):
+        return np.sum(x) if w is None else np.sum(x * w)
+
+    @rrule.register(total)
+    def _(f, x, w):
+        def pullback(dy):
+            given = lambda w: w is not None  # noqa: E731
+            slope = dy * w if w is not None else np.full_like(x, dy)
+            return NoTangent(), slope if given(x) else 0.0 * x, NoTangent()
+
+        return f(x, w), pullback
+
+    check_gradient(njit(lambda x: total(x) ** 2), (X,))
+
+
 def test_local_functions_that_call_each_other_go_with_the_pullback():
     @njit
     def square(x):
