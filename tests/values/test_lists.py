@@ -310,6 +310,31 @@ def test_local_lists_l1_floats_of_a_list_that_grows():
     assert x_bar == 2.0 * b * a * x + a
 
 
+@njit
+def stacked(x):
+    levels = List()
+    levels.append(List([x]))
+    for _ in range(2):
+        level = levels[-1].copy()
+        level.append(x * level[0])
+        levels.append(level)
+    s = 0.0
+    for level in levels:
+        level.sort()
+        for value in level:
+            s += value * value
+    return s
+
+
+def test_a_list_holds_copies_of_its_lists(unfreed):
+    # the lists hold x three times, and x**2 three times
+    x = 1.3
+    slope = 6.0 * x + 12.0 * x**3
+    assert ar.grad(stacked)(x) == pytest.approx(slope, rel=1e-13)
+    assert ar.jvp(stacked, (x,), (1.0,))[1] == pytest.approx(slope, rel=1e-13)
+    assert unfreed(lambda: ar.grad(stacked)(x)) == 0
+
+
 def test_what_lists_may_hold():
     fixed = np.ones(2)
     fixed.flags.writeable = False

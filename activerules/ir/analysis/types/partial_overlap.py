@@ -8,6 +8,7 @@ Invariants  O1  what is known of offsets and alignment is used, and nothing is a
                 accesses are compared if their addresses have one base, or count from the start of
                 the object; or if their bases are two parameters that lead into it
             O3  memory that the caller declares holds floats where the caller says
+            O4  an integer that is stored shares no byte with a float where the module has none
 
 For constant offsets, `ValueTypes.cuts_floats` gives the same answer.
 """
@@ -53,7 +54,10 @@ def partly_overlapping(
     declared = types.declared[o].float_types if o in types.declared else set[Type]()
     for a, b in combinations(spots, 2):
         known = a.type in declared and b.type in declared
-        if not known and (a.type.is_float or b.type.is_float) and _meet(a, b, o):
+        if known or not (a.type.is_float or b.type.is_float) or not _meet(a, b, o):
+            continue
+        integers = [x.instruction for x in (a, b) if not x.type.is_float]
+        if not any(map(types.is_free_of_floats, integers)):
             yield a.instruction, b.instruction
 
 
