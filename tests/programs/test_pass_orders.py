@@ -1,7 +1,7 @@
 """Gradients do not depend on the order of LLVM's passes: other releases and front ends have others.
 
-What the engine reads of a program goes through a few more passes, drawn at random. By night, all
-programs of the library do.
+What the engine reads of a program goes through a few more passes, drawn at random from those that
+come before the target's own. By night, nearly all programs of the library do.
 """
 
 import random
@@ -17,12 +17,15 @@ from programs import Program, all_programs, sample
 PASSES = """
     aggressive_dce aggressive_instcombine break_critical_edges dead_code_elimination
     dead_store_elimination instruction_combine jump_threading loop_deletion loop_rotate
-    loop_strength_reduce loop_unroll loop_unroll_and_jam mem_copy_opt new_gvn reassociate
-    register_to_memory sccp simplify_cfg sinking sroa tail_call_elimination
+    loop_unroll loop_unroll_and_jam mem_copy_opt new_gvn reassociate register_to_memory sccp
+    simplify_cfg sinking sroa tail_call_elimination
 """.split()
 
+# A copy of a function that calls itself would call the original.
+PROGRAMS = [p for p in all_programs() if not p.name.startswith("recursion.")]
 
-@pytest.mark.parametrize("program", sample(all_programs(), 60), ids=lambda program: program.name)
+
+@pytest.mark.parametrize("program", sample(PROGRAMS, 60), ids=lambda program: program.name)
 def test_gradient_after_more_passes(program: Program, monkeypatch: pytest.MonkeyPatch):
     drawn = random.Random(program.name)
     passes = drawn.choices(PASSES, k=drawn.randint(2, 7))
