@@ -9,7 +9,7 @@ Invariants  A3 and A4 of `ir/analysis/activity.py`: programs that pass have no a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from activerules.errors import (
@@ -61,7 +61,7 @@ def refuse_unsound(
         check.unknown_call(i)
     for i in body:
         check(i)
-    check.overlaps(returns)
+    check.overlaps(body)
 
 
 @dataclass(frozen=True)
@@ -95,23 +95,27 @@ class _Check:
             case _:
                 pass
 
-    def overlaps(self, returns: Returns) -> None:
-        """Refuse floats of which another access may read or write only a part."""
-        for o in self.activity.active_memory:
-            for pair in partly_overlapping(o, self.types):
-                for i in pair:
-                    if i.owner in returns.live and (
-                        i.opcode != "load" or self.activity.is_active(i)
-                    ):
-                        raise refusal(
-                            i,
-                            "an access may share some bytes of an active float, but not all, with "
-                            f"`{shown(pair[i is pair[0]])}`",
-                            "nothing tells that their offsets keep them apart, and part of a "
-                            "float has no derivative",
-                            ["access the memory with one type, or with offsets that are known"],
-                            FloatBitsInInteger,
-                        )
+    def overlaps(self, body: Sequence[Instruction]) -> None:
+        """Refuse the first float of which another access may read or write only a part."""
+        order = {i: n for n, i in enumerate(body)}
+        found = [
+            (i, other)
+            for o in self.activity.active_memory
+            for pair in partly_overlapping(o, self.types)
+            for i, other in (pair, pair[::-1])
+            if i in order and (i.opcode != "load" or self.activity.is_active(i))
+        ]
+        if found:
+            i, other = min(found, key=lambda each: [order.get(x, len(order)) for x in each])
+            raise refusal(
+                i,
+                "an access may share some bytes of an active float, but not all, with "
+                f"`{shown(other)}`",
+                "nothing tells that their offsets keep them apart, and part of a float has no "
+                "derivative",
+                ["access the memory with one type, or with offsets that are known"],
+                FloatBitsInInteger,
+            )
 
     def _type(self, i: Instruction) -> None:
         if not i.type.is_float and holds_float(i.type):

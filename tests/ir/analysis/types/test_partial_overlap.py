@@ -5,6 +5,7 @@ import pytest
 from activerules.errors import FloatBitsInInteger
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
+from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.types import DOUBLE, FLOAT
 from tests.ir.harness import Active, Const, Duplicated
@@ -98,6 +99,25 @@ def test_o3_declared_memory_holds_floats_where_they_are_declared():
     assert pairs(ARGUMENT, ARGUMENT, {"p": Declared.array_of(DOUBLE)})
 
 
+COUNTED = """
+define double @f(ptr %p, i64 %k) {
+  %count = getelementptr i8, ptr %p, i64 4
+  store i32 7, ptr %count
+  %q = getelementptr double, ptr %p, i64 %k
+  %x = load double, ptr %q
+  ret double %x
+}
+"""
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_o4_integers_where_the_module_has_no_floats_cut_none(free, monkeypatch):
+    """As the header of a list, which shapes of memory tell from its items (tests/values)."""
+    monkeypatch.setattr(ValueTypes, "is_free_of_floats", lambda types, access: free)
+    types = analyses_of(COUNTED, {}).types
+    assert any(any(partly_overlapping(o, types)) for o in types.accesses) is not free
+
+
 PARTS = """
 define double @f(ptr noalias %p, double %x, i64 %n) {
   FIRST
@@ -130,3 +150,20 @@ def test_parts_of_floats_at_known_offsets_are_refused(first, second, read, mode)
     number = Duplicated if mode == "forward" else Active
     with pytest.raises(FloatBitsInInteger):
         differentiate(text, "f", [Duplicated, number, Const], mode)
+
+
+def test_the_first_of_several_is_refused():
+    arrays = range(6)
+    loads = "".join(
+        f"""
+  %q{k} = getelementptr i8, ptr %p{k}, i64 %k
+  %v{k} = load double, ptr %q{k}, align 1
+  %w{k} = load double, ptr %p{k}
+  %m{k} = fmul double %v{k}, %w{k}
+  %s{k} = fadd double %m{k}, {f"%s{k - 1}" if k else "1.0"}"""
+        for k in arrays
+    )
+    parameters = ", ".join(f"ptr noalias %p{k}" for k in arrays)
+    text = f"define double @f({parameters}, i64 %k) {{{loads}\n  ret double %s5\n}}\n"
+    with pytest.raises(FloatBitsInInteger, match=r"at the instruction +%v0 = load double"):
+        differentiate(text, "f", [*[Duplicated] * 6, Const])
