@@ -17,7 +17,7 @@ help:
 	@echo "make test-numba NUMBA=0.62.1   a selection of them, with another release of Numba"
 	@echo "make bridges  the tests and pages of JAX, PyTorch, numba-stats, rocket-fft, quantecon; make pymc of PyMC"
 	@echo "make fuzz     compare the gradients of 6,800 random programs with finite differences (FUZZ=n)"
-	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
+	@echo "make nightly  that, and every program of the tests in both modes, by each argument, after more passes"
 	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and docs/performance.md"
