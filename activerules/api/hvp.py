@@ -160,6 +160,9 @@ class ProductFunction(DerivedFunction[..., Any]):
         return signature.replace(parameters=[first.replace(default=first.empty), vector, *rest])
 
     def _run(self, /, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            bound = self.__signature__.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
         if len(args) > 1:
             x, v, *rest = args
             v = _converted(v, x)

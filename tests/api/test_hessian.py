@@ -82,6 +82,15 @@ def test_hvp_converts_a_vector_of_integers(dtype):
     np.testing.assert_allclose(ar.hvp(eighth_powers)(X, v), 56.0 * X**6 * v, rtol=1e-12)
 
 
+def test_hvp_converts_a_vector_passed_by_name():
+    product = ar.hvp(scaled_powers)
+    x, v = np.array([1.0, -2.0, 3.0]), np.array([1, -2, 4])
+    expected = product(x, v.astype(float))
+    for given in v, np.repeat(v.astype(float), 2)[::2]:
+        np.testing.assert_array_equal(product(x, v=given), expected)
+        np.testing.assert_array_equal(product(v=given, x=x), expected)
+
+
 @pytest.mark.parametrize(
     "product",
     [
