@@ -72,7 +72,8 @@ def jvp(
         function  an `@njit` function or a plain one that Numba can compile.
         primals   a tuple with the arguments of the function.
         tangents  a tuple with one tangent per argument, of its type and shape, or None for an
-                  argument that is to be constant. Integers and strings are constant in any case.
+                  argument that is to be constant. Integers and strings are constant in any case:
+                  the tangent of an integer is None or zero, in a tuple also the integer itself.
                   Inside a compiled function an array must also have the strides of its primal.
         has_aux=True   the function returns `(value, aux)`, where aux is not differentiated, and the
                   result is `(value, tangent, aux)`; not in compiled functions.

@@ -50,6 +50,31 @@ class TestJvp:
             ar.jvp(product, (3.0, 2), (1.0, tangent))
         assert ar.jvp(product, (3.0, 2), (1.0, 0 * tangent)) == (6.0, 2.0)
 
+    @pytest.mark.parametrize("lost", [1, 0.5, True, 1j])
+    def test_a_tangent_of_an_integer_in_a_tuple_is_not_lost(self, lost):
+        x, items = (3, 2.0, np.arange(3)), np.arange(3)
+        scaled = njit(lambda x: x[0] * x[1] * x[2].sum())
+        for kept in 0, 3, 0.0, 3.0, None:
+            assert ar.jvp(scaled, (x,), ((kept, 0.5, None),)) == (18.0, 4.5)
+        assert ar.autodiff(ar.Forward, scaled, ar.Duplicated(x, ar.make_zero(x))) == 0.0
+        with pytest.raises(ar.ActivityError, match="`x` has an item of type int64, and its tan"):
+            ar.jvp(scaled, (x,), ((lost, 0.5, items),))
+        with pytest.raises(ar.ActivityError, match="`x` has an item of type int64, and its tan"):
+            ar.autodiff(ar.Forward, scaled, ar.Duplicated(x, (lost, 0.5, items)))
+        with pytest.raises(ar.ShadowMismatch, match=r"the tangent of `x\[2\]` is float64"):
+            ar.jvp(scaled, (x,), ((0, 0.5, np.ones(3)),))
+
+    def test_tangents_of_integers_in_tuples_in_a_derivative(self):
+        scaled = njit(lambda x: x[0] * x[1] ** 3)
+
+        @njit
+        def slope(y, n):
+            return ar.jvp(scaled, ((2, y),), ((n, 1.0),))[1] + ar.hvp(scaled, (n, y), (0, 1.0))[1]
+
+        assert ar.value_and_grad(slope)(3.0, 2) == pytest.approx((6 * 9 + 12 * 3, 12 * 3 + 12))
+        with pytest.raises(ar.ActivityError, match="its tangent is not zero"):
+            ar.grad(slope)(3.0, 1)
+
     def test_of_arrays_inside_njit(self):
         @njit
         def both(x, v):

@@ -132,8 +132,14 @@ def _is_constant(item: Any) -> bool:
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:
     """Raise `ShadowMismatch` unless `tangent` is the type of a tangent of `primal`."""
     for path, node, tangent_node in pairs(layout_of(primal), layout_of(tangent)):
-        if not (path and _is_constant(node.numba_type)):
+        if not (path and _is_constant(node.numba_type)) or _would_lose(node, tangent_node):
             _require_tangent_of_part(name + show(path), node, tangent_node)
+
+
+def _would_lose(node: Node, tangent_node: Node) -> bool:
+    """Whether an array of integers is given a tangent of floats, which would be dropped."""
+    arrays = node.numba_type, tangent_node.numba_type
+    return all(isinstance(ty, types.Array) for ty in arrays) and not _is_constant(arrays[1])
 
 
 def _require_tangent_of_part(name: str, node: Node, tangent_node: Node) -> None:

@@ -9,15 +9,20 @@ Invariants  W1  primal and tangent of the result are new references, as of any c
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.core.typing.templates import signature
 
+from activerules.errors import ActivityError
 from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
 from activerules.numba_ext.codegen.protocols import Emit, Value
+from activerules.numba_ext.target.derivative import CompiledDerivative
+from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
 from activerules.values.layout import Node, Number, Optional, layout_of, map_type, shadow_of_leaf
@@ -115,8 +120,20 @@ class ForwardEmitter(Emitter):
         """The tangents of an argument, converted to the primal's type."""
         primal, lanes = field
         node = layout_of(argument.numba_type)
+
+        def cast(em: Emit, leaves: tuple[Node, Node], primal: Value, tangent: Any) -> Any:
+            """The tangent of a leaf, of the primal's type; if there is none, the primal."""
+            leaf, given = (leaf.numba_type for leaf in leaves)
+            if isinstance(leaves[0], Number):
+                return em.context.cast(em.builder, tangent, given, leaf)
+            if leaves[0].has_shadow:
+                return tangent
+            if isinstance(leaf, types.Number | types.Boolean):
+                require_nothing_lost(self.em, self.gradient, argument, given, tangent, leaf, primal)
+            return primal
+
         return primal, [
-            rebuild(self.em, (node, layout_of(ty)), (primal, lane), _cast)
+            rebuild(self.em, (node, layout_of(ty)), (primal, lane), cast)
             for ty, lane in zip(shadows, lanes, strict=True)
         ]
 
@@ -141,12 +158,37 @@ class ForwardEmitter(Emitter):
         return self.context.make_tuple(self.builder, self.call.tangent_type, results)
 
 
-def _cast(em: Emit, leaves: tuple[Node, Node], primal: Value, tangent: Any) -> Any:
-    """The tangent of a leaf, converted to the primal's type; if there is none, the primal."""
-    leaf, tangent_leaf = leaves
-    if isinstance(leaf, Number):
-        return em.context.cast(em.builder, tangent, tangent_leaf.numba_type, leaf.numba_type)
-    return tangent if leaf.has_shadow else primal
+def require_nothing_lost(
+    em: Emit,
+    gradient: CompiledDerivative,
+    argument: ArgumentSpec,
+    ty: Any,
+    tangent: Value,
+    part: Any = None,
+    primal: Value = None,
+) -> None:
+    """Emit a check that the tangent of an integer is zero; any other would be silently dropped.
+
+    part, primal   the integer, if it is in a tuple; its tangent may then also be the integer
+                   itself, as in what `make_zero` returns
+    """
+    if not isinstance(ty, types.Number | types.Boolean):
+        return
+    context, builder = em.context, em.builder
+    equal = context.get_function(operator.eq, signature(types.boolean, ty, ty))
+    kept = equal(builder, (tangent, context.get_constant_null(ty)))
+    if part is not None and isinstance(ty, types.Boolean) <= isinstance(part, types.Boolean):
+        same = equal(builder, (tangent, context.cast(builder, primal, part, ty)))
+        kept = builder.or_(kept, same)
+    what = type_name(argument.numba_type if part is None else part)
+    fields = (
+        f"`{argument.name}` {'is' if part is None else 'has an item of type'} {what}, "
+        "and its tangent is not zero",
+        (gradient.requested,) if gradient.requested else (),
+        "tangents are of floats, of arrays of floats, and of tuples of these",
+        (f"a float for `{argument.name}`" if part is None else "a float", "None as its tangent"),
+    )
+    em.raise_if(builder.not_(kept), ActivityError, fields)
 
 
 def _tangent(em: Emit, leaf: Node, primal: Value, tangent: Any) -> Any:

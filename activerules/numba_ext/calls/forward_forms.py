@@ -6,7 +6,6 @@ lowered.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,13 +22,16 @@ from activerules.numba_ext.calls.forward_checks import (
     require_tangent,
     require_tangible,
 )
-from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
+from activerules.numba_ext.calls.forward_emitter import (
+    ForwardCall,
+    ForwardEmitter,
+    require_nothing_lost,
+)
 from activerules.numba_ext.calls.intrinsics import compiled, derivative_form, dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Emit, Value, emitting
 from activerules.numba_ext.codegen.types import marker_class, runtime_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
-from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import items_of
 from activerules.values.layout import CONSTANT
@@ -106,24 +108,6 @@ def compiled_forward(
     return compiled(dispatcher, arguments, spec)
 
 
-def _require_zero(
-    em: Emit, gradient: CompiledDerivative, argument: ArgumentSpec, ty: Any, tangent: Any
-) -> None:
-    """Emit a check that an integer's tangent is zero; any other would be silently dropped."""
-    if not isinstance(ty, types.Number | types.Boolean):
-        return
-    zero = em.context.get_constant_null(ty)
-    is_zero = em.context.get_function(operator.eq, signature(types.boolean, ty, ty))
-    lost = em.builder.not_(is_zero(em.builder, (tangent, zero)))
-    fields = (
-        f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
-        (gradient.requested,) if gradient.requested else (),
-        "tangents are of floats, of arrays of floats, and of tuples of these",
-        (f"a float for `{argument.name}`", "None as its tangent"),
-    )
-    em.raise_if(lost, ActivityError, fields)
-
-
 def require_pairs(primals: Any, tangents: Any, kind: type) -> None:
     """Raise unless both are tuples, of the class `kind`, with as many entries."""
     if not isinstance(primals, kind) or not isinstance(tangents, kind):
@@ -164,7 +148,7 @@ def jvp_form(typing_context, function, primals, tangents):
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
         for argument, ty, tangent in zip(arguments, tangent_types, parts[1], strict=True):
             if argument.activity == "const":
-                _require_zero(em, gradient, argument, ty, tangent)
+                require_nothing_lost(em, gradient, argument, ty, tangent)
         lanes = [
             (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
             for value, tangent, ty, argument, shadow in zip(
