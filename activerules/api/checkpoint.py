@@ -56,6 +56,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
     Arguments
         function  an `@njit` function or a plain one, of floats and arrays; positional parameters.
+                  It draws no random numbers: the reverse sweep runs it again, with other draws.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
