@@ -330,3 +330,19 @@ def test_debug_mode_lets_a_reverse_run_the_function_again():
         _, pullback = ar.vjp(squashed_twice, a.copy())
         found = pullback(bar)[0]
     np.testing.assert_allclose(found, slope_of_squashed_twice(a) * bar, rtol=1e-12)
+
+
+def test_a_function_that_draws_random_numbers_is_refused():
+    """Its second run would draw others."""
+    draw = numba.njit(lambda: np.random.random())
+    scaled = ar.checkpoint(lambda x: x * draw())
+    by_generator = ar.checkpoint(lambda x, rng: x * rng.random())
+    assert 0.0 <= scaled(1.0) < 1.0
+    out, tangent = ar.jvp(scaled, (2.0,), (1.0,))
+    assert out == pytest.approx(2.0 * tangent)
+    with pytest.raises(ar.NotYetSupported, match="draws random numbers"):
+        ar.grad(scaled)(2.0)
+    with pytest.raises(ar.NotYetSupported, match="draws random numbers"):
+        ar.grad(by_generator)(2.0, np.random.default_rng(1))
+    constant = ar.checkpoint(numba.njit(lambda: 3.0))
+    assert ar.grad(lambda x: x * constant())(2.0) == 3.0

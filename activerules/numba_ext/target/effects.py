@@ -4,7 +4,7 @@ Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether it writes only to memory of its own call
             `replaces_pointers`: whether it may replace pointers in other memory
             `is_closed`: whether data enters and leaves through arguments and the result alone;
-            `is_repeatable`: the same of a dispatcher
+            `is_repeatable`: the same of a dispatcher; `draws_numbers`
 Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
                 a write
 
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
@@ -34,6 +35,7 @@ from activerules.numba_ext.target.symbols import (
     NOT_REPEATABLE,
     OF_PYTHON,
     RAISING,
+    RANDOM_STATES,
     READING,
     WRITES_ITEMS,
     is_own_code,
@@ -116,6 +118,16 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
         return NOT_REPEATABLE.isdisjoint(names) and is_closed(
             module.get_function(compiled.fndesc.llvm_func_name)
         )
+
+
+def draws_numbers(dispatcher: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a dispatcher draws random numbers, so that one more run differs from the first."""
+    if any(isinstance(ty, types.NumPyRandomGeneratorType) for ty in args):
+        return True
+    dispatcher.compile(args)
+    with global_compiler_lock:
+        module = dispatcher.overloads[args].library._get_module_for_linking()
+        return not RANDOM_STATES.isdisjoint(function.name for function in module.functions)
 
 
 def _without_releases(function: Any) -> str:

@@ -201,9 +201,8 @@ READING = frozenset(
 )
 """Functions that write nothing the program can read; those of Python serve to print."""
 
-NOT_REPEATABLE = frozenset(
-    {"numba_get_np_random_state", "numba_get_py_random_state", "PySys_FormatStdout"}
-)
+RANDOM_STATES = frozenset({"numba_get_np_random_state", "numba_get_py_random_state"})
+NOT_REPEATABLE = RANDOM_STATES | {"PySys_FormatStdout"}
 """Functions that the engine knows, and whose second call the program would notice."""
 
 WRITES_ITEMS = frozenset({"numba_list_setitem"})
