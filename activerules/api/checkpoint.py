@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
@@ -195,8 +195,8 @@ def _from_source(source: str, **names: Any) -> Any:
 # --- called by the functions of the rule ---
 
 
-@chosen_by_types
-def _require_no_draws(function, args):
+@intrinsic
+def _require_no_draws(typing_context, function, args):  # noqa: ARG001
     """Raise unless a second run of the function does the same as the first."""
     from activerules.numba_ext.target.effects import draws_numbers  # late: imports much
 
@@ -207,7 +207,7 @@ def _require_no_draws(function, args):
             why="the second run would draw others",
             instead=["numbers that are drawn before, and passed as an argument"],
         )
-    return lambda function, args: None
+    return types.none(function, args), lambda context, *_: context.get_dummy_value()
 
 
 @chosen_by_types

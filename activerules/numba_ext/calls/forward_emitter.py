@@ -129,7 +129,8 @@ class ForwardEmitter(Emitter):
             if leaves[0].has_shadow:
                 return tangent
             if isinstance(leaf, types.Number | types.Boolean):
-                require_nothing_lost(self.em, self.gradient, argument, given, tangent, leaf, primal)
+                item = leaf, primal
+                require_nothing_lost(self.em, self.gradient, argument, given, tangent, item)
             return primal
 
         return primal, [
@@ -164,29 +165,31 @@ def require_nothing_lost(
     argument: ArgumentSpec,
     ty: Any,
     tangent: Value,
-    part: Any = None,
-    primal: Value = None,
+    item: tuple[Any, Value] | None = None,
 ) -> None:
     """Emit a check that the tangent of an integer is zero; any other would be silently dropped.
 
-    part, primal   the integer, if it is in a tuple; its tangent may then also be the integer
-                   itself, as in what `make_zero` returns
+    item  the type and the value of the integer, if it is in a tuple; its tangent may then also be
+          the integer itself, as in what `make_zero` returns
     """
     if not isinstance(ty, types.Number | types.Boolean):
         return
     context, builder = em.context, em.builder
     equal = context.get_function(operator.eq, signature(types.boolean, ty, ty))
     kept = equal(builder, (tangent, context.get_constant_null(ty)))
-    if part is not None and isinstance(ty, types.Boolean) <= isinstance(part, types.Boolean):
-        same = equal(builder, (tangent, context.cast(builder, primal, part, ty)))
-        kept = builder.or_(kept, same)
-    what = type_name(argument.numba_type if part is None else part)
+    if item is None:
+        what, instead = f"is {type_name(argument.numba_type)}", f"a float for `{argument.name}`"
+    else:
+        part, primal = item
+        what, instead = f"has an item of type {type_name(part)}", "a float"
+        if isinstance(ty, types.Boolean) <= isinstance(part, types.Boolean):
+            same = equal(builder, (tangent, context.cast(builder, primal, part, ty)))
+            kept = builder.or_(kept, same)
     fields = (
-        f"`{argument.name}` {'is' if part is None else 'has an item of type'} {what}, "
-        "and its tangent is not zero",
+        f"`{argument.name}` {what}, and its tangent is not zero",
         (gradient.requested,) if gradient.requested else (),
         "tangents are of floats, of arrays of floats, and of tuples of these",
-        (f"a float for `{argument.name}`" if part is None else "a float", "None as its tangent"),
+        (instead, "None as its tangent"),
     )
     em.raise_if(builder.not_(kept), ActivityError, fields)
 
