@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
@@ -195,9 +195,18 @@ def _from_source(source: str, **names: Any) -> Any:
 # --- called by the functions of the rule ---
 
 
-@intrinsic
-def _require_no_draws(typing_context, function, args):  # noqa: ARG001
+def _require_no_draws(function, args):
     """Raise unless a second run of the function does the same as the first."""
+    _require_no_draws_compiled(function, args)
+
+
+@njit
+def _require_no_draws_compiled(function, args):
+    _require_no_draws(function, args)
+
+
+@overload(_require_no_draws)
+def _no_draws(function, args):
     from activerules.numba_ext.target.effects import draws_numbers  # late: imports much
 
     dispatcher = dispatcher_of_type(function)
@@ -207,7 +216,7 @@ def _require_no_draws(typing_context, function, args):  # noqa: ARG001
             why="the second run would draw others",
             instead=["numbers that are drawn before, and passed as an argument"],
         )
-    return types.none(function, args), lambda context, *_: context.get_dummy_value()
+    return lambda function, args: None
 
 
 @chosen_by_types
