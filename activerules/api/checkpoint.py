@@ -22,14 +22,14 @@ from activerules.annotations.signature import ForwardWithPrimal, Reverse
 from activerules.annotations.values import kind_of, make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
-from activerules.errors import NotYetSupported, RuleDefinitionError
+from activerules.api.same_draws import exchange_states, states_if_drawn
+from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.calls.factories import give_factory_form
-from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import AnnotationType, as_strict, runtime_type
+from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.codegen.unlinked import linked_form, to_link
 from activerules.numba_ext.rules.checks import copied
 from activerules.numba_ext.target.dispatchers import (
@@ -57,7 +57,7 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
     Arguments
         function  an `@njit` function or a plain one, of floats and arrays; positional parameters.
-                  It draws no random numbers, since the reverse sweep runs it again.
+                  Where it draws from `np.random` or `random`, the reverse sweep draws the same.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
     Returns
@@ -67,7 +67,8 @@ def checkpoint(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
     Raises
         RuleDefinitionError for parameters that are not positional; at the first derivative,
-        NotYetSupported if `function` draws random numbers, and what `autodiff` raises for it.
+        NotYetSupported if `function` draws from a NumPy generator, an argument; and what
+        `autodiff` raises for it.
 
     Cost      time: the function runs once more per reverse sweep. Memory: a loop of n steps, in
               segments of √n checkpointed steps, needs O(√n) instead of O(n).
@@ -141,16 +142,19 @@ def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
     }
     sources = {
         "augmented_primal": f"""def f(config, ret: _Annotation, {annotated}):
-    _require_no_draws(_target, ({values}{"," * bool(names)}))
+    _states = _states_if_drawn(_target, ({values}{"," * bool(names)}))
     _y = _target({values})
-    return _AugmentedReturn(_y, _shadow_of(_y), None)""",
+    return _AugmentedReturn(_y, _shadow_of(_y), _states)""",
         "reverse": f"""def f(config, dret: _Annotation, tape, {annotated}):
     _mode = _as_strict(_Reverse, config)
+    _states = _exchange_states(tape)
     if _active(dret):
         _out, _seed = _seeds(dret)
-        return _autodiff(_mode, _into, _Const, _Duplicated(_out, _seed), {listed})[1:]
+        _found = _autodiff(_mode, _into, _Const, _Duplicated(_out, _seed), {listed})[1:]
     else:
-        return _autodiff(_mode, _silent, _Const, {listed})""",
+        _found = _autodiff(_mode, _silent, _Const, {listed})
+    _exchange_states(_states)
+    return _found""",
         "forward": f"""def f(config, ret: _Annotation, {annotated}):
     _mode = _as_strict(_ForwardWithPrimal, config)
     if config.needs_shadow:
@@ -182,7 +186,8 @@ def _function_copy(plain: Any) -> Any:
 def _from_source(source: str, **names: Any) -> Any:
     """The function `f` that a source text defines; for parameters that must have names."""
     scope = {
-        **by_name(_put, _require_no_draws, _seeds, _shadow_of),
+        **by_name(_put, _seeds, _shadow_of),
+        **by_name(exchange_states, states_if_drawn, prefix="_"),
         **by_name(active, as_strict, autodiff, prefix="_"),
         **by_name(Annotation, AugmentedReturn, Const, Duplicated, prefix="_"),
         "_Reverse": Reverse,
@@ -193,30 +198,6 @@ def _from_source(source: str, **names: Any) -> Any:
 
 
 # --- called by the functions of the rule ---
-
-
-def _require_no_draws(function, args):
-    """Raise unless a second run of the function does the same as the first."""
-    _require_no_draws_compiled(function, args)
-
-
-@njit
-def _require_no_draws_compiled(function, args):
-    _require_no_draws(function, args)
-
-
-@overload(_require_no_draws)
-def _no_draws(function, args):
-    from activerules.numba_ext.target.effects import draws_numbers  # late: imports much
-
-    dispatcher = dispatcher_of_type(function)
-    if draws_numbers(dispatcher, tuple(map(runtime_type, args.types))):
-        raise NotYetSupported(
-            f"{display_name(dispatcher)} draws random numbers, and is run again by its derivative",
-            why="the second run would draw others",
-            instead=["numbers that are drawn before, and passed as an argument"],
-        )
-    return lambda function, args: None
 
 
 @chosen_by_types

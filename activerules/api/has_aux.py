@@ -18,6 +18,7 @@ from activerules.annotations.signature import GradientSpec
 from activerules.annotations.values import make_zero
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.jacobian_blocks import copy_of
+from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.api.value_and_aux import aux_of, constant_aux, value_alone
 from activerules.api.vjp import vjp_stub
 from activerules.errors import NotAFloatReturn
@@ -30,7 +31,7 @@ from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
 from activerules.numba_ext.target.dispatchers import require_known
 from activerules.rules.pattern import type_name
-from activerules.rules.written import replacement_of
+from activerules.rules.written import by_name, replacement_of, tuple_of
 
 
 @compiled_only
@@ -77,20 +78,28 @@ def _nested_gradient(
         value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
     )
     lines = [
-        _aux_line(count),
-        f"found = gradient({', '.join(f'x{k}' for k in range(count))})",
+        *_with_aux(count, f"found = gradient({', '.join(f'x{k}' for k in range(count))})"),
         f"return {'(found[0], aux), found[1]' if request.with_value else 'found, aux'}",
     ]
     return lines, {"gradient": gradient.dispatcher, **_aux_scope(dispatcher)}
 
 
-def _aux_line(count: int) -> str:
-    """A line that computes aux from copies of the arguments."""
-    return f"aux = aux_of(function({', '.join(f'copy_of(x{k})' for k in range(count))}))"
+def _with_aux(count: int, line: str) -> list[str]:
+    """A line that runs the function, and others that compute aux from copies of the arguments and
+    the same random numbers.
+    """
+    names = [f"x{k}" for k in range(count)]
+    return [
+        f"states = states_if_drawn(function, {tuple_of(names)})",
+        f"aux = aux_of(function({', '.join(f'copy_of({name})' for name in names)}))",
+        "exchange_states(states)",
+        line,
+    ]
 
 
 def _aux_scope(dispatcher: Any) -> dict[str, Any]:
-    return {"aux_of": aux_of, "copy_of": copy_of, "function": dispatcher}
+    called = by_name(aux_of, copy_of, exchange_states, states_if_drawn)
+    return {"function": dispatcher, **called}
 
 
 @compiled_only
@@ -105,7 +114,7 @@ def jacobian_with_aux(typing_context, spec, function, *args):
     options = {"holomorphic": True} if request.holomorphic else {}
     jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
-    lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
+    lines = [*_with_aux(len(args), f"found = jacobian({listed})"), "return found, aux"]
     scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
     callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
     return calling(typing_context, callee, (spec, function), args)

@@ -39,7 +39,7 @@ from activerules.api.jacobian_forward import (
 )
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
-from activerules.api.over_gradient import run_of_gradient, share_work
+from activerules.api.over_gradient import run_of_gradient, shared_gradient
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments, error_context
@@ -49,6 +49,7 @@ from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 from activerules.values.kinds import gradient_type
@@ -103,7 +104,7 @@ def hessian(
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile. It runs several
-                  times: random numbers are passed to it, not drawn in it.
+                  times, with the same random numbers if it draws some.
         argnums   what to differentiate with respect to: an argument by number or name, or a tuple
                   of several. They are floats, arrays of floats, and tuples of these; a
                   `numba.typed.List` of floats counts as an array.
@@ -155,8 +156,8 @@ def hessian_of(typing_context, spec, function, *args):
     # what is differentiated is the gradient with respect to all of `argnums`, a tuple
     result = types.Tuple([gradient_type(argtypes[j]) for j in argnums])
     call = _Call(dispatcher, names, argtypes, argnums, carrying("out", result), TupleTexts())
-    shared = share_work(dispatcher, names, argtypes, argnums)
-    columns, called = _of_gradient(call) if shared else _of_derivative(call)
+    shared = shared_gradient(dispatcher, names, argtypes, argnums)
+    columns, called = _of_derivative(call) if shared is None else _of_gradient(call, shared)
     blocks = arranged(
         call.texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
     )
@@ -183,14 +184,16 @@ class _Call:
     texts: TupleTexts
 
 
-def _of_gradient(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
+def _of_gradient(
+    call: _Call, shared: CompiledDerivative
+) -> tuple[dict[str, Columns], dict[str, Any]]:
     """The columns by forward mode over the gradient, several at once, by the name of the argument;
     and what their lines call.
     """
     columns: dict[str, Columns] = {}
     for j in call.argnums:
         width = tangents_per_run(f"x{j}", call.argtypes[j])
-        run = run_of_gradient(j, len(call.argtypes), width)
+        run = run_of_gradient(shared, j, len(call.argtypes), width)
         columns[f"x{j}"] = _Rows(call, j, run)
     gradient = GradientFunction(call.dispatcher, call.argnums, options={}).dispatcher
     return columns, {"gradient": gradient}
@@ -210,14 +213,14 @@ def _of_derivative(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
         derivative = along(dispatcher, j, len(argtypes))
         if _is_added_up_in_place(argtypes[j], call.argnums) and not any(once.written):
             called[f"g{j}"] = _adding(derivative, j, len(argtypes))
-            columns[f"x{j}"] = _RowsInPlace(call, j, f"g{j}")
+            columns[f"x{j}"] = _RowsInPlace(call, j, f"g{j}", once.draws)
             continue
         arguments = ", ".join(names_of(len(argtypes), copied))
 
         def push(tangents: list[str], j: int = j, arguments: str = arguments) -> str:
             return f"({before.format(j)}{arguments}, {tangents[0]}),)"
 
-        columns[f"x{j}"] = _Rows(call, j, Run(1, push, copied))
+        columns[f"x{j}"] = _Rows(call, j, Run(1, push, copied, once.draws))
         called[f"g{j}"] = GradientFunction(derivative, call.argnums, options={}).dispatcher
     return columns, called
 
@@ -252,16 +255,17 @@ class _RowsInPlace(Columns):
     up in its row of the matrix: an array for it, and the copy, would take as long as the gradient
     of a short function.
 
-    add   the name of the function made by `_adding`
+    add     the name of the function made by `_adding`
+    draws   as in `Run`
     """
 
-    def __init__(self, call: _Call, j: int, add: str) -> None:
+    def __init__(self, call: _Call, j: int, add: str, draws: bool) -> None:
         arguments = ", ".join(names_of(len(call.argtypes), ()))
 
         def push(tangents: list[str]) -> str:
             return f"passing({add}, {arguments}, {tangents[0]}, {self._block}[k])"
 
-        super().__init__(f"x{j}", call.argtypes, Run(1, push), call.rows, call.texts)
+        super().__init__(f"x{j}", call.argtypes, Run(1, push, draws=draws), call.rows, call.texts)
 
     @property
     def _block(self) -> str:
@@ -280,7 +284,7 @@ class _RowsInPlace(Columns):
 
     def _before(self) -> list[str]:
         [x] = self._leaves
-        return [f"begin_row({self._block}, e_{x.name}_0, k)"]
+        return [f"begin_row({self._block}, e_{x.name}_0, k)", *self._restart()]
 
     def rest(self) -> list[str]:
         """Lines that compute the rows after the first one."""

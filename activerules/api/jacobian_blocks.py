@@ -18,7 +18,7 @@ from numba.extending import register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext.calls.refused_kinds import refuse_kind
+from activerules.numba_ext.calls.refused_kinds import refuse_generators, refuse_kind
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copy_in_place
 from activerules.rules.pattern import type_name
@@ -113,6 +113,7 @@ def require_copyable(name: str, ty: Any) -> None:
     """Raise `NotYetSupported` unless an argument that the function writes into can be copied: each
     run of the function must begin with the same values.
     """
+    refuse_generators([ty])
     for leaf in leaves_of(ty):
         if layout_of(leaf).is_container:
             raise NotYetSupported(

@@ -22,6 +22,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
+from activerules.numba_ext.codegen.random_states import random_states, set_random_states
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
 from activerules.rules.written import by_name
@@ -35,6 +36,10 @@ keep_apart = njit(
 )
 
 
+_STATES = "states"
+"""The name of the states that every run begins to draw random numbers from."""
+
+
 @dataclass(frozen=True)
 class Run:
     """How one run of a function gives derivatives along several tangents of an argument.
@@ -42,11 +47,13 @@ class Run:
     width   the number of tangents
     push    from the texts of the tangents, the text of the derivatives along them, a tuple
     copied  the arguments that each run is given a copy of: `y0` for `x0`
+    draws   whether the function draws random numbers: each run must draw the same
     """
 
     width: int
     push: Callable[[list[str]], str]
     copied: Sequence[int] = ()
+    draws: bool = False
 
 
 class Columns:
@@ -63,13 +70,10 @@ class Columns:
     ) -> None:
         self._root, self._args, self._rows, self.texts = root, args, rows, texts
         self._width, self._push, self._copies = run.width, run.push, run.copied
+        self.draws = run.draws
         self._type = args[int(root[1:])]
         self._leaves = carrying(root, self._type)
-        self._at_once = self._takes_one_run()
-
-    def _takes_one_run(self) -> bool:
-        """Whether a single run always suffices for arguments of this type."""
-        return self._width >= len(self._leaves) and not self._arrays
+        self._at_once = self._width >= len(self._leaves) and not self._arrays
 
     def block(self, row: LeafText, column: LeafText) -> str:
         """The text of a block, for use after the lines."""
@@ -143,7 +147,12 @@ class Columns:
     def _before(self) -> list[str]:
         """Lines before each run: they set the unit tangents, and copy the arguments it writes."""
         units = [self._set(x, c) for x in self._arrays for c in range(self._width)]
-        return [*units, *(f"y{k} = copy_of(x{k})" for k in self._copies)]
+        copies = [f"y{k} = copy_of(x{k})" for k in self._copies]
+        return [*units, *copies, *self._restart()]
+
+    def _restart(self) -> list[str]:
+        """The line that lets a run draw the same random numbers as the others."""
+        return [f"set_random_states({_STATES})"] * self.draws
 
     def _run(self) -> str:
         lanes = range(self._width)
@@ -240,6 +249,7 @@ def columns_form(
     scope = {
         **RUN_TIME,
         **by_name(BatchDuplicated, Duplicated, autodiff, passing),
+        **by_name(random_states, set_random_states),
         "Forward": Forward,
         "function": dispatcher,
         "keep_apart": keep_apart,
@@ -255,13 +265,17 @@ def columns_form(
 
     first, *others = columns
     ending = [*(line for each in others for line in each.lines()), f"return {result}"]
-    if compiles_for_derivative() or not first.allocated:
-        callee = compiled("columns", names, [*first.lines(), *ending], linked=False)
+    draws = any(each.draws for each in columns)
+    states = [f"{_STATES} = random_states()"] * draws
+    names_allocated = [_STATES] * draws + first.allocated
+    if compiles_for_derivative() or not names_allocated:
+        lines = [*states, *first.lines(), *ending]
+        callee = compiled("columns", names, lines, linked=False)
         return calling(typing_context, callee, before, args)
-    allocated = f"{', '.join(first.allocated)}, = allocated"
-    start = [allocated, *first.counts()]
+    allocated = f"{', '.join(names_allocated)},"
+    start = [f"{allocated} = allocated", *first.counts()]
     steps = Steps(
-        compiled("make", names, [*first.begin(), f"return ({', '.join(first.allocated)},)"]),
+        compiled("make", names, [*states, *first.begin(), f"return ({allocated})"]),
         compiled("run", ["allocated", *names], [*start, f"return {first.first}"]),
         compiled(
             "finish",

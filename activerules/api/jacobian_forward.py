@@ -106,7 +106,7 @@ def run_along(
         args[i] = f"BatchDuplicated({primals[i]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, function, {', '.join(args)})"
 
-    return Run(derivative.width, push, copied)
+    return Run(derivative.width, push, copied, derivative.draws)
 
 
 def differentiated_again(

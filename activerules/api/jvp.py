@@ -243,8 +243,8 @@ def jacfwd(
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
-                  arrays of numbers, or tuples of these. It runs several times: random numbers are
-                  passed to it, not drawn in it.
+                  arrays of numbers, or tuples of these. It runs several times, with the same
+                  random numbers if it draws some.
         argnums   what to differentiate with respect to: an argument by number or name, or a tuple
                   of several. They are floats, arrays of floats, and tuples of these; a
                   `numba.typed.List` of floats counts as an array.

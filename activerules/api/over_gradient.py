@@ -15,23 +15,28 @@ from activerules.errors import ActiverulesError
 from activerules.numba_ext.calls.checks import read_gradient_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import ordinary_gradient
+from activerules.numba_ext.target.derivative import CompiledDerivative
 
 
-def share_work(
+def shared_gradient(
     dispatcher: Any, names: Sequence[str], argtypes: Sequence[Any], argnums: tuple[int, ...]
-) -> bool:
-    """Whether several columns share much of their work."""
+) -> CompiledDerivative | None:
+    """The gradient, if several columns of its derivative share much of their work."""
     if compiles_for_derivative():
-        return False
+        return None
     try:
         arguments = read_gradient_arguments(names, argtypes, argnums)
         gradient = ordinary_gradient(dispatcher, arguments)
     except ActiverulesError:  # reverse mode over the derivative is refused as well, or needs less
-        return False
-    return gradient is not None and gradient.again.expensive and not any(gradient.written)
+        return None
+    if gradient is None or not gradient.again.expensive or any(gradient.written):
+        return None
+    return gradient
 
 
-def run_of_gradient(j: int, count: int, width: int, first: int = 0) -> Run:
+def run_of_gradient(
+    gradient: CompiledDerivative, j: int, count: int, width: int, first: int = 0
+) -> Run:
     """A run of the compiled function `gradient` with tangents of argument `j` of `count`.
 
     first   the number of the variable with the first argument: `x0`, `x1`, …
@@ -42,4 +47,4 @@ def run_of_gradient(j: int, count: int, width: int, first: int = 0) -> Run:
         args[j] = f"BatchDuplicated({args[j]}, ({', '.join(tangents)},))"
         return f"autodiff(Forward, gradient, {', '.join(args)})"
 
-    return Run(width, push)
+    return Run(width, push, draws=gradient.draws)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from activerules.api.extras import load
 from activerules.api.grad import grad
 from activerules.command.programs import PROGRAMS, REAL_ONLY
 from activerules.errors import CommandError
+from activerules.extras import load
 from activerules.numba_ext.rules.stored import folders, stored_in
 
 _REAL, _COMPLEX = ("float64", "float32"), ("complex128", "complex64")

@@ -16,8 +16,8 @@ from typing import Any
 
 from numba import njit
 
+from activerules import extras
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.api import extras
 from activerules.chainrules.scalar import scalar_rule
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.api import extras
+from activerules import extras
 from activerules.errors import ForeignArrayError
 from activerules.interop.functions import ArrayFunction, Pullback, Specialised, carries, kind_of
 from activerules.interop.recorded import continued, recorded

@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload, register_jitable
 
+from activerules import extras
 from activerules.annotations.activity import Const, Duplicated
-from activerules.api import extras
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target import implementations  # noqa: F401  (registers the target)
 from activerules.rules.define import augmented_primal, forward, inactive, reverse

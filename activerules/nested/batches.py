@@ -13,6 +13,7 @@ from typing import Any
 
 from activerules.annotations.activity import BATCHED, Active, Const, Duplicated
 from activerules.api.autodiff import autodiff
+from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
 from activerules.numba_ext.calls import call_arguments, checks, error_context
@@ -40,16 +41,19 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     result = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(result)
     text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
+    numbered = enumerate(annotated)
     # lanes run on copies: shadows are compared with the argument's own memory before
     compares = "runtime_activity" in mode.options
-    lines = [
-        f"f{lane} = {text}"
-        f"{', '.join(_lane_arguments(annotated, lane, last=lane == width - 1, compares=compares))})"
-        for lane in range(width)
-    ]
+    values = (f"a{k}.val" if isinstance(ty, AnnotationType) else f"a{k}" for k, ty in numbered)
+    lines = [f"states = states_if_drawn(function, {tuple_of(values)})"]
+    for lane in range(width):
+        listed = _lane_arguments(annotated, lane, last=lane == width - 1, compares=compares)
+        lines += ["exchange_states(states)"] * (lane > 0)
+        lines.append(f"f{lane} = {text}{', '.join(listed)})")
     lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
     scope = {
         **by_name(Active, Const, Duplicated, autodiff, copy_arrays, zero_where_same),
+        **by_name(exchange_states, states_if_drawn),
         "function": dispatcher,
         "marker": marker,
         "mode": replace(mode, options=mode.options - {"runtime_activity"}),

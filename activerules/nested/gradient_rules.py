@@ -34,16 +34,20 @@ from activerules.annotations.activity import Active, Const, Duplicated, MixedDup
 from activerules.annotations.signature import Forward, ForwardWithPrimal, Mode
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
+from activerules.api.same_draws import exchange_states
 from activerules.errors import NotYetSupported
 from activerules.nested.lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.calls.emitter import BY_SHADOW
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.random_states import random_states
 from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.replaced.in_steps import passing
 from activerules.numba_ext.rules.checks import apart, copy_in_place
+from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
@@ -124,14 +128,21 @@ class NestedGradientSpec:
 
 @dataclass
 class _GradientWriter:
-    """Writes the functions of one nested gradient."""
+    """Writes the functions of one nested gradient.
+
+    draws   whether the function draws random numbers: the reverse, which runs it again, then begins
+            at the states that the augmented primal kept
+    """
 
     spec: NestedGradientSpec
     leaves: list[ArgumentLeaf] = field(default_factory=list)
+    draws: bool = False
     texts: TupleTexts = field(default_factory=TupleTexts)
 
     def __post_init__(self) -> None:
-        written = _written_arguments(self.spec)
+        refuse_generators(a.numba_type for a in self.spec.arguments)
+        tangent = _tangent_of(self.spec)
+        written, self.draws = tangent.written, tangent.draws
         for k, argument in enumerate(self.spec.arguments):
             for leaf in leaves_at(f"x{k}", argument.numba_type):
                 role = _role(argument, leaf.numba_type)
@@ -234,7 +245,11 @@ class _GradientWriter:
             if left.written or right.written
         ]
         values = ", ".join(f"{name}.val" for name in self._names())
-        lines.append(f"return _AugmentedReturn(_passing(_gradient, {values}), None, None)")
+        states = "_random_states()" if self.draws else "None"
+        lines += [
+            f"_states = {states}",
+            f"return _AugmentedReturn(_passing(_gradient, {values}), None, _states)",
+        ]
         return self._source_function(
             "rule", self._names("_config", "_ret"), lines, _gradient=gradient
         )
@@ -273,7 +288,9 @@ class _GradientWriter:
             args.append("_Const(_bars[-1])")
         varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
         marker = "_Active" if extra or spec.seeded else "_Const"
-        lines.append(_derivatives(marker, *args))
+        called = _derivatives(marker, *args)
+        exchanged = ["_states = _exchange_states(_tape)", called, "_exchange_states(_states)"]
+        lines += exchanged if self.draws else [called]
         lines += [f"_add_own_shadow({leaf.name}, _own{leaf.number})" for leaf in alone]
         entries = [f"_derivatives[{leaf.number}]" for leaf in self.leaves]
         lines.append(_returned([*entries, *("None" for _ in arrays)]))
@@ -349,13 +366,13 @@ def _role(argument: ArgumentSpec, ty: Any) -> str:
     return "plain"
 
 
-def _written_arguments(spec: NestedGradientSpec) -> tuple[bool, ...]:
-    """Which arguments the function writes into."""
+def _tangent_of(spec: NestedGradientSpec) -> CompiledDerivative:
+    """The forward derivative along all arguments that vary."""
     moved = [
         ArgumentSpec(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
         for a in spec.arguments
     ]
-    return compiled_forward(spec.dispatcher, moved, spec.seeded, 1, again=True).written
+    return compiled_forward(spec.dispatcher, moved, spec.seeded, 1, again=True)
 
 
 def gradient_of(spec: NestedGradientSpec) -> tuple[Any, _GradientWriter]:
@@ -392,7 +409,7 @@ def call_of(nested: ReadCall) -> Any:
     key = ("nested", call)
     if has_number_lists(nested):
         return COMPILED.get(
-            spec.dispatcher, key, lambda: call_by_arrays(nested, _written_arguments(spec))
+            spec.dispatcher, key, lambda: call_by_arrays(nested, _tangent_of(spec).written)
         )
     make = _gradient_call if call.gradient else _annotated_call
     return COMPILED.get(spec.dispatcher, key, lambda: make(nested, *gradient_of(spec)))
@@ -501,6 +518,7 @@ def _add_own_shadow(x, own):  # noqa: ARG001
 _SCOPE = {
     **by_name(Active, AugmentedReturn, Const, Duplicated, MixedDuplicated, prefix="_"),
     **by_name(active, as_strict, autodiff, make_zero, passing, prefix="_"),
+    **by_name(exchange_states, random_states, prefix="_"),
     **by_name(_add_own_shadow, _require_constant, _with_copy, _with_own_shadow),
     "_Single": Const | Duplicated,
     "_apart": njit(apart(_OVERLAP, NotYetSupported)),

@@ -25,6 +25,7 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import array_of, typed_list_of
+from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same
 from activerules.numba_ext.calls import call_arguments
@@ -70,16 +71,25 @@ def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     entries = [f"derivatives[{indices.index(k)}]" if k in indices else "None" for k in range(count)]
     phi = _weighted(dispatcher, count)
     gradient = GradientFunction(phi, indices, options={}).dispatcher if indices else None
-    lines = ["data = data_of(pullback)"]
-    lines += [f"derivatives = gradient({again}cotangent)"] * bool(indices)
+    lines = ["data, states = data_of(pullback)"]
+    if indices:
+        lines += _with_states(f"derivatives = gradient({again}cotangent)")
     lines.append(f"return {tuple_of(entries)}")
     apply = _compile(dispatcher, "apply", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
         f"data = {tuple_of(f'copy_arrays({name})' for name in names)}",
+        f"states = states_if_drawn(function, {tuple_of(names)})",
         f"out = require_value(function({', '.join(names)}))",
-        "return out, bind(apply, data)",
+        "return out, bind(apply, (data, states))",
     ]
     return _compile(dispatcher, "vjp", names, lines, function=dispatcher, apply=Stub(apply))
+
+
+def _with_states(*lines: str) -> list[str]:
+    """Lines that run the function again, between others that let it draw the same random numbers as
+    in the run before which `states` were kept.
+    """
+    return ["now = exchange_states(states)", *lines, "exchange_states(now)"]
 
 
 def _weighted(dispatcher: Any, count: int) -> Any:
@@ -95,7 +105,7 @@ def _weighted(dispatcher: Any, count: int) -> Any:
 
 def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
     """The compiled function that returns `(tape, primal, shadow)`; the tape is a tuple of copies,
-    the shadow, and a flag that is set once it is used.
+    the shadow, a flag that is set once it is used, and the states to draw random numbers from.
 
     A function that returns memory of its arguments is refused at run time.
     """
@@ -120,11 +130,12 @@ def _record_stub(
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
         f"data = {tuple_of(f'copy_arrays({value})' for value in values)}",
+        f"states = states_if_drawn(function, {tuple_of(values)})",
         f"out = require_value(function({', '.join(values)}))",
         *(f"require_no_alias(out, {value})" for value in values if shadowed),
         f"shadow = {shadow if shadowed else 'None'}",
         "used = np.zeros(1, np.int64)",
-        f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
+        f"return (data, shadow, used, states), {'out' if primal else 'None'}, shadow",
     ]
     return _compile(dispatcher, "record", names, lines, function=dispatcher)
 
@@ -135,7 +146,7 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     """
     *annotated, dret, tape = map(runtime_type, call.argtypes)
     split_spec, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
-    if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
+    if not isinstance(tape, types.BaseTuple) or len(tape) != 4:
         raise TapeError(
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
@@ -171,7 +182,9 @@ def _play_stub(
     lanes = range(width or 1)
     # each lane runs the function, which may write into its arguments
     data = "copy_arrays(data[{}])" if len(lanes) > 1 else "data[{}]"
-    calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
+    calls = [
+        f"derivatives{lane} = {call('' if width is None else f'[{lane}]', data)}" for lane in lanes
+    ]
     items = [
         tuple_of(f"derivatives{lane}[{k}]" for lane in lanes)
         if width is not None and kind is Active
@@ -179,11 +192,11 @@ def _play_stub(
         for k, kind in enumerate(split_spec.arguments)
     ]
     lines = [
-        "data, shadow, used = tape",
+        "data, shadow, used, states = tape",
         "if used[0] != 0:",
         "    raise TapeError('a tape is used a second time: its reverse has run')",
         "used[0] = 1",
-        *(f"derivatives{lane} = {called}" for lane, called in zip(lanes, calls, strict=True)),
+        *(line for call in calls for line in _with_states(call)),
         *["clear(shadow)"] * has_shadow(split_spec.result),
         f"return {tuple_of(items)}",
     ]
@@ -371,6 +384,13 @@ def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
 _SCOPE = {
     **by_name(Active, Const, Duplicated, DuplicatedNoNeed, MixedDuplicated, TapeError, autodiff),
     **by_name(bind, clear, completed, copy_arrays, data_of, inner_product),
-    **by_name(require_no_alias, require_value, shadow_of, zero_where_same),
+    **by_name(
+        exchange_states,
+        states_if_drawn,
+        require_no_alias,
+        require_value,
+        shadow_of,
+        zero_where_same,
+    ),
     "np": np,
 }

@@ -1,5 +1,7 @@
 """checkpoint, and the rule that functions with inactive arrays get: both compute anew."""
 
+import random
+
 import numba
 import numpy as np
 import pytest
@@ -332,18 +334,39 @@ def test_debug_mode_lets_a_reverse_run_the_function_again():
     np.testing.assert_allclose(found, slope_of_squashed_twice(a) * bar, rtol=1e-12)
 
 
-def test_a_function_that_draws_random_numbers_is_refused():
-    """Its second run would draw others."""
+def test_the_reverse_draws_what_the_function_drew():
+    """Also where others draw in between; afterwards the program goes on with new numbers."""
     draw = numba.njit(lambda: np.random.random())
-    scaled = ar.checkpoint(lambda x: x * draw())
-    by_generator = ar.checkpoint(lambda x, rng: x * rng.random())
-    assert 0.0 <= scaled(1.0) < 1.0
-    out, tangent = ar.jvp(scaled, (2.0,), (1.0,))
-    assert out == pytest.approx(2.0 * tangent)
-    for derivative in (ar.grad(scaled), lambda x: ar.chainrules.rrule(scaled, x)):
-        with pytest.raises(ar.NotYetSupported, match="draws random numbers"):
-            derivative(2.0)
-    with pytest.raises(ar.NotYetSupported, match="draws random numbers"):
-        ar.grad(by_generator)(2.0, np.random.default_rng(1))
+    scaled = ar.checkpoint(lambda x, y: x * draw() + y * random.random())
+
+    @numba.njit
+    def several(x):
+        return scaled(x, x * x) * draw() * scaled(x * x, x)
+
+    seeded = numba.njit(lambda: (np.random.seed(2), random.seed(2)))
+    gradient = ar.value_and_grad(several)
+    gradient(0.7)
+    seeded()
+    value, found = gradient(0.7)
+    following = draw()
+    seeded()
+    a, b, c = draw(), draw(), draw()
+    assert following == draw()
+    p, q = random_numbers(), random_numbers()
+    assert value == pytest.approx((0.7 * a + 0.49 * p) * b * (0.49 * c + 0.7 * q))
+    slope = (a + 1.4 * p) * b * (0.49 * c + 0.7 * q) + (0.7 * a + 0.49 * p) * b * (1.4 * c + q)
+    assert found == pytest.approx(slope)
+    seeded()
+    assert ar.jvp(several, (0.7,), (1.0,)) == pytest.approx((value, slope))
+    seeded()
+    out, pullback = ar.chainrules.rrule(scaled, 0.7, 0.3)
+    draw()
+    assert pullback(2.0)[1:] == pytest.approx((2.0 * a, 2.0 * p))
+    assert out == pytest.approx(0.7 * a + 0.3 * p)
     constant = ar.checkpoint(numba.njit(lambda: 3.0))
     assert ar.grad(lambda x: x * constant())(2.0) == 3.0
+
+
+@numba.njit
+def random_numbers():
+    return random.random()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.api import extras
+from activerules import extras
 from activerules.errors import SparsityMismatch
 
 Products = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]

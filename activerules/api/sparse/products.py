@@ -26,7 +26,7 @@ from activerules.api.jacobian_forward import (
     run_along,
 )
 from activerules.api.jvp import along
-from activerules.api.over_gradient import run_of_gradient, share_work
+from activerules.api.over_gradient import run_of_gradient, shared_gradient
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
@@ -110,8 +110,9 @@ def hessian_products(typing_context, spec, function, *args):
     """`seeds @ H.T`; the first of `args` is `seeds`."""
     i, dispatcher, names, argtypes = _read(spec, function, args)
     rows = carrying("out", gradient_type(argtypes[i + 1]))
-    if share_work(dispatcher, names, argtypes[1:], (i,)):
-        run, differentiated = run_of_gradient(i, len(names), WIDTH, first=1), dispatcher
+    shared = shared_gradient(dispatcher, names, argtypes[1:], (i,))
+    if shared is not None:
+        run, differentiated = run_of_gradient(shared, i, len(names), WIDTH, first=1), dispatcher
     else:
         once = differentiated_again(dispatcher, names, argtypes[1:], i)
         copied = copied_arguments(names, argtypes[1:], once, first=1)
@@ -120,7 +121,8 @@ def hessian_products(typing_context, spec, function, *args):
         def push(tangents: list[str]) -> str:
             return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"
 
-        run, differentiated = Run(1, push, copied), along(dispatcher, i, len(names))
+        run = Run(1, push, copied, once.draws)
+        differentiated = along(dispatcher, i, len(names))
     products = _Products(f"x{i + 1}", argtypes, run, rows, TupleTexts())
     gradient = GradientFunction(differentiated, i, options={}).dispatcher
     return _form(typing_context, (spec, function), argtypes, products, gradient=gradient)

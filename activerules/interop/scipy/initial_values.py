@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.api import extras
+from activerules import extras
 from activerules.api.jacobian_by_size import jacobian
 from activerules.interop.scipy.progress import counted
 from activerules.numba_ext.target.dispatchers import dispatcher_of

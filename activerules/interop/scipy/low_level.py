@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from numba import cfunc, types
 
-from activerules.api import extras
+from activerules import extras
 from activerules.errors import ArityError, NotAFloatReturn
 from activerules.interop.functions import compiled_call
 from activerules.numba_ext.target.dispatchers import dispatcher_of

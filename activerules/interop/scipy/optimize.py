@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba.extending import is_jitted
 
-from activerules.api import extras
+from activerules import extras
 from activerules.api.grad import value_and_grad
 from activerules.api.hessian import hessian
 from activerules.api.hvp import hvp

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.api import extras
+from activerules import extras
 
 
 @contextmanager

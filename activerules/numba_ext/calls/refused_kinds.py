@@ -1,16 +1,18 @@
-"""Types of values with respect to which no derivative can be taken.
+"""Types of values that a derivative cannot be taken with respect to, or that its runs would share.
 
-Gives       `refuse_kind`: raises for them, and says what to write instead
+Gives       `refuse_kind`, `refuse_generators`: they raise for them, and say what to write instead
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from numba.core import types
 
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.rules.pattern import type_name
+from activerules.values.kinds import leaves_of
 from activerules.values.layout import layout_of
 
 
@@ -33,4 +35,16 @@ def refuse_kind(name: str, ty: Any) -> None:
             f"`{name}` is not an array of NumPy (to Numba it is {ty})",
             why="what is added to, or returned, is an array of NumPy",
             instead=[f"np.asarray({name})"],
+        )
+
+
+def refuse_generators(args: Iterable[Any]) -> None:
+    """Raise `NotYetSupported` if an argument of a function that runs several times is a NumPy
+    generator, or a tuple or object with one.
+    """
+    if any(isinstance(x, types.NumPyRandomGeneratorType) for ty in args for x in leaves_of(ty)):
+        raise NotYetSupported(
+            "a function that draws random numbers from an argument, and runs several times",
+            why="each run would draw other numbers",
+            instead=["numbers that are drawn before, and passed as an argument"],
         )

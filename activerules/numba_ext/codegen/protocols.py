@@ -1,5 +1,5 @@
 """What we use of Numba's code generator and llvmlite's builder, as protocols; `Emit`, a pair of
-both.
+both; `UntypedPass`, the base of our passes over Numba's own IR.
 
 Neither package has annotations: these say which object a parameter is, and the type checker finds
 a method that is misspelt, or called with too few operands or with a Python value. LLVM values and
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.compiler_machinery import FunctionPass
 
 if TYPE_CHECKING:
     from numba.core import types
@@ -302,3 +303,10 @@ def doing(emit: Callable[[Emit, Sequence[Any]], None]) -> Callable[..., Any]:
         return context.get_dummy_value()
 
     return codegen
+
+
+class UntypedPass(FunctionPass):
+    """A pass that needs no types; Numba declares the constructor of a pass abstract."""
+
+    def __init__(self) -> None:
+        super().__init__()

@@ -13,7 +13,7 @@ A rule may return more than the call needs: unused results are released.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,9 @@ from numba.core import cgutils, types
 from numba.core.target_extension import target_override
 
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
+from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
+from activerules.numba_ext.codegen.random_states import random_states, set_random_states
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -45,6 +47,7 @@ from activerules.numba_ext.rules.returned import (
     check_apart,
     checked,
 )
+from activerules.numba_ext.target.effects import library_draws
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
@@ -199,14 +202,30 @@ class _Forward(RuleCaller):
         objects = [(i, t) for i, t in self.restored if is_object(t)]
         lanes = range(self.rule.request.width)
         copies = [[self._copy_of_object(i, t) for i, t in objects] for _ in lanes[1:]]
+        restart = self._restart() if len(lanes) > 1 else None
         for lane in lanes:
             if lane > 0:
+                if restart is not None:
+                    restart()
                 for i, t, copy in saved:
                     self.call(self.helper(restore, t, owned(t)), [self.primals[i], copy])
                 for (i, _), copy in zip(objects, copies[lane - 1], strict=True):
                     self.primals[i] = copy
             self.shadows = iter(self.lanes[lane])
             self._keep(self._run(), (lane,), first=lane == 0)
+
+    def _restart(self) -> Callable[[], object] | None:
+        """What lets a run draw the same random numbers as the one that begins now; None if the rule
+        draws none.
+        """
+        refuse_generators(a.value_type for a in self.arguments)
+        if not library_draws(self.rule.compiled.library):
+            return None
+        states = self.helper(random_states.py_func)
+        ty = states.signature.return_type
+        kept = self.call(states, [])
+        self.scratch.append((ty, kept))
+        return lambda: self.call(self.helper(set_random_states.py_func, ty), [kept])
 
     def _copy_of_object(self, index: int, ty: types.Type) -> Any:
         """A copy of an object, for the run of a lane other than the first."""

@@ -21,7 +21,7 @@ from numba.core import ir
 from numba.core.compiler_machinery import register_pass
 from numba.core.ir_utils import find_callname, get_definition, guard, require
 
-from activerules.numba_ext.codegen.passes import UntypedPass
+from activerules.numba_ext.codegen.protocols import UntypedPass
 
 _CONSTRUCTORS = {("array", "numpy"): "object", ("asarray", "numpy"): "a"}
 _DISPLAYS = ("build_list", "build_tuple")

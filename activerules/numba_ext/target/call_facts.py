@@ -17,7 +17,7 @@ from numba.core.ir_utils import find_const, find_outer_value, get_definition, gu
 from numba.core.untyped_passes import InlineClosureLikes
 
 from activerules.annotations.activity import Const
-from activerules.numba_ext.codegen.passes import UntypedPass
+from activerules.numba_ext.codegen.protocols import UntypedPass
 from activerules.numba_ext.codegen.types import AnnotationType, ConfigType
 from activerules.rules.protocol import active
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from activerules.errors import Where
@@ -109,6 +110,18 @@ class CompiledDerivative:
     returns_of_rule: bool = False
     again: Again = field(default_factory=Again)
     requested: Where | None = None
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it draws random numbers as `np.random` and `random` do, from a state of the
+        thread: one more run then draws others.
+        """
+        # late: they import much
+        from activerules.numba_ext.target.effects import library_draws
+        from activerules.numba_ext.target.symbols import RANDOM_STATES
+
+        in_text = any(name in self.text for name in RANDOM_STATES)
+        return in_text or any(map(library_draws, self.libraries))
 
     @property
     def symbol(self) -> str:

@@ -4,7 +4,8 @@ Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether it writes only to memory of its own call
             `replaces_pointers`: whether it may replace pointers in other memory
             `is_closed`: whether data enters and leaves through arguments and the result alone;
-            `is_repeatable`: the same of a dispatcher; `draws_numbers`
+            `is_repeatable`: the same of a dispatcher; `draws_numbers`, `library_draws`: whether
+            a dispatcher or a library draws random numbers
 Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
                 a write
 
@@ -18,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
@@ -29,6 +29,7 @@ from activerules.ir.tape.runtime import PREFIX as TAPE
 from activerules.ir.text.symbols import has_unnamed, names_in
 from activerules.numba_ext.codegen.arity import folded
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
+from activerules.numba_ext.codegen.machine_code import MachineCode
 from activerules.numba_ext.target.symbols import (
     BLAS_RESULTS,
     DICT_RESULTS,
@@ -121,12 +122,19 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
 
 
 def draws_numbers(dispatcher: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a dispatcher draws random numbers, so that one more run differs from the first."""
-    if any(isinstance(ty, types.NumPyRandomGeneratorType) for ty in args):
-        return True
+    """Whether a dispatcher draws random numbers as `np.random` and `random` do, from a state of the
+    thread: one more run then draws others.
+    """
     dispatcher.compile(args)
+    return library_draws(dispatcher.overloads[args].library)
+
+
+def library_draws(library: Any) -> bool:
+    """The same of a library of Numba, or of machine code."""
+    if isinstance(library, MachineCode):
+        return not RANDOM_STATES.isdisjoint(library.external)
     with global_compiler_lock:
-        module = dispatcher.overloads[args].library._get_module_for_linking()
+        module = library._get_module_for_linking()
         return not RANDOM_STATES.isdisjoint(function.name for function in module.functions)
 
 

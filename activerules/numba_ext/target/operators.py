@@ -17,8 +17,7 @@ from typing import Any
 from numba.core import ir, types
 from numba.core.compiler_machinery import register_pass
 
-from activerules.numba_ext.codegen.passes import UntypedPass
-from activerules.numba_ext.codegen.protocols import TypingContext
+from activerules.numba_ext.codegen.protocols import TypingContext, UntypedPass
 from activerules.numba_ext.target.marked_calls import CallTable
 from activerules.numba_ext.target.rule_function import RuleFunction
 
