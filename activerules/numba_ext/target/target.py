@@ -72,9 +72,9 @@ from activerules.numba_ext.substitutes import (
     float_parts,  # noqa: F401
     generators,
     integer_powers,  # noqa: F401
-    list_moves,  # noqa: F401
     printing,  # noqa: F401
     single_points,
+    typed_items,  # noqa: F401
 )
 from activerules.numba_ext.substitutes.inactive_values import InactiveValues
 from activerules.numba_ext.substitutes.typed_dicts import iteration
