@@ -5,9 +5,10 @@ Needs       an argument, and LLVM values of it (the primal, its shadows)
 Gives       `regions_of`: corresponding regions of the values; `extent_of_region`: the bytes of one;
             `data_of_region`: its start
 Invariants  G1  for a region without numbers only the primal's is yielded
-            G2  the fields of a Const instance are not regions: they may be anywhere
-            G3  a list or dictionary is one region; its items are known at run time only
-                (`Visit.entries`), and only if it has a shadow
+            G2  a list or dictionary is one region; its items are known at run time only
+                (`Visit.entries`)
+            G3  the fields of an instance are regions only if it has shadows: what is in a Const
+                one is looked for where a program writes (`numba_ext.calls.memory`)
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def regions_of(
     depth = Depth.FIELDS if has_shadows else Depth.TUPLES
     for visit in walk(em, layout_of(argument.numba_type), values, depth=depth, where=has_regions):
         node = visit.node
-        if is_region(node) and (has_shadows or not isinstance(node, Items)):
+        if is_region(node):
             own = visit.slots if node.has_shadow else visit.slots[:1]
             yield argument.part(visit.path, node), tuple(slot.value for slot in own)
 

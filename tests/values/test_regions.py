@@ -50,12 +50,12 @@ def test_g1_a_region_without_numbers_has_no_shadow() -> None:
     assert regions(OBJECT, shadowed=True) == {"x": 2, "x.x": 2, "x.k": 1}
 
 
-def test_g2_the_fields_of_a_constant_object_are_no_regions() -> None:
-    assert regions(OBJECT, shadowed=False) == {"x": 1}
-
-
 @pytest.mark.parametrize("item", [1.0, np.ones(2)])
-def test_g3_a_list_is_one_region_if_it_has_a_shadow(item: Any) -> None:
+def test_g2_a_list_is_one_region(item: Any) -> None:
     assert regions(List([item]), shadowed=True) == {"x": 2}
-    assert regions(List([item]), shadowed=False) == {}
+    assert regions(List([item]), shadowed=False) == {"x": 1}
     assert regions(List([1]), shadowed=True) == {}
+
+
+def test_g3_the_fields_of_a_constant_object_are_no_regions() -> None:
+    assert regions(OBJECT, shadowed=False) == {"x": 1}

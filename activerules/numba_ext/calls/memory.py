@@ -21,15 +21,17 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.target_extension import current_target
 
 from activerules.numba_ext.codegen.protocols import Builder, Emit, Value, call_named
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
-from activerules.values.kinds import is_collection, is_record_array
-from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
+from activerules.values.kinds import is_collection, is_instance, is_record_array
+from activerules.values.layout import EACH, Node, Struct, layout_of, shadow_of_leaf
 from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
     data_of_region,
@@ -133,6 +135,7 @@ class _Checker:
         self._scratch = gradient.scratch
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
+        self._writes_shadowed = False
         self.tests = Tests(em, (gradient.requested,) if gradient.requested else (), release)
 
     def memories(
@@ -140,8 +143,7 @@ class _Checker:
     ) -> Iterator[_Memory]:
         """The regions of an argument, among them those in lists; checks K1."""
         if shadow is None:
-            extent = extent_of_region(self.em, argument.numba_type, primal)
-            yield _Memory(argument, written, self.tests.add(extent), None)
+            yield from self._without_shadow(argument, primal, written)
         elif is_collection(argument.numba_type) and has_inner(argument.numba_type):
             yield from self._collection(argument, primal, shadow, written)
         else:
@@ -154,6 +156,38 @@ class _Checker:
             number = self.tests.add(extent)
             overlap = self._overlap(argument.numba_type, pair[0], extent, behind)
             yield _Memory(argument, written, number, self.tests.add(behind), overlap)
+
+    def _without_shadow(
+        self, argument: ArgumentSpec, primal: Value, written: bool
+    ) -> Iterator[_Memory]:
+        """A region without a shadow, and what a list, dictionary or instance leads to if that, or
+        memory with a shadow, is written: active memory must not be reached through it.
+        """
+        em, ty = self.em, argument.numba_type
+        if not is_collection(ty):
+            extent = extent_of_region(em, ty, primal)
+            yield _Memory(argument, written, self.tests.add(extent), None)
+        if not (is_collection(ty) or is_instance(ty)) or not (written or self._writes_shadowed):
+            return
+        depth = Depth.ITEMS
+        if current_target() == AD_TARGET:
+            depth = Depth.FIELDS  # tables are not compared there
+        table = ExtentTable(self.builder) if depth == Depth.ITEMS else None
+        for visit in walk(em, layout_of(ty), (primal,), depth=depth, where=_is_followed):
+            if not visit.node.has_shadow or (is_instance(ty) and not visit.path):
+                continue
+            part, value = argument.part(visit.path, visit.node), visit.slots[0].value
+            if visit.entries is not None:
+                part = replace(part, numba_type=visit.entries.array_type)
+                (value,) = visit.entries.arrays
+            extent = extent_of_region(em, part.numba_type, value)
+            if table is not None and EACH in visit.path:
+                table.push(extent.data, extent.low, extent.high)
+            else:
+                yield _Memory(part, written, self.tests.add(extent), None)
+        if table is not None:
+            self.tests.refuse_if(table.failed, _NO_MEMORY)
+            yield _Memory(argument, written, self.tests.add(table), None)
 
     def _overlap(self, ty: Any, primal: Value, extent: Extent, behind: Extent) -> Any:
         """Whether an array that need not be contiguous shares bytes with its shadow; else None."""
@@ -262,6 +296,8 @@ class _Checker:
         """The memory of each lane. If nothing is written, scratch shadows need no checks: they are
         new, with the layout of their primals. The checks of dictionaries also order their keys.
         """
+        per_argument = zip(self._written, values, strict=True)
+        self._writes_shadowed = any(written and shadows for written, (_, shadows) in per_argument)
         regions: list[tuple[ArgumentSpec, bool, Value, list[Value]]] = []
         per_argument = zip(arguments, self._written, self._scratch, values, strict=True)
         for argument, written, scratch, (whole, shadows) in per_argument:
