@@ -8,6 +8,7 @@ How a derivative is planned and generated depends on the mode. Every stage is ti
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,14 +17,23 @@ from typing import Any, Generic, TypeVar
 from activerules.errors import ActiverulesError
 from activerules.fallbacks import Fallback, recorded
 from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.generate.assemble import assemble
+from activerules.ir.generated.masks import compare_floats
+from activerules.ir.generated.plain_loops import version_plain_loops
+from activerules.ir.generated.relaxed import reassociate, vectorise
+from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.model import Function, Module
+from activerules.ir.llvm.names import in_symbols
+from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.reading import copies_of, read_module
 from activerules.ir.plan.forward_plan import ForwardPlan
-from activerules.ir.plan.marked import only_returned
 from activerules.ir.plan.plan import Plan
 from activerules.ir.text.normalise import normalise
+from activerules.numba_ext.codegen.link import with_callee
+from activerules.numba_ext.codegen.processor import selects_floats_by_branches
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
+from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.capture import Captured, capture
 from activerules.numba_ext.target.derivative import (
     Again,
@@ -34,7 +44,7 @@ from activerules.numba_ext.target.derivative import (
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import Source, is_written, with_scratch
-from activerules.pipeline.stages import Stages, finish, locate
+from activerules.pipeline.stages import STEM, Stages, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
@@ -127,9 +137,7 @@ def _derive(
     warn_frozen(dispatcher)
     warn_missed(captured.followed, rules.missed)
     plan = made.plan
-    text, name = finish(
-        stage, captured, module, made.functions, made.declarations, spec.options, rules
-    )
+    text, name = _assembled(source, module, made)
     gradient = CompiledDerivative(
         versions=made.versions(name),
         text=text,
@@ -142,8 +150,32 @@ def _derive(
         environments=captured.environments,
         width=plan.request.width,
         options=spec.options,
-        returns_of_rule=any(only_returned(c, use.info, plan) for c, use in plan.rules.items()),
+        returns_of_rule=any(plan.only_returns(c, use.info) for c, use in plan.rules.items()),
         memory=made.memory,
         again=made.again,
     )
     return Derivation(gradient, captured, module, plan, stage)
+
+
+def _assembled(source: Source, module: Module, made: Generated[Any]) -> tuple[str, str]:
+    """The verified text of a derivative, and the stem of its symbols: the function's name with a
+    hash of the text.
+    """
+    captured, stage, options = source.captured, source.stage, source.spec.options
+    functions, declarations = made.functions, made.declarations
+    if "reassociate" in options:
+        reassociate(functions)
+    if "vector_math" in options:
+        vectorise(functions, vector_forms(), declarations)
+    version_plain_loops(functions)
+    scale_subscripts(functions, declarations)
+    if selects_floats_by_branches():
+        compare_floats(functions)
+    text = stage("assemble", assemble, module, functions, declarations, whole=False)
+    for symbol in captured.marked:
+        if f"@{symbol}(" in text:
+            text = with_callee(text, symbol, source.rules.call_info(symbol).primal_symbol)
+    stage("verify", verified, text)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    name = f"activerules.{in_symbols(captured.name).replace('.', '_')}.{digest}"
+    return text.replace(STEM, name), name

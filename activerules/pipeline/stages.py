@@ -1,38 +1,26 @@
-"""The stages of a compilation: how each is run, timed and printed, and the last ones of every mode.
+"""The stages of a compilation: how each is run, timed and printed, and where its errors are.
 
 `ACTIVERULES_DUMP=<stage>` (or `all`) prints the result of a stage; `STAGES` has their names.
 """
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from activerules.errors import ActiverulesError, NoRuleForActivity, RuleError, UnknownCall, Where
-from activerules.ir.derivatives.rulecall import RuleCompiler
-from activerules.ir.generate.assemble import assemble
-from activerules.ir.generated.masks import compare_floats
-from activerules.ir.generated.plain_loops import version_plain_loops
-from activerules.ir.generated.relaxed import reassociate, vectorise
-from activerules.ir.generated.strides import scale_subscripts
 from activerules.ir.llvm.location import Locator
-from activerules.ir.llvm.model import Function, Instruction, Module
-from activerules.ir.llvm.names import in_symbols
+from activerules.ir.llvm.model import Instruction, Module
 from activerules.ir.llvm.printer import print_function, print_module
-from activerules.ir.llvm.verify import verified
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.rendering import render_plan
-from activerules.numba_ext.codegen.link import with_callee
-from activerules.numba_ext.codegen.processor import selects_floats_by_branches
 from activerules.numba_ext.codegen.progress import PROGRESS
-from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
 from activerules.numba_ext.target.capture import Captured
 from activerules.pipeline.stack_space import with_stack_space
@@ -141,42 +129,3 @@ def _shortened(text: str) -> str:
 
 def _same_line(left: str, right: str) -> bool:
     return os.path.abspath(left) == os.path.abspath(right)
-
-
-def relax(
-    functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
-) -> None:
-    """Let generated functions be reassociated, and use vectorised math functions, as the mode
-    allows.
-    """
-    if "reassociate" in options:
-        reassociate(functions)
-    if "vector_math" in options:
-        vectorise(functions, vector_forms(), declarations)
-
-
-def finish(
-    stage: Stages,
-    captured: Captured,
-    module: Module,
-    functions: Sequence[Function],
-    declarations: dict[str, str],
-    options: frozenset[str],
-    rules: RuleCompiler,
-) -> tuple[str, str]:
-    """The verified text of a derivative, and the stem of its symbols: the function's name with a
-    hash of the text.
-    """
-    relax(functions, declarations, options)
-    version_plain_loops(functions)
-    scale_subscripts(functions, declarations)
-    if selects_floats_by_branches():
-        compare_floats(functions)
-    text = stage("assemble", assemble, module, functions, declarations, whole=False)
-    for symbol in captured.marked:
-        if f"@{symbol}(" in text:
-            text = with_callee(text, symbol, rules.call_info(symbol).primal_symbol)
-    stage("verify", verified, text)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
-    name = f"activerules.{in_symbols(captured.name).replace('.', '_')}.{digest}"
-    return text.replace(STEM, name), name

@@ -14,10 +14,12 @@ from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.loops.integers import Integers
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.read_results import may_be_read, only_returned
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.soundness import refuse_unsound
 from activerules.ir.analysis.summaries import CallsIn
 from activerules.ir.analysis.types.value_types import ValueTypes
+from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.model import Instruction, Module, Value
 from activerules.ir.llvm.verbatim import type_of_numbers
@@ -58,6 +60,22 @@ class Facts:
             and not self.types.is_read_as_integer(store)
             and not self.types.is_free_of_floats(store)
         )
+
+    def reads_result(self, call: Instruction, info: CallInfo) -> bool:
+        """Whether the result of a marked call may be read; if the result of the function is not
+        wanted, reads that contribute only to that do not count.
+        """
+        wanted = self.request.caller.needs_primal or not self.only_returns(call, info)
+        return wanted and may_be_read(call, info, self.flow.users)
+
+    def only_returns(self, call: Instruction, info: CallInfo) -> bool:
+        """Whether the result of a marked call contributes only to what the function returns, and
+        through operations whose derivatives do not need its value.
+        """
+        if self.request.callee:
+            return False
+        slots = (p.argument for p in self.request.parameters if p.passed.written_only)
+        return only_returned(call, info, self.flow.users, slots)
 
     def _is_from_outside(self, pointer: Value) -> bool:
         """Whether a pointer may point to memory whose contents only the caller knows."""

@@ -29,7 +29,7 @@ from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse
-from activerules.ir.plan.marked import ForwardRuleUse, activities_of, choosing_for, is_read, ruled
+from activerules.ir.plan.marked import ForwardRuleUse, activities_of, choosing_for, ruled
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.vectorised_loops import vectorised_loops
 
@@ -149,7 +149,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleUse | N
         activities,
         _as_forward(how.result),
         asked.width,
-        needs_primal=is_read(call, info, facts),
+        needs_primal=facts.reads_result(call, info),
         options=asked.options,
     )
     with choosing_for(call):

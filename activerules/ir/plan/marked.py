@@ -5,7 +5,7 @@ Both modes choose rules by them; forward mode turns Active into Duplicated.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Set
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,7 +23,6 @@ from activerules.ir.derivatives.rulecall import (
     RuleCode,
     RuleRequest,
 )
-from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.plan.facts import Facts
@@ -122,85 +121,6 @@ def choosing_for(call: Instruction) -> Generator[None, None, None]:
     except RuleError as error:
         error.instruction = call
         raise
-
-
-# operations on a float whose derivative does not need its value
-_LINEAR = frozenset({"fadd", "fsub", "fneg", "phi", "select"})
-
-
-def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
-    """Whether the result of a call may be read; True if in doubt.
-
-    A number is returned in a variable of the caller, and LLVM has removed loads of it that have no
-    effect. If the result of the whole function is not wanted, loads that contribute only to that
-    do not count.
-    """
-    if info.result_kind == "none":
-        return False
-    if not _is_variable(call, info):
-        return True
-    if not _reads(call, facts):
-        return False
-    return facts.request.caller.needs_primal or not only_returned(call, info, facts)
-
-
-def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
-    """Whether the result of a call contributes only to what the function returns, and through
-    operations whose derivatives do not need its value.
-    """
-    if facts.request.callee or not _is_variable(call, info):
-        return False
-    users = facts.flow.users
-    slots = _return_slots(facts)
-    if not all(_is_stored_to(i, slots) for slot in slots for i in users.get(slot, ())):
-        return False
-
-    def onward(i: Instruction) -> Iterable[Instruction]:
-        return (user for user in users.get(i, ()) if not _is_stored_to(user, slots))
-
-    return all(map(_passes_on, closure(_reads(call, facts), onward)))
-
-
-def _is_variable(call: Instruction, info: CallInfo) -> bool:
-    """Whether a call returns numbers in a local variable of the caller."""
-    return info.result_kind == "value" and getattr(call.operands[0], "opcode", "") == "alloca"
-
-
-def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
-    """The instructions that may read the variable in which a call returns its result."""
-    slot = call.operands[0]
-    users = facts.flow.users.get(slot, ())
-    return [i for i in users if i is not call and not _only_writes(i, slot)]
-
-
-def _return_slots(facts: Facts) -> set[Value]:
-    """The pointers to, or into, the memory in which the function returns its result."""
-
-    def fields(pointer: Value) -> Iterable[Value]:
-        return (i for i in facts.flow.users.get(pointer, ()) if i.opcode == "getelementptr")
-
-    return closure((p.argument for p in facts.request.parameters if p.passed.written_only), fields)
-
-
-def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
-    """Whether an instruction only stores to the return slots, or computes their addresses."""
-    if i.opcode == "store":
-        return i.operands[1] in slots and i.operands[0] not in slots
-    return i in slots
-
-
-def _passes_on(i: Instruction) -> bool:
-    """Whether an instruction only reads the returned value, or adds it to a sum."""
-    if i.opcode == "getelementptr":
-        return True
-    return i.type.is_float and (i.opcode == "load" or i.opcode in _LINEAR)
-
-
-def _only_writes(i: Instruction, slot: Value) -> bool:
-    """Whether an instruction that mentions a variable can only write into it."""
-    if i.opcode == "store":
-        return i.operands[0] is not slot
-    return i.opcode == "call" and (i.callee_name or "").startswith(("llvm.memset", "llvm.lifetime"))
 
 
 def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:

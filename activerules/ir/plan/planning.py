@@ -40,7 +40,6 @@ from activerules.ir.plan.marked import (
     RuleUse,
     activities_of,
     choosing_for,
-    is_read,
     refuse_without_keys,
     ruled,
 )
@@ -287,7 +286,7 @@ class _Planner:
                 any(self._may_change(call, call.operands[p], a.container) for p in a.pointers)
                 for a in info.arguments
             ),
-            needs_primal=is_read(call, info, self.facts),
+            needs_primal=self.facts.reads_result(call, info),
             needs_shadow=how.result == "duplicated",
             options=self.facts.request.options,
         )
