@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from numba import njit, types
+from numba import types
 
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.values import make_zero
@@ -27,11 +27,11 @@ from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
 from activerules.numba_ext.target.dispatchers import require_known
 from activerules.rules.pattern import type_name
-from activerules.rules.written import by_name, replacement_of, tuple_of
+from activerules.rules.written import by_name, tuple_of
 
 
 @compiled_only
@@ -123,13 +123,14 @@ def jacobian_with_aux(typing_context, spec, function, *args):
 def _compile_with_aux(
     dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
 ) -> Any:
-    source = f"def with_aux({', '.join(f'x{k}' for k in range(count))}):\n " + "\n ".join(lines)
+    parameters = [f"x{k}" for k in range(count)]
 
     def make() -> Any:
-        plain = dispatcher.py_func
-        return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="with_aux"))
+        return in_place_of(dispatcher, "with_aux", parameters, lines, scope)
 
-    return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
+    return COMPILED.get(
+        dispatcher, ("aux", count, tuple(lines), key, compiles_for_derivative()), make
+    )
 
 
 @chosen_by_types

@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import types
 
+from activerules.annotations.signature import Forward
 from activerules.api.jacobian_blocks import (
     arranged,
     carrying,
@@ -128,7 +129,7 @@ def _derivative(
     activities: list[ActivityName] = ["const"] * len(argtypes)
     activities[i] = "duplicated"
     arguments = [ArgumentSpec(*row) for row in zip(names, argtypes, activities, strict=True)]
-    return compiled_forward(dispatcher, arguments, True, width, again=again, needs_primal=False)
+    return compiled_forward(dispatcher, arguments, True, width, mode=Forward, again=again)
 
 
 def copied_arguments(

@@ -23,7 +23,7 @@ from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, comp
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
-from activerules.rules.written import function_from
+from activerules.rules.written import definition, function_from
 from activerules.values.kinds import is_number_list
 
 _of_arrays = MadeOnce()
@@ -49,7 +49,7 @@ def of_arrays(dispatcher: Any, argtypes: Sequence[Any], written: Sequence[int] =
     ]
 
     def make() -> Any:
-        source = f"def of_arrays({', '.join(names)}):\n " + "\n ".join(lines)
+        source = definition("of_arrays", names, lines)
         plain = dispatcher.py_func
         on_arrays = function_from(
             source,

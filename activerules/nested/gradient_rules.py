@@ -42,7 +42,7 @@ from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, in_place_of
 from activerules.numba_ext.codegen.random_states import random_states
 from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.replaced.in_steps import passing
@@ -51,7 +51,7 @@ from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.written import by_name, function_from, replacement_of, tuple_of
+from activerules.rules.written import by_name, definition, function_from, tuple_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array
 from activerules.values.layout import Items, Node, layout_of
@@ -217,8 +217,7 @@ class _GradientWriter:
         self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any
     ) -> Any:
         scope = {**_SCOPE, **self.texts.classes, **more}
-        source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-        function = function_from(source, name, scope, module=__name__)
+        function = function_from(definition(name, names, lines), name, scope, module=__name__)
         function.__name__ = f"{name}_{self.spec.dispatcher.py_func.__name__}"
         return function
 
@@ -462,10 +461,8 @@ def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> 
 def _compile_call(
     writer: _GradientWriter, names: Sequence[str], lines: Sequence[str], **more: Any
 ) -> Any:
-    source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
     scope = {**writer.texts.classes, **more}
-    plain = writer.spec.dispatcher.py_func
-    return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="call"))
+    return in_place_of(writer.spec.dispatcher, "call", names, lines, scope)
 
 
 # --- what the rules call ---

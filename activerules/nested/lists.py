@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.annotations.signature import Mode
 from activerules.api.autodiff import autodiff
@@ -23,9 +21,9 @@ from activerules.api.list_arguments import (
     typed_list_of,
 )
 from activerules.numba_ext.calls.nested_forms import ReadCall
-from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
+from activerules.numba_ext.codegen.made_once import in_place_of
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.rules.written import by_name, replacement_of, tuple_of
+from activerules.rules.written import by_name, tuple_of
 from activerules.values.kinds import is_number_list
 
 
@@ -70,10 +68,9 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
         result = _gradient(spec, listed)
     lines += [f"put_into({values[k]}, v{k})" for k in changed]
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
-    names = ", ".join(f"a{k}" for k, _ in enumerate(argtypes))
-    source = f"def call({names}):\n " + "\n ".join([*lines, f"return {result}"])
-    plain = nested.call.dispatcher.py_func
-    return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, "call"))
+    lines.append(f"return {result}")
+    parameters = [f"a{k}" for k, _ in enumerate(argtypes)]
+    return in_place_of(nested.call.dispatcher, "call", parameters, lines, scope)
 
 
 def _has_shadow(nested: ReadCall, k: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from activerules.annotations.activity import (
     Active,
@@ -34,7 +34,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER
+from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
@@ -44,7 +44,7 @@ from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
-from activerules.rules.written import by_name, function_from, item_by_item, replacement_of, tuple_of
+from activerules.rules.written import by_name, function_from, item_by_item, tuple_of
 from activerules.values.kinds import is_number, is_typed_number_list, optional_leaf, returned_type
 from activerules.values.layout import CONSTANT, layout_of
 
@@ -372,9 +372,7 @@ def _source(source: str) -> Any:
 def _compile(
     dispatcher: Any, name: str, names: Sequence[str], lines: Sequence[str], **more: Any
 ) -> Any:
-    source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-    plain = replacement_of(dispatcher.py_func, source, {**_SCOPE, **more}, name)
-    return njit(**NO_C_WRAPPER)(plain)
+    return in_place_of(dispatcher, name, names, lines, {**_SCOPE, **more})
 
 
 def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:

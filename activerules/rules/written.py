@@ -34,6 +34,11 @@ def function_from(
     return scope[name]
 
 
+def definition(name: str, parameters: Iterable[str], lines: Iterable[str]) -> str:
+    """Source of a function with these lines as its body."""
+    return f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+
+
 def by_name(*objects: Any, prefix: str = "") -> dict[str, Any]:
     """Globals of such a function: classes and functions by their names, after a prefix."""
     return {prefix + each.__name__: each for each in objects}

@@ -14,6 +14,7 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
+from activerules.annotations.signature import ForwardWithPrimal, Mode
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.emitter import Field
@@ -46,14 +47,8 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         names = call_arguments.parameter_names(dispatcher, len(args) - skipped)
         checks.require_marked(dispatcher, mode.value, names, args[skipped:])
         read = read_forward_arguments(names, args[skipped:])
-    options = mode.value.options
     gradient = compiled_forward(
-        dispatcher,
-        read.arguments,
-        _is_wanted(marker),
-        read.width,
-        options=options,
-        needs_primal=mode.value.returns_primal,
+        dispatcher, read.arguments, _is_wanted(marker), read.width, mode=mode.value
     )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
 
@@ -86,9 +81,8 @@ def compiled_forward(
     wanted: bool,
     width: int,
     *,
-    options: frozenset[str] = frozenset(),
+    mode: Mode = ForwardWithPrimal,
     again: bool = False,
-    needs_primal: bool = True,
 ) -> CompiledDerivative:
     """Compile the derivative; errors name the call that needs it.
 
@@ -100,10 +94,10 @@ def compiled_forward(
         *types_and_activities(arguments),
         None if wanted else "const",
         mode="forward",
-        options=options - {"vector_math"} if again else options,
+        options=mode.options - {"vector_math"} if again else mode.options,
         width=width,
         again=again,
-        needs_primal=needs_primal,
+        needs_primal=mode.returns_primal,
     )
     return compiled(dispatcher, arguments, spec)
 

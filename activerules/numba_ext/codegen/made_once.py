@@ -4,6 +4,7 @@
 `MadeUnderRules`  of the function and the current rules: made again when these change. `COMPILED`,
                   one per process, has every derivative, and every function that calls one
 `compiled_lines`  a function compiled from lines of text, kept in `COMPILED`
+`in_place_of`     the same with the module and the location of a function of the user
 
 Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
@@ -26,7 +27,7 @@ from numba import njit
 
 from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.rules.registry import RULES
-from activerules.rules.written import function_from
+from activerules.rules.written import definition, function_from, replacement_of
 
 T = TypeVar("T")
 
@@ -121,9 +122,21 @@ def compiled_lines(
     `key` determine; for compiled callers. If it is only `linked`, `compile_to_link` compiles it.
     """
     compiled = to_link if linked else njit(**NO_WRAPPERS)
-    source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+    source = definition(name, parameters, lines)
     return COMPILED.get(
         dispatcher,
         (source, linked, *key),
         lambda: compiled(function_from(source, name, scope, module=__name__)),
     )
+
+
+def in_place_of(
+    dispatcher: Any,
+    name: str,
+    parameters: Sequence[str],
+    lines: Sequence[str],
+    scope: Mapping[str, Any],
+) -> Any:
+    """The dispatcher of a function of these lines, with the module and the file of another one."""
+    source = definition(name, parameters, lines)
+    return njit(**NO_C_WRAPPER)(replacement_of(dispatcher.py_func, source, scope, name))
