@@ -18,6 +18,7 @@ from numba import float64, int64, njit
 from numba.experimental import jitclass
 
 import activerules as ar
+from activerules.callables import python_function
 from activerules.ir.llvm.printer import print_function
 from activerules.ir.plan.layout import make_layout
 from activerules.ir.plan.plan import Plan
@@ -152,7 +153,7 @@ def result() -> str:
 
 def source(*functions: Any) -> str:
     """The source of functions and classes, without their docstrings."""
-    texts = [inspect.getsource(getattr(f, "py_func", f)).strip() for f in functions]
+    texts = [inspect.getsource(python_function(f)).strip() for f in functions]
     return without_docstrings("\n\n\n".join(texts))
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import activerules.pipeline.reverse  # noqa: F401  loads the rules
+from activerules.callables import display_name
 from activerules.rules.pattern import Pattern, type_name
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Rule, display_name
+from activerules.rules.rule import Rule
 
 PAGE = Path(__file__).with_name("all_rules.md")
 

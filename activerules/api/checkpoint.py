@@ -23,6 +23,7 @@ from activerules.annotations.values import kind_of, make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.api.same_draws import exchange_states, states_if_drawn
+from activerules.callables import display_name, location_of
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
@@ -43,7 +44,7 @@ from activerules.numba_ext.target.dispatchers import (
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Rule, display_name, location_of
+from activerules.rules.rule import Rule
 from activerules.rules.written import by_name, function_from, replacement_of
 from activerules.values.layout import layout_of
 from activerules.values.overwriting import overwrite

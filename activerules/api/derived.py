@@ -19,6 +19,7 @@ from numba.extending import typeof_impl
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.trees import are_flat, flattened, restored
 from activerules.api.autodiff import presentable, run_compiled
+from activerules.callables import location_of
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import gradient_of
@@ -36,7 +37,6 @@ from activerules.numba_ext.target.dispatchers import (
     with_flags,
 )
 from activerules.rules.registry import RULES, with_rules
-from activerules.rules.rule import location_of
 from activerules.rules.written import replacement_of
 
 ArgNums = int | str | tuple[int | str, ...]

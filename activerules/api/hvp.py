@@ -21,6 +21,7 @@ from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart
 from activerules.api.jacobian_forward import differentiated_again
 from activerules.api.jvp import along
+from activerules.callables import location_of
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
@@ -31,7 +32,6 @@ from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
-from activerules.rules.rule import location_of
 from activerules.values.kinds import is_absent, is_number_list
 
 X = TypeVar("X")

@@ -19,7 +19,7 @@ import numpy as np
 
 from activerules.annotations.tangents import One, ZeroTangent
 from activerules.chainrules.scalar import ScalarRule
-from activerules.rules.rule import identity
+from activerules.rules.pickled import identity
 
 Row = tuple[Any, int, Callable[..., tuple[Any, ...]]]
 

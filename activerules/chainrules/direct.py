@@ -9,6 +9,7 @@ from typing import Any
 
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent
+from activerules.callables import display_name, is_generic, parameters_of, python_function
 from activerules.chainrules import engine_rules, table
 from activerules.chainrules.capabilities import NOTHING, RuleConfig
 from activerules.chainrules.registry import (
@@ -25,7 +26,7 @@ from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.closures.source import location
 from activerules.rules.plugins import load_once
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Half, display_name, is_generic, parameters_of
+from activerules.rules.rule import Half
 
 Pullback = Callable[[Any], tuple[Any, ...]]
 
@@ -112,7 +113,7 @@ class ForwardRules:
 def _require_none(function: Any) -> None:
     """Raise `ArityError` if a function takes arguments, as where `@rrule(f)` stands for a rule."""
     try:
-        inspect.signature(getattr(function, "py_func", function)).bind()
+        inspect.signature(python_function(function)).bind()
     except TypeError as error:
         name = display_name(function)
         raise ArityError(
@@ -151,7 +152,7 @@ def with_defaults(
     """The arguments of a call by position, with the defaults that were left out, since a rule has a
     parameter for each; None if the parameters are not known.
     """
-    plain = getattr(function, "py_func", function)
+    plain = python_function(function)
     if not inspect.isfunction(plain) or is_generic(function):
         return None
     try:

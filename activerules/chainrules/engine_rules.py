@@ -26,11 +26,12 @@ from activerules.annotations.tangents import (
 )
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
+from activerules.callables import parameters_of, python_function
 from activerules.errors import NoRuleForActivity, NotYetSupported, TangentMismatch
 from activerules.numba_ext.target.rule_function import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import ForwardRule, Half, RulePair, parameters_of
+from activerules.rules.rule import ForwardRule, Half, RulePair
 from activerules.values.layout import layout_of
 
 
@@ -83,7 +84,7 @@ def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
     config = RuleConfig(overwritten=(False,) * len(x))
     saved = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
     shadows = [make_zero(value) for value in x]
-    augmented = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
+    augmented = python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         for shadow in (*shadows, augmented.shadow):
@@ -110,7 +111,7 @@ def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[A
         for value, delta, how in zip(x, deltas, rule.lowering, strict=True)
     ]
     annotated = list(map(_annotated_as, rule.arguments, x, tangents))
-    returned = _python_function(rule.function)(RuleConfig(), rule.result, *annotated)
+    returned = python_function(rule.function)(RuleConfig(), rule.result, *annotated)
     if rule.result is not Const:
         return returned
     return (returned[0] if isinstance(returned, tuple) else returned), NoTangent()
@@ -178,7 +179,7 @@ def _pulled(
     """The cotangents of the arguments; their shadows are zero before."""
     dret = _result(pair.result, augmented, dy)
     tape = _own_tape(augmented.tape, [dret.fields[1:], *(x.fields[1:] for x in annotated)])
-    returned = _python_function(pair.reverse)(config, dret, tape, *annotated)
+    returned = python_function(pair.reverse)(config, dret, tape, *annotated)
     entries = entry_per_argument(returned, annotated)
     return [
         NotImplementedTangent("that of an object; ar.vjp and rrule_via_ad compute it")
@@ -280,7 +281,3 @@ def _joined(entry: Any, shadow: Any) -> Any:
         entries = entry if is_tuple(entry) else (None,) * len(shadow)
         return like_tuple(type(shadow), map(_joined, entries, shadow))
     return shadow if is_array(shadow) else entry
-
-
-def _python_function(function: Any) -> Any:
-    return getattr(function, "py_func", function)

@@ -28,6 +28,7 @@ from numba import NumbaError
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed
+from activerules.callables import display_name, python_function
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
 from activerules.numba_ext.rules.functions import callable_rule
@@ -46,8 +47,9 @@ from activerules.rules.define import (
     with_options,
 )
 from activerules.rules.pattern import Order, Pattern
+from activerules.rules.pickled import identity
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Half, Rule, RuleHalf, display_name, identity
+from activerules.rules.rule import Half, Rule, RuleHalf
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -283,7 +285,7 @@ def _pattern(kinds: Sequence[Any], ty: Any) -> Pattern:
 
 def plain_function(rule: Any, which: str) -> Any:
     """The Python function of a rule; `RuleDefinitionError` if it is not one."""
-    plain = getattr(rule, "py_func", rule)
+    plain = python_function(rule)
     if not inspect.isfunction(plain):
         raise RuleDefinitionError(f"@{which}.register decorates a Python function, not {rule!r}")
     return plain

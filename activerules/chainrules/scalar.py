@@ -25,14 +25,16 @@ from activerules.annotations.activity import Const, Narrowed
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
+from activerules.callables import display_name, python_function
 from activerules.chainrules.partials import NUMBER, returned
 from activerules.chainrules.registry import RuleForEngine
 from activerules.errors import RuleDefinitionError
 from activerules.rules.closures import delivery
 from activerules.rules.closures.source import location
 from activerules.rules.define import require_function
+from activerules.rules.pickled import identity
 from activerules.rules.protocol import AugmentedReturn, active
-from activerules.rules.rule import Half, display_name, identity
+from activerules.rules.rule import Half
 
 Partials = Callable[..., Any]
 
@@ -120,7 +122,7 @@ def scalar_rule(
     """
     require_function(function, "scalar_rule")
     for what, written in (("partials", partials), ("setup", setup)):
-        if not (written is None or inspect.isfunction(_python_function(written))):
+        if not (written is None or inspect.isfunction(python_function(written))):
             raise RuleDefinitionError(
                 f"scalar_rule of {display_name(function)}: `{what}` is not a Python function",
                 why=f"it is {written!r}",
@@ -135,7 +137,7 @@ def scalar_rule(
             else "the first parameter is Ω, the result of the function",
             instead=["lambda Ω, x: by_x"] * (setup is None),
         )
-    rule = ScalarRule(function, _python_function(partials), _python_function(setup), arity)
+    rule = ScalarRule(function, python_function(partials), python_function(setup), arity)
     _require_one_per_argument(rule)
     if compiled:
         _add_compiled(rule, partials, setup, replace)
@@ -227,16 +229,12 @@ def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:
 
 def _jitted(function: Any) -> Any:
     """Compiled partials, in which a pole is an infinite slope and no ZeroDivisionError."""
-    is_plain = isinstance(function, type(_python_function))
+    is_plain = inspect.isfunction(function)
     return numba.njit(function, error_model="numpy") if is_plain else function
 
 
-def _python_function(function: Any) -> Any:
-    return getattr(function, "py_func", function)
-
-
 def _parameter_count(function: Any) -> int:
-    return _python_function(function).__code__.co_argcount
+    return python_function(function).__code__.co_argcount
 
 
 def _uses_result(function: Any) -> bool:

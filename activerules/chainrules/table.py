@@ -20,7 +20,7 @@ import numpy as np
 from activerules.chainrules.diffrules import HOLOMORPHIC_RULES, REAL_RULES
 from activerules.chainrules.scalar import SCALAR_RULES, ScalarRule
 from activerules.ir.derivatives.numeric import partials, row_named
-from activerules.rules.rule import identity
+from activerules.rules.pickled import identity
 
 _SAME_NAME = (
     "sqrt cbrt sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p hypot fabs copysign "

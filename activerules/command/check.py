@@ -18,6 +18,7 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Annotation, Narrowed
 from activerules.annotations.containers import like_tuple
+from activerules.callables import location_of
 from activerules.command.reading import load_function, read_argument
 from activerules.errors import (
     ActiverulesError,
@@ -29,7 +30,6 @@ from activerules.errors import (
 from activerules.explain.text import columns
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of, with_flags
-from activerules.rules.rule import location_of
 from activerules.testing.gradient import Check, Comparison, default_activity
 from activerules.testing.numeric import shifted
 from activerules.values.kinds import items_of

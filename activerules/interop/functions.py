@@ -22,6 +22,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.api.autodiff import run_compiled
 from activerules.api.jvp import jvp
 from activerules.api.vjp import spec_of, stub_of, vjp
+from activerules.callables import display_name, location_of
 from activerules.errors import ForeignArrayError, NotAFloatReturn, NotCompilable, ShadowMismatch
 from activerules.interop.tapes import TAPES
 from activerules.numba_ext.calls import call_arguments
@@ -29,7 +30,6 @@ from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
-from activerules.rules.rule import display_name, location_of
 from activerules.rules.written import function_from
 
 Kind = tuple[np.dtype[Any], int]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from activerules.annotations.containers import is_array
+from activerules.callables import location_of
 from activerules.errors import FrozenArrayWarning
 from activerules.pipeline.unserved_calls import warn_once
 from activerules.rules.fingerprint import values_read
 from activerules.rules.registry import RULES
-from activerules.rules.rule import location_of
 
 
 def warn_frozen(dispatcher: Any) -> None:

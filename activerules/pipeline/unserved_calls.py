@@ -16,6 +16,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from os.path import abspath
 from typing import Any
 
+from activerules.callables import python_function
 from activerules.errors import (
     ActiverulesWarning,
     MissingForwardWarning,
@@ -171,7 +172,7 @@ def _code(function: Any) -> Any:
     """The code of a Python function or dispatcher; None if it has none. It tells functions of the
     same name apart.
     """
-    return getattr(getattr(function, "py_func", function), "__code__", None)
+    return getattr(python_function(function), "__code__", None)
 
 
 def _is_open(call: MarkedCall) -> bool:

@@ -19,8 +19,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from activerules.callables import display_name
 from activerules.errors import AmbiguousRule, RuleDefinitionError
-from activerules.rules.rule import Half, Rule, RuleHalf, display_name, is_of_library
+from activerules.rules.rule import Half, Rule, RuleHalf, is_of_library
 
 
 def package_of(module: str) -> str:

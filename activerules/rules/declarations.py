@@ -10,18 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from activerules.callables import display_name
 from activerules.rules import pattern as patterns
 from activerules.rules.fingerprint import written_rule
 from activerules.rules.pattern import Pattern
-from activerules.rules.rule import (
-    RESULT,
-    DataPaths,
-    Half,
-    Rule,
-    RuleHalf,
-    display_name,
-    is_of_library,
-)
+from activerules.rules.rule import RESULT, DataPaths, Half, Rule, RuleHalf, is_of_library
 
 _OTHER: dict[Half, Half] = {"forward": "reverse", "reverse": "forward"}
 

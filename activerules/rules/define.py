@@ -32,6 +32,7 @@ from activerules.annotations.activity import (
     Duplicated,
     is_annotation_class,
 )
+from activerules.callables import display_name, location_of, python_function, signature_of
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.consistent import refuse_keyword_only, refuse_other_count, refuse_other_order
@@ -39,15 +40,7 @@ from activerules.rules.fingerprint import captured
 from activerules.rules.listing import Rules
 from activerules.rules.pattern import Pattern, canonical_type, pattern_of
 from activerules.rules.registry import RULES
-from activerules.rules.rule import (
-    RESULT,
-    Half,
-    Rule,
-    RuleHalf,
-    display_name,
-    location_of,
-    signature_of,
-)
+from activerules.rules.rule import RESULT, Half, Rule, RuleHalf
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -411,7 +404,7 @@ def _read_rule(
     function: Any, which: Half, written: Any, names: Mapping[str, Any]
 ) -> tuple[Rule, RuleHalf]:
     """The rule and the half that a function's signature defines."""
-    plain = getattr(written, "py_func", written)
+    plain = python_function(written)
     if not inspect.isfunction(plain):
         raise RuleDefinitionError(f"@{which} decorates a Python function, not {written!r}")
     location = location_of(plain)

@@ -23,6 +23,7 @@ from uuid import uuid4
 import numpy as np
 
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple
+from activerules.callables import python_function
 from activerules.rules.rule import Rule, is_of_library
 
 Chain = tuple[str, ...]
@@ -121,7 +122,7 @@ class _ValueWriter:
             return f"{type(value).__qualname__} {self.value(parts)}"
         derived = hasattr(value, "__wrapped__")  # its `dispatcher` asks for the digest of all rules
         inner = value if derived else getattr(value, "dispatcher", value)  # of a stub
-        plain = getattr(inner, "py_func", inner)
+        plain = python_function(inner)
         plain = getattr(plain, "__wrapped__", plain)
         if isinstance(value, type) or not hasattr(plain, "__code__"):
             return _name_of(value)

@@ -5,6 +5,7 @@ Gives  `mark`      notes on a function, in a form that is pickled with it, which
                    something about it
        `original`  the function of this process that a function is a copy of, found by its name
                    after these modules were imported; without such a function itself
+       `identity`  the key of a function in the registry
        `lost`      whether a function had declarations by users where it was pickled, and has no
                    original here
        `declared`  all modules that declared something, each with the functions of other modules:
@@ -14,6 +15,7 @@ Gives  `mark`      notes on a function, in a form that is pickled with it, which
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,6 +23,8 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 from uuid import uuid4
+
+from activerules.callables import python_function
 
 _MARK = "__activerules__"
 _PROCESS = uuid4().hex  # a fork has the same, and the same functions
@@ -78,7 +82,7 @@ def _import(modules: Iterable[str]) -> None:
 
 def original(function: Any) -> Any:
     """The Python function of this process that a function, or its dispatcher, is a copy of."""
-    plain = getattr(function, "py_func", function)
+    plain = python_function(function)
     if not _is_marked(plain) or _marked.get(id(plain)) is plain:
         return plain
     process, modules, key, _ = _mark_of(plain)
@@ -87,6 +91,19 @@ def original(function: Any) -> Any:
         found = _named(plain, modules)
     is_copy = id(found) in _marked and found.__code__ == plain.__code__
     return found if is_copy else plain
+
+
+_OPERATORS: Any = operator  # whose stubs say too little of `pow`
+_SAME_FUNCTION = {id(pow): id(_OPERATORS.pow), id(operator.abs): id(abs)}
+"""The keys of builtins and operators that are one function."""
+
+
+def identity(function: Any) -> int:
+    """The key of a function; a dispatcher and its Python function are the same function, and so are
+    `x**y` and `pow(x, y)`, and a function and its copy from a pickle.
+    """
+    key = id(original(function))
+    return _SAME_FUNCTION.get(key, key)
 
 
 def lost(function: Any) -> frozenset[str]:
@@ -122,4 +139,4 @@ def _named(plain: FunctionType, modules: frozenset[str]) -> Any:
     found: Any = sys.modules.get(plain.__module__)
     for name in plain.__qualname__.split("."):
         found = getattr(found, name, None)
-    return getattr(found, "py_func", found)
+    return python_function(found)

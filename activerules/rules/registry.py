@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME, Const
+from activerules.callables import display_name, parameters_of
 from activerules.errors import NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import RuleQuery, choose, choose_forward
@@ -33,7 +34,7 @@ from activerules.rules.declarations import Declarations
 from activerules.rules.fingerprint import digest, engine
 from activerules.rules.nearest import missed_by
 from activerules.rules.pattern import Pattern
-from activerules.rules.pickled import Declared, declared, lost, mark, note_missing
+from activerules.rules.pickled import Declared, declared, identity, lost, mark, note_missing
 from activerules.rules.rule import (
     DataPaths,
     ForwardRule,
@@ -42,10 +43,7 @@ from activerules.rules.rule import (
     Rule,
     RuleHalf,
     RulePair,
-    display_name,
-    identity,
     is_of_library,
-    parameters_of,
 )
 from activerules.rules.ties import key_of, redefined_by, refuse_foreign, refuse_ties
 from activerules.rules.treatment import (

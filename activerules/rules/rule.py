@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from activerules.annotations.activity import Annotation, Const
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern
-from activerules.rules.pickled import original
 
 Half = Literal["augmented_primal", "reverse", "forward"]
 Lowering = Literal["as is", "drop result", "scratch shadow"]
@@ -173,76 +168,3 @@ class DataPaths:
     def bypasses(self) -> bool:
         """Whether any data does."""
         return bool(self.sends or self.receives) or self.into_result
-
-
-def is_of_numpy(function: Any) -> bool:
-    """Whether a function is one of NumPy or `math`, or a ufunc, as one made by `@vectorize` is."""
-    return _root(function) in {"numpy", "math", "cmath"} or hasattr(function, "nin")
-
-
-def _root(function: Any) -> str:
-    plain = getattr(function, "py_func", function)
-    return (getattr(plain, "__module__", None) or "").split(".")[0]
-
-
-def is_generic(function: Any) -> bool:
-    """Whether a function (an operator, a function of NumPy or math) is defined for many types, with
-    rules for some; any other function has one body, and its rules are for that.
-    """
-    return _root(function) in _GENERIC or isinstance(function, np.ufunc)
-
-
-_GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
-
-
-def signature_of(function: Any) -> inspect.Signature:
-    """The signature of a function as compiled code calls it; ValueError or TypeError if unknown.
-
-    That of an intrinsic is without its first parameter, Numba's typing context.
-    """
-    signature = inspect.signature(getattr(function, "py_func", function))
-    if not hasattr(function, "_defn"):
-        return signature
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
-
-
-def parameters_of(function: Any) -> tuple[str, ...]:
-    """The names of all parameters of a function; () if they are not known."""
-    try:
-        return tuple(signature_of(function).parameters)
-    except (TypeError, ValueError):
-        return ()
-
-
-_OPERATORS: Any = operator  # whose stubs say too little of `pow`
-_SAME_FUNCTION = {id(pow): id(_OPERATORS.pow), id(operator.abs): id(abs)}
-"""The keys of builtins and operators that are one function."""
-
-
-def identity(function: Any) -> int:
-    """The key of a function; a dispatcher and its Python function are the same function, and so are
-    `x**y` and `pow(x, y)`, and a function and its copy from a pickle.
-    """
-    key = id(original(function))
-    return _SAME_FUNCTION.get(key, key)
-
-
-def location_of(function: Any) -> str:
-    """The "file:line" of a Python function or dispatcher."""
-    code = getattr(function, "py_func", function).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
-
-
-def display_name(function: Any) -> str:
-    """The name of a function as users write it: `np.linalg.solve`, `spline`."""
-    plain = getattr(function, "py_func", function)
-    name = getattr(plain, "__name__", None) or repr(plain)
-    if hasattr(plain, "__wrapper_address__"):
-        return type(plain).__name__  # a function given by its address has only this name
-    module = getattr(plain, "__module__", None) or ""
-    root = module.split(".")[0]
-    if root == "numpy":
-        inner = next((f"{part}." for part in ("linalg", "random") if part in module), "")
-        return f"np.{inner}{name}"
-    known = ("math", "operator", "_operator", "random")
-    return f"{root.lstrip('_')}.{name}" if root in known else name

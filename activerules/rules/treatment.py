@@ -20,12 +20,13 @@ from activerules.annotations.activity import (
     Duplicated,
     DuplicatedNoNeed,
 )
+from activerules.callables import is_generic, parameters_of
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import RuleQuery, could_have, differentiable_kind, takes
 from activerules.rules.declarations import Declarations
 from activerules.rules.nearest import near_miss
 from activerules.rules.pattern import Order, Pattern
-from activerules.rules.rule import Half, Kind, Rule, is_generic, parameters_of
+from activerules.rules.rule import Half, Kind, Rule
 
 
 @dataclass(frozen=True)

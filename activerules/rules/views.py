@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from activerules.callables import is_generic
 from activerules.rules.registry import RULES, Registry
-from activerules.rules.rule import Half, is_generic
+from activerules.rules.rule import Half
 from activerules.rules.treatment import Treatment
 
 WITHOUT_FORWARD = "it has a reverse rule, and no forward rule"

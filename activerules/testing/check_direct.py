@@ -9,9 +9,9 @@ from typing import Any
 from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
+from activerules.callables import parameters_of
 from activerules.chainrules import frule, rrule
 from activerules.rules.registry import RULES
-from activerules.rules.rule import parameters_of
 from activerules.testing.halves import tangent_of
 from activerules.testing.numeric import inner_terms, is_differentiable
 from activerules.testing.reference import Reference

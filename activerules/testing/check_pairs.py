@@ -13,6 +13,7 @@ from typing import Any
 import numba
 
 from activerules.annotations.activity import RETURNED, SHADOWED, Const, MixedDuplicated
+from activerules.callables import python_function
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.numba_ext.rules.tapes import reads_value
 from activerules.rules.protocol import RuleConfig
@@ -76,7 +77,7 @@ class PairCheck:
                 if isinstance(error, RuleCheckError):
                     located(error, pair, situation)
                 raise
-            reverse = getattr(pair.reverse, "py_func", pair.reverse)
+            reverse = python_function(pair.reverse)
             names = list(inspect.signature(reverse).parameters)[-len(self.ref.values) :]
             which = ", ".join(f"`{names[i]}`" for i in read)
             raise RuleCheckError(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.containers import like_tuple
+from activerules.callables import python_function
 from activerules.testing.numeric import scaled
 from activerules.testing.schemes import FiniteDifference
 
@@ -39,7 +40,7 @@ def directions_of(
     `ValueError` for a direction without the shape of its argument, or without an argument.
     """
     if isinstance(chosen, Mapping):
-        names = list(inspect.signature(getattr(f, "py_func", f)).parameters)[: len(random)]
+        names = list(inspect.signature(python_function(f)).parameters)[: len(random)]
         unknown = [name for name in chosen if name not in names]
         if unknown:
             raise ValueError(f"directions: no argument {unknown[0]!r} among {', '.join(names)}")

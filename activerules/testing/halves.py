@@ -38,6 +38,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
+from activerules.callables import display_name, location_of, python_function
 from activerules.chainrules.engine_rules import entry_per_argument, filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
@@ -49,7 +50,7 @@ from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import ForwardRule, RulePair, display_name, location_of
+from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 from activerules.testing.gradient import arrays_of
 from activerules.testing.numeric import is_differentiable, shifted
@@ -321,7 +322,7 @@ _compiled: dict[Any, Any] = {}
 
 
 def _rule_function(function: Any, compiled: bool) -> Any:
-    plain = getattr(function, "py_func", function)
+    plain = python_function(function)
     if not compiled:
         return plain
     if plain not in _compiled:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.activity import SHADOWED, Const
+from activerules.callables import display_name
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.arity import takes_any_number
-from activerules.rules.rule import ForwardRule, RulePair, display_name
+from activerules.rules.rule import ForwardRule, RulePair
 from activerules.testing.chosen import Tolerance, directions_of
 from activerules.testing.gradient import (
     FLOOR,

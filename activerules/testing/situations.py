@@ -17,6 +17,7 @@ import numpy as np
 
 from activerules.annotations.activity import Annotation, Const, Duplicated, alternatives
 from activerules.annotations.values import kind_of
+from activerules.callables import python_function
 from activerules.errors import NotYetSupported
 from activerules.testing.numeric import is_differentiable, shares_items
 from activerules.testing.trees import is_object
@@ -87,7 +88,7 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     those of `*args` are one, a tuple, as in the rule.
     """
     try:
-        signature = inspect.signature(getattr(f, "py_func", f))
+        signature = inspect.signature(python_function(f))
         bound = signature.bind(*args, **kwargs)
     except (TypeError, ValueError):
         if kwargs:

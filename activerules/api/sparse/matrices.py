@@ -17,11 +17,11 @@ from numba.extending import typeof_impl
 from activerules.api.derived import ArgNums, imitate
 from activerules.api.sparse.patterns import Plan, detected, pattern_of, scipy_sparse
 from activerules.api.sparse.products import HessianProducts, JacobianProducts
+from activerules.callables import location_of
 from activerules.errors import ActivityError, NotYetSupported, SparsityMismatch, UnknownOption
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.registry import with_rules
-from activerules.rules.rule import location_of
 
 _DETECT = "detect"
 _SHOWN = 4

@@ -10,11 +10,11 @@ import numba
 from numba import cfunc, types
 
 from activerules import extras
+from activerules.callables import location_of
 from activerules.errors import ArityError, NotAFloatReturn
 from activerules.interop.functions import compiled_call
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.pattern import type_name
-from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
 _scipy: Any = extras.load("scipy", "scipy")

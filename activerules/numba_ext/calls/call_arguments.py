@@ -17,9 +17,9 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from activerules.annotations.trees import NATIVE
+from activerules.callables import location_of
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.codegen.arity import of_count
-from activerules.rules.rule import location_of
 
 
 def parameter_names(function: Any, count: int) -> tuple[str, ...]:

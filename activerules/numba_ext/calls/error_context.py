@@ -14,8 +14,8 @@ from typing import Any
 
 from numba.core import types
 
+from activerules.callables import location_of
 from activerules.errors import ActiverulesError, Where
-from activerules.rules.rule import location_of
 from activerules.values.argument import ArgumentSpec
 
 

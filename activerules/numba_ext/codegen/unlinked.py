@@ -38,9 +38,9 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 
+from activerules.callables import parameters_of
 from activerules.numba_ext.codegen.link import leave_to_caller, make_no_code, publish_environment
 from activerules.numba_ext.codegen.unoptimised import NeverCalled
-from activerules.rules.rule import parameters_of
 from activerules.rules.written import function_from
 
 

@@ -19,6 +19,7 @@ from numba.core import types
 from numba.core.registry import cpu_target
 
 from activerules.annotations.activity import Annotation
+from activerules.callables import is_of_numpy, location_of, python_function
 from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext.codegen.types import AnnotationType, ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
@@ -27,7 +28,7 @@ from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES
 from activerules.rules.pattern import type_name
-from activerules.rules.rule import ForwardRule, RulePair, is_of_numpy, location_of
+from activerules.rules.rule import ForwardRule, RulePair
 
 Chosen = RulePair | ForwardRule
 
@@ -69,7 +70,7 @@ def _dispatcher(function: Any, flags: Flags) -> Any:
     key = (function, flags)
     if key not in _dispatchers:
         options = _options(function, dict(flags))
-        plain = getattr(function, "py_func", function)
+        plain = python_function(function)
         _dispatchers[key] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
     return _dispatchers[key]
 
@@ -87,7 +88,7 @@ def callable_rule(function: Any, flags: Flags = DERIVATIVE, *, checked: bool = F
     `checked`: with checks of bounds.
     """
     options = _options(function, dict(flags)) | ({"boundscheck": True} if checked else {})
-    plain = getattr(function, "py_func", function)
+    plain = python_function(function)
     jit: Any = numba.njit
     return jit(pipeline_class=RuleFunctionCompiler, **options)(plain)
 
@@ -131,7 +132,7 @@ def _shown(ty: types.Type) -> str:
 
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
     """The location of a function of a rule, as an entry of an error."""
-    plain = getattr(function, "py_func", function)
+    plain = python_function(function)
     annotated = ", ".join(map(_shown, args))
     text = f"{plain.__name__}({annotated})" if args else plain.__name__
     return "in the rule", text, location_of(plain)

@@ -10,6 +10,7 @@ import linecache
 import re
 from typing import Any
 
+from activerules.callables import python_function
 from activerules.values.kinds import leaves_of
 
 _OF_RECORD = r"use load_from_data_pointer\(\) instead"
@@ -50,7 +51,7 @@ def speaks_of_tape(said: str, reverse: Any, tape: Any) -> bool:
     of_type = "wrong tuple length" in said or any(str(t) in said for t in (tape, *leaves_of(tape)))
     if not of_type or "accumulate" in said or re.search(_OF_RECORD, said):
         return False
-    code = getattr(reverse, "py_func", reverse).__code__
+    code = python_function(reverse).__code__
     name = code.co_varnames[2]
     first, last = code.co_firstlineno, max(line or 0 for *_, line in code.co_lines())
     source = "".join(linecache.getlines(code.co_filename)[first - 1 : last])

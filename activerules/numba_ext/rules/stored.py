@@ -37,6 +37,7 @@ from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
 from numba.core.runtime.nrt import rtsys
 
+from activerules.callables import python_function
 from activerules.ir.text.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.codegen.files import VERSIONS, digest_of, read_file, settings, write_file
 from activerules.numba_ext.codegen.link import (
@@ -173,7 +174,7 @@ class File:
 
 def file_of(functions: Sequence[Any], argtypes: Sequence[types.Type]) -> File | None:
     """The file of a rule, or None if it may not be written to disk (D2)."""
-    plain = [getattr(function, "py_func", function) for function in functions]
+    plain = [python_function(function) for function in functions]
     if not (all(map(_is_importable, plain)) and all(map(_has_full_name, argtypes))):
         return None
     if not all(is_of_library(function.__module__) for function in plain):
@@ -231,7 +232,7 @@ def _is_importable(function: Any) -> bool:
     value: Any = sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         value = getattr(value, name, None)
-    return getattr(value, "py_func", value) is function
+    return python_function(value) is function
 
 
 @cache

@@ -20,9 +20,10 @@ from typing import Any
 
 from numba.core import types
 
+from activerules.callables import location_of, python_function
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
-from activerules.rules.rule import RulePair, is_of_library, location_of
+from activerules.rules.rule import RulePair, is_of_library
 from activerules.values.kinds import is_object, leaves_of
 from activerules.values.layout import Node, layout_of, map_type
 
@@ -62,7 +63,7 @@ def _is_plain_list(leaf: Any) -> bool:
 
 def is_trusted(pair: RulePair) -> bool:
     """Whether a reverse is known not to write into its tape: those that come with activerules."""
-    return is_of_library(getattr(pair.reverse, "py_func", pair.reverse).__module__)
+    return is_of_library(python_function(pair.reverse).__module__)
 
 
 def detachers_of(tape: types.Type, changing: Changing, pair: RulePair) -> list[Any]:
@@ -99,7 +100,7 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
 
 def _uses(reverse: Any, position: int) -> list[tuple[str, Any]]:
     """The instructions that follow those which name the parameter at a position."""
-    code = getattr(reverse, "py_func", reverse).__code__
+    code = python_function(reverse).__code__
     name = code.co_varnames[position]
     instructions = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     return [

@@ -27,6 +27,7 @@ from numba.core.environment import lookup_environment
 from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 
+from activerules.callables import location_of
 from activerules.errors import ActiverulesError, NotCompilable
 from activerules.ir.derivatives.rulecall import MARKED_PREFIX
 from activerules.ir.text.called_values import with_called_values
@@ -60,7 +61,6 @@ from activerules.numba_ext.target.marked_calls import (
 from activerules.numba_ext.target.methods import with_originals
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu
 from activerules.numba_ext.target.target import Session
-from activerules.rules.rule import location_of
 from activerules.rules.views import RuleView
 from activerules.rules.written import replacement_of
 from activerules.values.abi import AbiParameter, flatten

@@ -20,10 +20,11 @@ from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
 from numba.np.ufunc.gufunc import GUFunc
 
+from activerules.callables import signature_of
 from activerules.errors import NotCompilable, NotYetSupported
 from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.rules.pickled import identity
 from activerules.rules.registry import RULES
-from activerules.rules.rule import identity, signature_of
 from activerules.rules.written import function_from
 
 _settings: Any = config  # its attributes are created by name, which pyright does not see

@@ -29,6 +29,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
+from activerules.callables import python_function
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
@@ -214,7 +215,7 @@ def plain_type(ty: types.Type) -> types.Type:
 
 def qualified_name(function: Any) -> str:
     """The name of a callable as users write it, with the module for those of NumPy and SciPy."""
-    function = getattr(function, "py_func", function)
+    function = python_function(function)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     if not isinstance(name, str):
         return type(function).__name__

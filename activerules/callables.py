@@ -1,0 +1,77 @@
+"""Functions as users have them: Python functions, `@njit` dispatchers of them, functions of NumPy.
+
+Gives       `python_function`, and what is read from it: the signature, the location, the name, and
+            whether it is defined for many types
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+
+def python_function(function: Any) -> Any:
+    """The Python function that a dispatcher compiles; any other function itself."""
+    return getattr(function, "py_func", function)
+
+
+def is_of_numpy(function: Any) -> bool:
+    """Whether a function is one of NumPy or `math`, or a ufunc, as one made by `@vectorize` is."""
+    return _root(function) in {"numpy", "math", "cmath"} or hasattr(function, "nin")
+
+
+def _root(function: Any) -> str:
+    plain = python_function(function)
+    return (getattr(plain, "__module__", None) or "").split(".")[0]
+
+
+def is_generic(function: Any) -> bool:
+    """Whether a function (an operator, a function of NumPy or math) is defined for many types, with
+    rules for some; any other function has one body, and its rules are for that.
+    """
+    return _root(function) in _GENERIC or isinstance(function, np.ufunc)
+
+
+_GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """The signature of a function as compiled code calls it; ValueError or TypeError if unknown.
+
+    That of an intrinsic is without its first parameter, Numba's typing context.
+    """
+    signature = inspect.signature(python_function(function))
+    if not hasattr(function, "_defn"):
+        return signature
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """The names of all parameters of a function; () if they are not known."""
+    try:
+        return tuple(signature_of(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def location_of(function: Any) -> str:
+    """The "file:line" of a Python function or dispatcher."""
+    code = python_function(function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def display_name(function: Any) -> str:
+    """The name of a function as users write it: `np.linalg.solve`, `spline`."""
+    plain = python_function(function)
+    name = getattr(plain, "__name__", None) or repr(plain)
+    if hasattr(plain, "__wrapper_address__"):
+        return type(plain).__name__  # a function given by its address has only this name
+    module = getattr(plain, "__module__", None) or ""
+    root = module.split(".")[0]
+    if root == "numpy":
+        inner = next((f"{part}." for part in ("linalg", "random") if part in module), "")
+        return f"np.{inner}{name}"
+    known = ("math", "operator", "_operator", "random")
+    return f"{root.lstrip('_')}.{name}" if root in known else name
