@@ -160,19 +160,20 @@ class _Checker:
     def _without_shadow(
         self, argument: ArgumentSpec, primal: Value, written: bool
     ) -> Iterator[_Memory]:
-        """A region without a shadow, and what a list, dictionary or instance leads to if that, or
-        memory with a shadow, is written: active memory must not be reached through it.
+        """A region without a shadow and, if it or memory with a shadow is written, the memory that
+        an instance, list or dictionary leads to: active memory must not be reached through it.
+        What the items of a list lead to may be much; it counts only if the list is written.
         """
         em, ty = self.em, argument.numba_type
         if not is_collection(ty):
             extent = extent_of_region(em, ty, primal)
             yield _Memory(argument, written, self.tests.add(extent), None)
-        if not (is_collection(ty) or is_instance(ty)) or not (written or self._writes_shadowed):
+        if not (written or self._writes_shadowed) or not (is_instance(ty) or is_collection(ty)):
             return
-        depth = Depth.ITEMS
-        if current_target() == AD_TARGET:
-            depth = Depth.FIELDS  # tables are not compared there
-        table = ExtentTable(self.builder) if depth == Depth.ITEMS else None
+        table = None
+        if written and current_target() != AD_TARGET:  # tables are not compared there
+            table = ExtentTable(self.builder)
+        depth = Depth.FIELDS if table is None else Depth.ITEMS
         for visit in walk(em, layout_of(ty), (primal,), depth=depth, where=_is_followed):
             if not visit.node.has_shadow or (is_instance(ty) and not visit.path):
                 continue
