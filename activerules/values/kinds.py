@@ -19,6 +19,8 @@ from activerules.values.layout import (
     FLOATS,
     Node,
     Number,
+    Optional,
+    Plain,
     layout_of,
     map_type,
     shadow_of_leaf,
@@ -108,6 +110,21 @@ def is_object(ty: types.Type) -> bool:
     records, an instance, a typed list or dictionary.
     """
     return layout_of(ty).has_shadow and not is_number_array(ty)
+
+
+def leads_to_memory(ty: types.Type) -> bool:
+    """Whether a value is, or leads to, memory that may be changed, with numbers or without: an
+    array, list, set, dictionary, record, instance; or that is not known.
+    """
+    return _leads_to_memory(layout_of(ty))
+
+
+def _leads_to_memory(node: Node) -> bool:
+    if isinstance(node, Number | Plain):
+        return False
+    if node.is_tuple or isinstance(node, Optional):
+        return any(_leads_to_memory(child) for _, child in node.children)
+    return True
 
 
 def float_elements(ty: types.Type) -> Type | None:

@@ -229,6 +229,13 @@ def detached_items(x: Any, other: Any) -> Any:
     return result
 
 
+def copy_beside(x: Any, other: Any) -> Any:
+    """A copy of an array, or list of arrays, of a tape: `other`, memory without derivatives, may
+    lead to it.
+    """
+    return copy_of_leaf(x)
+
+
 def copy_of_list(x: Any, other: Any) -> Any:
     """A copy of a list of numbers of a tape, which may be the list `other`."""
     return x.copy()

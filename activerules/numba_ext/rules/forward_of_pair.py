@@ -37,6 +37,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule, flags_beside, flags_in_place_of
+from activerules.numba_ext.rules.objects import is_copied_memory
 from activerules.numba_ext.rules.return_types import rounds
 from activerules.numba_ext.rules.tapes import is_trusted
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
@@ -204,6 +205,9 @@ class _RuleWriter:
         lines = [
             f"t_{x.name} = _copied({_tangent(x)})" for x in self._outputs() if x.root == f"a{k}"
         ]
+        if k in self._saved_constants:
+            lines += [f"b{k} = _Const(a{k}.val)", f"v{k} = _copied(a{k}.val)"]
+            return [*lines, self._restored_constant(k)]
         if kind not in SHADOWED:
             return [*lines, f"b{k} = c{k} = _{kind.__name__}(a{k}.val)"]
         arrays = [x for x in leaves_at(f"a{k}", ty) if x.is_array]
@@ -212,7 +216,7 @@ class _RuleWriter:
             ty, lambda x: f"s_{x.name}" if x.is_array else f"_make_zero({_value(x)})", f"a{k}"
         )
         lines += [f"b{k} = c{k} = _{kind.__name__}(a{k}.val, {shadow})"]
-        if k in self.pair.saves and self.written[k]:
+        if self._is_saved(k):
             lines += [f"v_{x.name} = _copied({_value(x)})" for x in arrays]
             saved = self.texts.rebuilt(
                 ty, lambda x: f"k_{x.name}" if x.is_array else _value(x), f"a{k}"
@@ -220,6 +224,26 @@ class _RuleWriter:
             lines += [f"k_{x.name} = _copy_in_place(v_{x.name}, {_value(x)})" for x in arrays]
             lines += [f"c{k} = _{kind.__name__}({saved}, {shadow})"]
         return lines
+
+    def _is_saved(self, k: int) -> bool:
+        """Whether the reverse reads an argument that the function may write into."""
+        return k in self.pair.saves and self.written[k]
+
+    @property
+    def _saved_constants(self) -> list[int]:
+        """The constant arguments of which each run of the reverse gets a copy."""
+        return [
+            k
+            for k, ty in enumerate(self.argtypes)
+            if self._is_saved(k) and self.pair.arguments[k] is Const
+            if is_copied_memory(self.marked, self.marked.argument_names[k], ty)
+        ]
+
+    def _restored_constant(self, k: int) -> str:
+        """The line that makes a constant argument of the reverse from its copy."""
+        is_array = isinstance(self.argtypes[k], types.Array)
+        copy = f"_copy_in_place(v{k}, a{k}.val)" if is_array else f"_copied(v{k})"
+        return f"c{k} = _Const({copy})"
 
     def _shadows(self) -> list[str]:
         """The shadows of all arrays."""
@@ -324,10 +348,11 @@ class _RuleWriter:
         saved = [
             f"_overwrite(k_{x.name}, v_{x.name})"
             for k in numbers
-            if k in self.pair.saves and self.written[k]
+            if self._is_saved(k) and self.pair.arguments[k] in SHADOWED
             for x in leaves_at(f"a{k}", self.argtypes[k])
-            if x.is_array and self.pair.arguments[k] in SHADOWED
+            if x.is_array
         ]
+        saved += map(self._restored_constant, self._saved_constants)
         terms = [
             f"_along({self._gradient(k, x)}, {self._before(x)})"
             for k in numbers

@@ -36,6 +36,7 @@ from activerules.numba_ext.rules.functions import (
     cpu_typing_context,
     flags_beside,
 )
+from activerules.numba_ext.rules.objects import is_copied_memory
 from activerules.numba_ext.rules.pair_rules import (
     checks_of,
     parameters_of,
@@ -52,7 +53,7 @@ from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
-from activerules.values.kinds import is_object, items_of
+from activerules.values.kinds import items_of
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,11 @@ def _compile_source(function: Any, args: tuple[types.Type, ...]) -> Any:
     return twin.overloads[args]
 
 
-def _is_restored(argument: RuleArgument, looped: bool) -> bool:
+def _is_restored(marked: MarkedCall, argument: RuleArgument, looped: bool) -> bool:
     ty = argument.value_type
-    return looped and (is_object(ty) or (isinstance(ty, types.Array) and ty.mutable))
+    if not looped or (isinstance(ty, types.Array) and not ty.mutable):
+        return False
+    return is_copied_memory(marked, argument.name, ty)
 
 
 def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
@@ -177,7 +180,7 @@ class _Forward(RuleCaller):
         self.restored = [
             (index, argument.value_type)
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
-            if may_write and _is_restored(argument, rule.looped)
+            if may_write and _is_restored(rule.marked, argument, rule.looped)
         ]
 
     def helper(self, function: Any, *args: types.Type) -> Any:
@@ -196,10 +199,10 @@ class _Forward(RuleCaller):
 
     def _loop(self) -> None:
         """Run a rule of width 1 once per lane (F2)."""
-        arrays = [(i, t) for i, t in self.restored if not is_object(t)]
+        arrays = [(i, t) for i, t in self.restored if isinstance(t, types.Array)]
         saved = [(i, t, self.call(self.helper(copy_of, t), [self.primals[i]])) for i, t in arrays]
         self.scratch += [(owned(t), copy) for _, t, copy in saved]
-        objects = [(i, t) for i, t in self.restored if is_object(t)]
+        objects = [(i, t) for i, t in self.restored if not isinstance(t, types.Array)]
         lanes = range(self.rule.request.width)
         copies = [[self._copy_of_object(i, t) for i, t in objects] for _ in lanes[1:]]
         restart = self._restart() if len(lanes) > 1 else None
@@ -228,7 +231,7 @@ class _Forward(RuleCaller):
         return lambda: self.call(self.helper(set_random_states.py_func, ty), [kept])
 
     def _copy_of_object(self, index: int, ty: types.Type) -> Any:
-        """A copy of an object, for the run of a lane other than the first."""
+        """A copy of an object or other memory, for the run of a lane other than the first."""
         return self.made_for(ty, self.helper(copy_of, ty), [self.primals[index]])
 
     def _run(self) -> Any:

@@ -30,9 +30,10 @@ from activerules.numba_ext.codegen.protocols import Emit, Value, doing, emitting
 from activerules.numba_ext.rules.checks import copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.rules.pattern import type_name
 from activerules.values.contents import array_of_record, memory_of
 from activerules.values.identity import identity_of_memory
-from activerules.values.kinds import is_instance, is_object
+from activerules.values.kinds import is_instance, is_object, leads_to_memory
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
 from activerules.values.overlaps import arrays_overlap
 from activerules.values.shadows import keep, may_change, release
@@ -120,7 +121,41 @@ _COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
 
 @overload(copied)
 def _copied_object(x):
-    return (lambda x: _copied(x)) if is_object(x) else None  # pyright: ignore[reportCallIssue]
+    if isinstance(x, types.List | types.Set) and _is_value(layout_of(x.dtype)):
+        return lambda x: x.copy()
+    opened = isinstance(x, types.BaseTuple) or _is_opened(layout_of(x))
+    if opened and can_be_copied(x):
+        return lambda x: _copied(x)  # pyright: ignore[reportCallIssue]
+    return None
+
+
+def is_copied_memory(marked: MarkedCall, name: str, ty: types.Type) -> bool:
+    """Whether an argument, which may change between two runs of functions of a rule, leads to
+    memory; raises `NotYetSupported` if that cannot be copied.
+    """
+    if not leads_to_memory(ty):
+        return False
+    if not can_be_copied(ty):
+        raise NotYetSupported(
+            f"`{name}` of {marked.name}, {type_name(ty)}, may change before its rule reads it",
+            why="a value of this type is not copied",
+            instead=["arrays", "the numbers that the reverse reads, on the tape"],
+        )
+    return True
+
+
+def can_be_copied(ty: types.Type) -> bool:
+    """Whether `copied` makes a value that shares no memory with the one it is given."""
+    if isinstance(ty, types.List | types.Set):
+        return _is_value(layout_of(ty.dtype))
+    return isinstance(ty, types.Record) or _is_known(layout_of(ty))
+
+
+def _is_known(node: Node) -> bool:
+    """Whether `fresh` opens all that leads to memory."""
+    if _is_value(node) or isinstance(node, Array):
+        return True
+    return (node.is_tuple or _is_opened(node)) and all(_is_known(x) for _, x in node.children)
 
 
 @overload(overlap)

@@ -57,7 +57,12 @@ from activerules.numba_ext.rules.functions import (
     flags_in_place_of,
     rule_location,
 )
-from activerules.numba_ext.rules.objects import nothing_kept, object_checks, objects_apart
+from activerules.numba_ext.rules.objects import (
+    is_copied_memory,
+    nothing_kept,
+    object_checks,
+    objects_apart,
+)
 from activerules.numba_ext.rules.parts import flattened, part_kind, wholes_of
 from activerules.numba_ext.rules.results import array_types
 from activerules.numba_ext.rules.return_types import converts, derivative_paths, tape_of_augmented
@@ -75,7 +80,7 @@ from activerules.numba_ext.target.readonly import arguments_read, only_reads_arr
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import RulePair
-from activerules.values.kinds import is_number_array, is_object, leaves_of
+from activerules.values.kinds import is_number_array, is_object, leads_to_memory, leaves_of
 
 
 def compile_rule(call: Served[RulePair, RuleRequest]) -> CompiledRule:
@@ -149,7 +154,7 @@ def _saved(
         for i, argument in enumerate(called.arguments)
         if i in read | unsaved
         and (i in changed or call.written[i])
-        and (isinstance(argument.value_type, types.Array) or is_object(argument.value_type))
+        and is_copied_memory(call.marked, argument.name, argument.value_type)
     )
 
 
@@ -158,12 +163,12 @@ _LEADING = 3
 
 
 def _read_by(function: Any, compiled: Any, called: CalledFunction, indices: set[int]) -> set[int]:
-    """The arrays and objects at `indices` whose values a reverse may read; `compiled` is the
-    compile result of this function.
+    """The arguments at `indices` whose memory a reverse may read; `compiled` is the compile result
+    of this function.
     """
     arguments, parameters = called.arguments, dict(enumerate(called.parameters, _LEADING))
     arrays = {i for i in indices if isinstance(arguments[i].value_type, types.Array)}
-    objects = {i for i in indices if is_object(arguments[i].value_type)}
+    objects = {i for i in indices - arrays if leads_to_memory(arguments[i].value_type)}
     whole = {k: p for k, p in parameters.items() if arrays & set(p.parts)}
     read = arguments_read(compiled, {k: p.value_type for k, p in whole.items()}) if whole else set()
     return (arrays & {i for k in read for i in whole[k].parts}) | {
@@ -177,7 +182,7 @@ def _restored(argument: RuleArgument, written: bool) -> Any:
     The reverse may run again with the same copy, so it must not write into that.
     """
     ty: Any = argument.value_type
-    if is_object(ty):
+    if not isinstance(ty, types.Array):
         return copy_alone if written else None
     if written:
         return copy_in_place

@@ -22,9 +22,9 @@ from numba.core import types
 
 from activerules.callables import location_of, python_function
 from activerules.errors import TapeMismatch
-from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
+from activerules.numba_ext.rules.checks import copy_beside, copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, is_of_library
-from activerules.values.kinds import is_object, leaves_of
+from activerules.values.kinds import is_object, leads_to_memory, leaves_of
 from activerules.values.layout import Node, layout_of, map_type
 
 Changing = Mapping[int, types.Type]
@@ -111,17 +111,14 @@ def _uses(reverse: Any, position: int) -> list[tuple[str, Any]]:
 
 
 def _detacher(leaf: Any, ty: types.Type) -> Callable[..., Any] | None:
-    if isinstance(leaf, types.Array):
-        return detached if _is_memory(ty) else None
-    if isinstance(leaf, types.List | types.ListType):
-        if isinstance(leaf.dtype, types.Array):
-            return detached_items if _is_memory(ty) else None
+    is_list = isinstance(leaf, types.List | types.ListType)
+    if isinstance(leaf, types.Array) or (is_list and isinstance(leaf.dtype, types.Array)):
+        if isinstance(ty, types.Array) or is_object(ty):
+            return detached_items if is_list else detached
+        return copy_beside if leads_to_memory(ty) else None
+    if is_list:
         return copy_of_list if leaf == ty and not layout_of(leaf.dtype).is_container else None
     return None
-
-
-def _is_memory(ty: types.Type) -> bool:
-    return isinstance(ty, types.Array) or is_object(ty)
 
 
 def _is_opaque(leaf: Any) -> bool:
@@ -132,7 +129,7 @@ def _is_opaque(leaf: Any) -> bool:
 
 
 def _may_change(changing: Changing) -> bool:
-    return any(_is_memory(ty) or layout_of(ty).is_container for ty in changing.values())
+    return any(map(leads_to_memory, changing.values()))
 
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:
