@@ -3,7 +3,7 @@
 Needs       the tree of a type, and LLVM values of it: shadows of one structure
 Gives       `clear_shadow`, `add`, `take`, `give`, `add_cotangent`: all floats at once
             `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `uninitialised_like`,
-            `zeros_like`: new shadows
+            `zeros_like`: new shadows; `constant_where_same`: zeros for what is the primal itself
             `own_constants`: references to the constant parts of a new shadow
             `keep`, `release`: references to everything reachable from an object
 Invariants  F1  only floats are written: pointers, integers and keys stay
@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba.core import cgutils
+from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
@@ -35,6 +35,7 @@ from activerules.values.layout import (
     shadow_of_leaf,
     show,
 )
+from activerules.values.regions import data_of_region
 from activerules.values.walk import Depth, Making, Visit, WalkedValue, fresh, rebuild, walk
 
 # the new value of a number in memory, from it and the number of another shadow
@@ -183,6 +184,30 @@ def copy_of_shadow(em: Emit, ty: Any, shadow: Any) -> Any:
     result = zero_shadow(em, ty, shadow)
     give(em, ty, shadow, result)
     return result
+
+
+def constant_where_same(em: Emit, ty: Any, primal: Any, shadow: Any) -> Any:
+    """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
+
+    This is decided at run time. The caller owns a reference to all counted memory in the result.
+    Records are returned unchanged.
+    """
+    pair = primal, shadow
+    return rebuild(em, layout_of(ty), pair, _constant_where_same, shadow_of_leaf)
+
+
+def _constant_where_same(em: Emit, leaf: Node, primal: Any, shadow: Any) -> Any:
+    builder, ty = em.builder, leaf.numba_type
+    if not leaf.has_shadow or isinstance(ty, types.Record):
+        return shadow
+    own, its = (data_of_region(em, ty, value) for value in (primal, shadow))
+    result = cgutils.alloca_once_value(builder, shadow)
+    with builder.if_else(builder.icmp_unsigned("==", own, its), likely=False) as (same, apart):
+        with same:
+            builder.store(zero_shadow(em, ty, primal), result)
+        with apart:
+            em.context.nrt.incref(builder, ty, shadow)
+    return builder.load(result)
 
 
 def _is_object_with_numbers(node: Node) -> bool:

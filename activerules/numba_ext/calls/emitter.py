@@ -36,7 +36,7 @@ from activerules.values import dict_runtime
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import derivative_type, is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, Number, layout_of
-from activerules.values.shadows import zero_shadow
+from activerules.values.shadows import constant_where_same, zero_shadow
 from activerules.values.walk import rebuild
 
 Field = tuple[Value, Sequence[Value]]
@@ -222,7 +222,7 @@ class Emitter:
         for argument, (_, lanes), own in zip(self.arguments, fields, self.owned, strict=True):
             if own or everything:
                 for shadow in lanes:
-                    memory.release(self.em, argument.numba_type, shadow)
+                    memory.release_shadow(self.em, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
         """`fields`, with new zero shadows for Const arguments that need one, and for arrays that
@@ -243,7 +243,7 @@ class Emitter:
     def _owned_shadow(self, ty: Any, primal: Value, shadow: Value | None) -> Any:
         if shadow is None:
             return zero_shadow(self.em, ty, primal)
-        return memory.constant_where_same(self.em, ty, primal, shadow)
+        return constant_where_same(self.em, ty, primal, shadow)
 
     def _parameters(
         self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Value

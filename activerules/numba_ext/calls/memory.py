@@ -31,7 +31,7 @@ from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
 from activerules.values.kinds import is_collection, is_instance, is_record_array
-from activerules.values.layout import EACH, Node, Struct, layout_of, shadow_of_leaf
+from activerules.values.layout import EACH, Node, Struct, layout_of
 from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
     data_of_region,
@@ -40,8 +40,7 @@ from activerules.values.regions import (
     is_region,
     regions_of,
 )
-from activerules.values.shadows import zero_shadow
-from activerules.values.walk import Depth, rebuild, walk
+from activerules.values.walk import Depth, walk
 
 
 @dataclass(frozen=True)
@@ -481,7 +480,7 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(em: Emit, ty: Any, shadow: Value) -> None:
+def release_shadow(em: Emit, ty: Any, shadow: Value) -> None:
     """Emit the release of a shadow, or of all arrays in one, on an error path.
 
     It calls a function of our own: if Numba sees an `NRT_decref`, it does not prune its own
@@ -495,7 +494,7 @@ def release(em: Emit, ty: Any, shadow: Value) -> None:
 
 
 def release_counted(builder: Builder, meminfo: Value) -> None:
-    """Like `release`, for any reference-counted memory."""
+    """Like `release_shadow`, for any reference-counted memory."""
     call_named(builder, "activerules.release", ir.VoidType(), [meminfo])
 
 
@@ -512,27 +511,3 @@ def owned_shadows(
         own or (a.activity != "const" and layout_of(a.numba_type).carried.by_reference)
         for own, a in zip(gradient.scratch, arguments, strict=True)
     )
-
-
-def constant_where_same(em: Emit, ty: Any, primal: Value, shadow: Value) -> Any:
-    """The shadow, in which memory that is the primal's own is replaced by zeros: it is constant.
-
-    This is decided at run time. The caller owns a reference to all counted memory in the result.
-    Records are returned unchanged.
-    """
-    pair = primal, shadow
-    return rebuild(em, layout_of(ty), pair, _constant_where_same, shadow_of_leaf)
-
-
-def _constant_where_same(em: Emit, leaf: Node, primal: Value, shadow: Value) -> Value:
-    context, builder, ty = em.context, em.builder, leaf.numba_type
-    if not leaf.has_shadow or isinstance(ty, types.Record):
-        return shadow
-    own, its = (data_of_region(em, ty, value) for value in (primal, shadow))
-    result = cgutils.alloca_once_value(builder, shadow)
-    with builder.if_else(builder.icmp_unsigned("==", own, its), likely=False) as (same, apart):
-        with same:
-            builder.store(zero_shadow(em, ty, primal), result)
-        with apart:
-            context.nrt.incref(builder, ty, shadow)
-    return builder.load(result)

@@ -201,7 +201,7 @@ class Lanes:
     def _release(self, fields: Any, tape: Value) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
             for shadow in working:
-                memory.release(self.em, argument.numba_type, shadow)
+                memory.release_shadow(self.em, argument.numba_type, shadow)
         native = cgutils.create_struct_proxy(self.emitter.tape_type)(
             self.context, self.builder, tape
         )
