@@ -135,11 +135,15 @@ def _marked(name: str, ty: Any, mode: Mode) -> str:
         return _as_floats(name, ty)
     if mode.direction == "forward":
         return f"Duplicated({name}, tangent)"
-    kind = layout_of(ty).activity.capitalize()
-    return {
-        "Active": f"Active({name})",
-        "Mixed": f"MixedDuplicated({name}, make_zero({name}))",
-    }.get(kind, f"Duplicated({name}, make_zero({name}))")
+    return _annotated(name, ty)
+
+
+def _annotated(name: str, ty: Any) -> str:
+    """How to annotate an argument of this type in reverse mode."""
+    kind = {"duplicated": "Duplicated", "mixed": "MixedDuplicated"}.get(layout_of(ty).activity)
+    if kind is not None:
+        return f"{kind}({name}, make_zero({name}))"
+    return f"{layout_of(ty).activity.capitalize()}({name})"
 
 
 def _read_argument(name: str, ty: Any) -> ArgumentSpec:
@@ -211,16 +215,11 @@ def _require_active(name: str, ty: Any) -> None:
     is_tuple = isinstance(ty, types.BaseTuple)
     if layout_of(ty).activity == "active":
         return require_known_leaves(name, ty)
-    if isinstance(ty, types.Buffer) or layout_of(ty).carried.by_reference:
-        kind = "MixedDuplicated" if layout_of(ty).carried.by_value else "Duplicated"
-        instead = f"{kind}({name}, make_zero({name}))"
-    else:
-        instead = f"Const({name})"
     raise ActivityError(
         f"`{name}` is marked Active and is {type_name(ty)}",
         why="the derivative of an Active argument is returned, so it must be a float"
         + (", or a tuple of floats" if is_tuple else ""),
-        instead=[instead],
+        instead=[_annotated(name, ty)],
     )
 
 
@@ -233,7 +232,7 @@ def _require_duplicated(name: str, ty: Any) -> None:
             f"`{name}` is marked Duplicated and holds numbers beside its arrays",
             why="in reverse mode, the derivatives of numbers are returned, those of arrays are "
             "added to a shadow",
-            instead=[f"MixedDuplicated({name}, make_zero({name}))"],
+            instead=[_annotated(name, ty)],
         )
     if is_instance(ty) or isinstance(ty, types.ListType | types.DictType):
         _require_known_fields(name, ty)
@@ -253,22 +252,17 @@ def _require_duplicated(name: str, ty: Any) -> None:
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(ty)}",
         why="in reverse mode, the derivative of a Duplicated argument is added to memory of floats",
-        instead=[f"Active({name})" if activity == "active" else f"Const({name})"],
+        instead=[_annotated(name, ty)],
     )
 
 
 def _require_mixed(name: str, ty: Any) -> None:
-    activity = layout_of(ty).activity
-    if activity == "mixed":
+    if layout_of(ty).activity == "mixed":
         return require_known_leaves(name, ty)
-    instead = {
-        "active": f"Active({name})",
-        "duplicated": f"Duplicated({name}, make_zero({name}))",
-    }.get(activity, f"Const({name})")
     raise ActivityError(
         f"`{name}` is marked MixedDuplicated and is {type_name(ty)}",
         why="MixedDuplicated is for tuples that hold numbers and arrays of numbers",
-        instead=[instead],
+        instead=[_annotated(name, ty)],
     )
 
 
