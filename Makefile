@@ -66,7 +66,7 @@ fuzz: $(VENV)/.installed-tests
 	MALLOC_PERTURB_=165 FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
 
 nightly: fuzz
-	MALLOC_PERTURB_=165 ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs tests/test_peers.py $(ARGS)
+	MALLOC_PERTURB_=165 ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs tests/rules/library tests/test_peers.py $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from numba.core import types
 from activerules.callables import location_of, python_function
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_beside, copy_of_list, detached, detached_items
+from activerules.rules.pattern import type_name
 from activerules.rules.rule import RulePair, is_of_library
 from activerules.values.kinds import is_object, leads_to_memory, leaves_of
 from activerules.values.layout import Node, layout_of, map_type
@@ -134,7 +135,7 @@ def _may_change(changing: Changing) -> bool:
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:
     return TapeMismatch(
-        f"the tape of {pair.name} holds {leaf}, which may change before `reverse` reads it",
+        f"the tape of {pair.name} holds {type_name(leaf)}, which may change before `reverse` reads it",
         where=[("the rule", pair.name, location_of(pair.augmented))],
         why="what arrays and lists of numbers on a tape hold is kept; what objects and records "
         "hold is not",
