@@ -24,6 +24,7 @@ from numba.core import types
 from numba.core.datamodel.models import handle_bound_function
 from numba.extending import register_model
 
+from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.target.rule_function import RuleFunction
 from activerules.values.kinds import items_of
@@ -59,9 +60,18 @@ class RuledMethod(Method):
 
     def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
         """The signature of the NumPy function, as a method of its first argument."""
+        if len(args) > 1 and self.template.key in _OF_ONE_TUPLE:
+            _, method = self.template.key.split(".")
+            raise NotYetSupported(
+                f"x.{method}(i, j), where np.{method}, which takes (i, j) as a tuple, has a rule",
+                instead=[f"x.{method}((i, j))"],
+            )
         typed = self.owner.get_call_type(context, (self.this, *args), kws)
         return None if typed is None else typed.as_method()
 
+
+_OF_ONE_TUPLE = ("array.reshape", "array.transpose")
+"""Methods that take one by one what the function takes as a tuple."""
 
 register_model(Method)(handle_bound_function)
 register_model(RuledMethod)(handle_bound_function)

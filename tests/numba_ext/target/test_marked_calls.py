@@ -325,6 +325,24 @@ def test_m2_what_the_cpu_cannot_compile_alone():
 # --- rules come and go ---
 
 
+def test_a_method_that_takes_one_by_one_what_the_function_takes_as_a_tuple():
+    def square(x):
+        return x.reshape(2, 2)
+
+    def turned(x):
+        return x.transpose(1, 0)
+
+    for program, function, argument in (
+        (square, np.reshape, VECTOR),
+        (turned, np.transpose, MATRIX),
+    ):
+        with pytest.raises(NotYetSupported, match=r"\(i, j\), where np\."):
+            capture(numba.njit(program), (argument,), rules=Keeping(function))
+        capture(numba.njit(program), (argument,), rules=NOTHING)
+    kept = capture(numba.njit(lambda x: x.reshape((2, 2))), (VECTOR,), rules=Keeping(np.reshape))
+    assert [call.function for call in kept.marked.values()] == [np.reshape]
+
+
 def test_capture_c3_a_rule_registered_later_is_seen():
     rules = Keeping()
     assert capture(nested, (float64,), rules=rules).marked == {}
