@@ -1,5 +1,6 @@
 """Reports: each fact of a derivative stands at the line of source it is about."""
 
+import importlib
 import io
 import os
 import pickle
@@ -235,6 +236,18 @@ def test_errors_of_derivatives_say_how_to_ask_again():
     with pytest.raises(ar.NotAFloatReturn) as caught:
         ar.grad(lambda x: 2.0 * x)(x)
     assert not caught.value.reproduce
+
+
+def test_a_file_in_a_folder_with_a_space_is_one_word_of_the_command(tmp_path, monkeypatch):
+    folder = tmp_path / "my models"
+    folder.mkdir()
+    file = folder / "spaced_model.py"
+    file.write_text("import numba\n\n\n@numba.njit\ndef twice(x):\n    return 2.0 * x\n")
+    monkeypatch.syspath_prepend(folder)
+    twice = importlib.import_module("spaced_model").twice
+    with pytest.raises(ar.NotAFloatReturn) as caught:
+        ar.grad(twice)(np.ones(2))
+    assert shlex.split(caught.value.reproduce)[4] == f"{file}:twice"
 
 
 @pytest.mark.parametrize("options", [{}, {"return_activity": ar.Duplicated}])

@@ -6,6 +6,7 @@ Gives       `of_call`, `of_derivative`: add it to errors that are raised inside;
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -48,8 +49,8 @@ def _command(function: Any, arguments: Sequence[ArgumentSpec], options: Sequence
     if file is None or not Path(file).is_file() or not expressible or not _is_found(function, file):
         return ""
     written = [f'"{argument.annotation}"' for argument in arguments]
-    command = f"python -m activerules explain {file}:{function.__qualname__}"
-    return " ".join([command, *written, *options])
+    where = shlex.quote(f"{file}:{function.__qualname__}")
+    return " ".join(["python -m activerules explain", where, *written, *options])
 
 
 def _is_found(function: Any, file: str) -> bool:
