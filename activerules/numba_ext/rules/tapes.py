@@ -135,13 +135,8 @@ def _may_change(changing: Changing) -> bool:
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:
     return TapeMismatch(
-<<<<<<< Updated upstream
         f"the tape of {pair.name} holds {type_name(leaf)}, which may change before `reverse` reads "
         "it",
-=======
-        f"the tape of {pair.name} holds {type_name(leaf)}, which may change before `reverse` "
-        "reads it",
->>>>>>> Stashed changes
         where=[("the rule", pair.name, location_of(pair.augmented))],
         why="what arrays and lists of numbers on a tape hold is kept; what objects and records "
         "hold is not",
