@@ -63,7 +63,8 @@ def accumulate(x: Annotation, g: Any) -> None:
     `g` is converted to the dtype of the shadow: a real shadow gets the real part of a complex `g`.
     Raises `RuleReturnError` if the shapes differ: a cotangent has the shape of its primal, and
     broadcasting would hide a missing sum. For a tuple of arrays `g` is a tuple, with None for items
-    without a cotangent and for numbers, whose derivatives are returned.
+    without a cotangent and for numbers, whose derivatives are returned. Of a contiguous `g` that
+    overlaps the shadow but begins elsewhere in it, pass a copy.
     """
     if isinstance(x, Const):
         return

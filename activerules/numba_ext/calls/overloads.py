@@ -78,7 +78,7 @@ def _accumulate(x, g):
         raise TypingError(f"accumulate: {type_name(g)} is not a cotangent of {type_name(x.val)}")
     added = _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
     if g.layout == x.dval.layout != "A":
-        return added  # of the same memory it is the same elements
+        return added  # it may only be the shadow itself: see `protocol.accumulate`
     added = register_jitable(added)
 
     def impl(x, g):  # `g` may be the shadow in another order, as for a flip or a transpose
