@@ -60,8 +60,9 @@ class RuledMethod(Method):
 
     def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
         """The signature of the NumPy function, as a method of its first argument."""
-        if len(args) > 1 and self.template.key in _OF_ONE_TUPLE:
-            _, method = self.template.key.split(".")
+        template: Any = self.template
+        if len(args) > 1 and template.key in _OF_ONE_TUPLE:
+            _, method = template.key.split(".")
             raise NotYetSupported(
                 f"x.{method}(i, j), where np.{method}, which takes (i, j) as a tuple, has a rule",
                 instead=[f"x.{method}((i, j))"],
