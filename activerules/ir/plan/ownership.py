@@ -17,6 +17,7 @@ from activerules.ir.analysis.nodes import Primal, Shadow
 from activerules.ir.llvm.model import Argument, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.normal.effects import effect_of
+from activerules.ir.plan.dictionaries import explained
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.marked import RuleUse
 from activerules.ir.plan.tape_arrays import arrays_in_rows, is_plain
@@ -131,7 +132,7 @@ def refuse_leaving(i: Instruction, facts: Facts) -> None:
         left = memory.contents.get(o, frozenset()) & facts.activity.active_memory
         known = o.is_local or o in request.filled or o in request.caller.changing
         if not known and any(p.kind in MADE for p in left):
-            raise refusal(
+            error = refusal(
                 i,
                 "allocated memory with a derivative is left in memory of the caller",
                 "the shadow of what the function allocates is released when the gradient "
@@ -139,6 +140,7 @@ def refuse_leaving(i: Instruction, facts: Facts) -> None:
                 ["allocate it in the caller, with a shadow, and pass both"],
                 MixedActivity,
             )
+            raise explained(error, memory, request.module)
 
 
 def _is_needless(call: Instruction, in_rows: frozenset[MemoryObject], facts: Facts) -> bool:
