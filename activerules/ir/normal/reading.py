@@ -20,6 +20,7 @@ from activerules.ir.normal.promises import keep_promises
 from activerules.ir.normal.scalarise import scalarise
 from activerules.ir.normal.short_axes import plain_subscripts
 from activerules.ir.normal.struct_copies import move_structs
+from activerules.ir.normal.two_iterations import count_again
 from activerules.ir.text.normalise import simple_loops
 
 
@@ -27,15 +28,17 @@ def read_module(text: str, function: str) -> Module:
     """Parse the result of `normalise(…, function)`, and apply the last rewrites of the normal form.
 
     Cycles get a single entry, equal exits of loops become one, loops over indices become nests,
-    hidden comparisons are restored, stack memory of variable size moves to the heap, calls through
-    pointers become calls by name, aggregates become scalars, integers that hold floats become
-    floats, or copies of memory, what loops only carry along leaves them, subscripts become plain,
-    and what loops only compare is computed after them. Calls that access no memory are marked.
+    loops that run twice count their iterations, hidden comparisons are restored, stack memory of
+    variable size moves to the heap, calls through pointers become calls by name, aggregates become
+    scalars, integers that hold floats become floats, or copies of memory, what loops only carry
+    along leaves them, subscripts become plain, and what loops only compare is computed after them.
+    Calls that access no memory are marked.
     """
     module = parse_module(text)
     changed = [enter_once(module), leave_once(module), nest_indices(module)]
     if any(changed):
         module = parse_module(simple_loops(print_module(module)))
+    count_again(module)
     restore_comparisons(module)
     from_heap(module)
     devirtualise(module)
