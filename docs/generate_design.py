@@ -258,9 +258,9 @@ def nested_parts() -> dict[str, str]:
 
 
 def clean(texts: Sequence[str], *starts: str) -> str:
-    """The written functions that begin so, one of each, with Python's usual indentation."""
+    """The written functions that begin so, one of each."""
     found = [next(t for t in texts if t.startswith(start)) for start in starts]
-    spaced = (t.replace("\n ", "\n    ").replace(", )", ",)") for t in found)
+    spaced = (t.replace(", )", ",)") for t in found)
     return "\n\n\n".join(re.sub(r"return \((.+, .+),\)", r"return (\1)", t) for t in spaced)
 
 
