@@ -38,7 +38,8 @@ from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
-from activerules.numba_ext.rules.checks import apart, copy_in_place
+from activerules.numba_ext.rules.checks import apart, copied, copy_in_place
+from activerules.numba_ext.rules.objects import can_be_copied
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
 from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
@@ -230,21 +231,25 @@ _UNCHANGING = (types.Number, *CONSTANT)
 
 @chosen_by_types
 def copy_arrays(x):
-    """A copy of the arrays in a value, with their strides."""
+    """A copy of the arrays in a value, with their strides, and of what has no derivatives."""
     if isinstance(x, types.BaseTuple):
         return item_by_item(x, "x", "copy_arrays(x[{i}])", _SCOPE, module=__name__)
     if isinstance(x, _UNCHANGING):
         return lambda x: x
     if is_typed_number_list(x):
         return lambda x: typed_list_of(array_of(x))
-    if not isinstance(x, types.Array) or not isinstance(x.dtype, types.Number | types.Boolean):
-        raise NotYetSupported(
-            f"{type_name(x)} in a call of vjp, of a thunk or of a batch, inside a function that is "
-            "differentiated",
-            why="its arguments are copied there",
-            instead=["autodiff or grad, which copy nothing"],
-        )
-    return lambda x: copy_in_place(x, x)
+    is_constant = not layout_of(x).numbers.any
+    if isinstance(x, types.Array):
+        if is_constant or is_number(x.dtype):
+            return lambda x: copy_in_place(x, x)
+    elif is_constant and can_be_copied(x) and not isinstance(x, types.List | types.Set):
+        return lambda x: copied(x)
+    raise NotYetSupported(
+        f"{type_name(x)} in a call of vjp, of a thunk or of a batch, inside a function that is "
+        "differentiated",
+        why="its arguments are copied there",
+        instead=["autodiff or grad, which copy nothing"],
+    )
 
 
 @chosen_by_types

@@ -279,3 +279,23 @@ def test_what_cannot_be_copied_is_refused():
     inner = numba.njit(lambda x, n: program(x, [[n]]))
     with pytest.raises(ar.NotYetSupported, match="may change before its rule reads it"):
         ar.grad(inner)(X, 2)
+
+
+def test_a_pullback_that_is_differentiated_keeps_copies():
+    """Of what has no derivatives, too: an instance, a dictionary, an array of records."""
+    records = np.array([(2,)], np.dtype([("count", np.int64)]))
+
+    @numba.njit
+    def weighted(x, counter, table, rows):
+        return np.sum(x**3) * counter.count * table[0] * rows[0].count
+
+    @numba.njit
+    def slope(x, counter, table, rows):
+        _, pullback = ar.vjp(weighted, x, counter, table, rows)
+        counter.count += 1
+        table[0] += 1
+        rows[0].count += 1
+        return np.dot(pullback(1.0)[0], W)
+
+    found = ar.grad(slope)(X, Counter(), a_dictionary(), records)
+    np.testing.assert_allclose(found, 48.0 * X * W, rtol=1e-12)
