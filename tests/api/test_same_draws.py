@@ -220,3 +220,29 @@ def test_generators_that_runs_would_share_are_refused():
     for derivative in (ar.hessian(by_generator), ar.grad(twice), ar.grad(checkpointed)):
         with pytest.raises(ar.NotYetSupported, match="draws random numbers from an argument"):
             derivative(X, (rng,))
+
+
+def test_declared_signatures_and_defaults():
+    """Arguments are converted, or left out, as in a call."""
+
+    @numba.njit("float64(float64, float64)")
+    def declared(x, scale):
+        return x**3 * scale * random.random()
+
+    @numba.njit
+    def with_default(x, scale=2.0):
+        return x**3 * scale * random.random()
+
+    checkpointed = ar.checkpoint(declared)
+    programs = [
+        lambda x: ar.vjp(declared, x, 2)[1](1.0)[0],
+        lambda x: ar.vjp(with_default, x)[1](1.0)[0],
+        lambda x: 6.0 * checkpointed(x, 2) / (x * x),
+    ]
+    found = []
+    for gradient in map(ar.grad, programs):
+        seed(3)
+        found.append(gradient(0.5))
+    seed(3)
+    u = draw()
+    assert found == pytest.approx([6.0 * u, 6.0 * u, 12.0 * u])

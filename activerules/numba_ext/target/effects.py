@@ -104,13 +104,7 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether one more run of a dispatcher, on copies of its arguments, cannot be noticed. It is
     compiled for them if it was not. Arguments with defaults may be left out.
     """
-    _, args = folded(dispatcher, args)
-    if args not in dispatcher.overloads:
-        try:
-            dispatcher.compile(args)
-        except (NumbaError, RuntimeError):
-            return False  # a derivative reports it, or converts to the signatures declared
-    compiled = dispatcher.overloads.get(args)
+    compiled = _compiled(dispatcher, args)
     if compiled is None:
         return False
     with global_compiler_lock:
@@ -121,12 +115,26 @@ def is_repeatable(dispatcher: Any, args: tuple[Any, ...]) -> bool:
         )
 
 
+def _compiled(dispatcher: Any, args: tuple[Any, ...]) -> Any:
+    """What a dispatcher runs for arguments of these types, compiled if it was not; None if it
+    cannot be, which a derivative reports, or converts them to a declared signature.
+    """
+    _, args = folded(dispatcher, args)
+    if args not in dispatcher.overloads:
+        try:
+            dispatcher.compile(args)
+        except (NumbaError, RuntimeError):
+            return None
+    return dispatcher.overloads.get(args)
+
+
 def draws_numbers(dispatcher: Any, args: tuple[Any, ...]) -> bool:
     """Whether a dispatcher draws random numbers as `np.random` and `random` do, from a state of the
-    thread: one more run then draws others.
+    thread: one more run then draws others. Arguments with defaults may be left out.
     """
-    dispatcher.compile(args)
-    return library_draws(dispatcher.overloads[args].library)
+    compiled = _compiled(dispatcher, args)
+    run = dispatcher.overloads.values() if compiled is None else [compiled]
+    return any(library_draws(each.library) for each in run)
 
 
 def library_draws(library: Any) -> bool:
