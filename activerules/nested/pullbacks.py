@@ -39,7 +39,6 @@ from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.rules.checks import apart, copied, copy_in_place
-from activerules.numba_ext.rules.objects import can_be_copied
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
 from activerules.numba_ext.split.forms import read_kinds
 from activerules.numba_ext.split.pullback import bind, data_of
@@ -232,6 +231,8 @@ _UNCHANGING = (types.Number, *CONSTANT)
 @chosen_by_types
 def copy_arrays(x):
     """A copy of the arrays in a value, with their strides, and of what has no derivatives."""
+    from activerules.numba_ext.rules.objects import can_be_copied  # late: imports much
+
     if isinstance(x, types.BaseTuple):
         return item_by_item(x, "x", "copy_arrays(x[{i}])", _SCOPE, module=__name__)
     if isinstance(x, _UNCHANGING):
