@@ -56,6 +56,17 @@ def overwritten_choice(x, y, first):
     return z[0] * z[1] + y[0]
 
 
+@njit
+def beside_zeros(x, w):
+    """Each entry is one of memory that the function allocates, or of the Const array it fills."""
+    zeros, s = np.zeros(x.size), 0.0
+    for _ in range(2):
+        z = np.where(x > 0.0, zeros, w)
+        w[::2] = x[::2] ** 2
+        s += np.sum(z * z * x)
+    return s
+
+
 @jitclass([("slopes", float64[:]), ("shifts", float64[:])])
 class Lines:
     def __init__(self, slopes, shifts):
@@ -254,6 +265,7 @@ CASES = [
         (RNG.normal(size=8)[::2], RNG.normal(size=8)[::-2]),
         (ar.Duplicated, ar.Const),
     ),
+    (beside_zeros, (RNG.normal(size=8), RNG.normal(size=8)), (ar.Duplicated, ar.Const)),
     *(
         (f, (RNG.normal(size=3), RNG.normal(size=3), first), activities)
         for f in (chosen, overwritten_choice)

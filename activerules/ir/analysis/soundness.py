@@ -293,10 +293,14 @@ class _Check:
     def _of_arguments(
         self, error: ActiverulesError, bare: Iterable[MemoryObject]
     ) -> ActiverulesError:
-        """The error, with the groups of the constant arguments to which all the memory belongs."""
+        """The error, with the groups of the constant arguments to which the memory belongs.
+
+        Of memory that the function allocates, a shadow can be made, once one of a pointer's other
+        targets has one.
+        """
         roots = [root(o) for o in bare]
-        if all(o in self.seeds.constant for o in roots):
-            error.groups = tuple(o.key for o in roots)
+        if all(o in self.seeds.constant or o.is_local for o in roots):
+            error.groups = tuple(o.key for o in roots if not o.is_local)
         return error
 
     def _call(self, i: Instruction) -> None:
