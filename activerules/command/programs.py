@@ -172,9 +172,3 @@ PROGRAMS: dict[str, tuple[tuple[Any, str], ...]] = {
         (_norm_used, "m"),
     ),
 }
-
-# Their rules are for real matrices.
-REAL_ONLY = frozenset(
-    f"np.linalg.{name}"
-    for name in ("slogdet", "eigh", "eigvalsh", "svd", "qr", "lstsq", "pinv", "cond")
-)

@@ -109,11 +109,12 @@ def test_without_scipy(monkeypatch, capsys, nothing_compiled):
     assert 'pip install "activerules[scipy]"' in err
 
 
-def test_complex_arrays_where_rules_are_real(capsys, tmp_path, monkeypatch, nothing_compiled):
+def test_complex_arrays(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(stored.config, "CACHE_DIR", str(tmp_path))
-    assert main(["warm", "np.linalg.lstsq", "--types", "complex128"]) == 0
-    assert "no rule for complex arrays" in capsys.readouterr().out
-    assert not stored.stored_in(tmp_path)
+    assert main(["warm", "np.linalg.cond", "--types", "complex128"]) == 0
+    written = len(stored.stored_in(tmp_path))
+    assert written > 0
+    assert f"{written} files written" in capsys.readouterr().out
 
 
 def test_list(capsys, nothing_compiled):
