@@ -19,10 +19,9 @@ design" (QR; that the diagonal is real is added here).
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64, njit
+from numba import njit
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import Duplicated
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.library.linalg import Matrix, VectorResult
 from activerules.rules.library.matrices import (
@@ -47,9 +46,6 @@ from activerules.rules.library.repeated import (
 from activerules.rules.library.triangular import solve_adjoint, solve_lower
 from activerules.rules.protocol import AugmentedReturn, accumulate
 from activerules.values.overwriting import overwrite
-
-RealVectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
-
 
 # --- symmetric and Hermitian eigenvalues ---
 
@@ -96,21 +92,21 @@ def _eigh_forward(config, ret: VectorResult, a: Matrix):
 
 
 @augmented_primal(np.linalg.eigvalsh, keeps_shadow=False)
-def _eigvalsh(config, ret: RealVectorResult, a: Matrix):
+def _eigvalsh(config, ret: VectorResult, a: Matrix):
     w = np.linalg.eigvalsh(a.val)
     V = np.linalg.eigh(a.val)[1]
     return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=V)
 
 
 @reverse(np.linalg.eigvalsh)
-def _eigvalsh_reverse(config, dret: RealVectorResult, tape, a: Matrix):
+def _eigvalsh_reverse(config, dret: VectorResult, tape, a: Matrix):
     """Ā = V diag(w̄) Vᴴ, on the lower triangle."""
     V = np.ascontiguousarray(tape)
     accumulate(a, lower_of_hermitian(times(V * dret.dval, adjoint(V))))
 
 
 @forward(np.linalg.eigvalsh)
-def _eigvalsh_forward(config, ret: RealVectorResult, a: Matrix):
+def _eigvalsh_forward(config, ret: VectorResult, a: Matrix):
     """ẇ = diag(Vᴴ Ȧ V)."""
     V = np.ascontiguousarray(np.linalg.eigh(a.val)[1])
     AV = times(hermitian_of_lower(a.dval), V)

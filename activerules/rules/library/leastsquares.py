@@ -14,12 +14,12 @@ squares problems whose variables separate"; Giles (2008).
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64, int64, njit
+from numba import njit
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Duplicated
 from activerules.rules.define import augmented_primal, forward, inactive, reverse
-from activerules.rules.library.linalg import Matrix, MatrixResult, Vector, VectorResult
+from activerules.rules.library.linalg import Matrix, MatrixResult, Number, Vector, VectorResult
 from activerules.rules.library.matrices import (
     adjoint,
     adjoint_times,
@@ -31,8 +31,6 @@ from activerules.rules.library.matrices import (
 from activerules.rules.library.triangular import inverse_of_factored, slogdet_and_factor
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
 from activerules.values.overwriting import overwrite
-
-Number = Const[int64] | Const[float64] | Const[float32]
 
 inactive(np.linalg.matrix_rank)
 

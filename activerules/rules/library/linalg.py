@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import complex64, complex128, float32, float64, int64, njit
+from numba import complex64, complex128, float32, float64, njit, types
 from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
@@ -62,7 +62,7 @@ Matrix = (
     | Const[complex128[:, :]]
     | Const[complex64[:, :]]
 )
-Order = Const[int64] | Const[float64]
+Number = Const[types.Integer] | Const[types.Float]
 
 
 # --- products: np.dot, and @ ---
@@ -278,12 +278,12 @@ def norm_slopes(x, p, r):
 
 
 @augmented_primal(np.linalg.norm, keeps_shadow=False, saves="x")
-def _norm_of_order(config, ret: Active, x: Vector, ord: Order):
+def _norm_of_order(config, ret: Active, x: Vector, ord: Number):
     r = np.linalg.norm(x.val, ord.val)
     return AugmentedReturn(primal=r, shadow=None, tape=r)
 
 
 @reverse(np.linalg.norm, saves="x")
-def _norm_of_order_reverse(config, dret: Active, tape, x: Vector, ord: Order):
+def _norm_of_order_reverse(config, dret: Active, tape, x: Vector, ord: Number):
     """x̄ = r̄ ∂r/∂x."""
     accumulate_scaled(x, dret.val, norm_slopes(x.val, ord.val, tape))

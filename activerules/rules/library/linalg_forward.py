@@ -13,12 +13,11 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba.extending import register_jitable
 
 from activerules.annotations.activity import Duplicated
 from activerules.rules.define import forward
-from activerules.rules.library.linalg import Matrix, Order, Vector, cofactors, norm_slopes
-from activerules.rules.library.matrices import conj, hermitian_of_lower
+from activerules.rules.library.linalg import Matrix, Number, Vector, cofactors, norm_slopes
+from activerules.rules.library.matrices import conj, hermitian_of_lower, real_inner
 from activerules.rules.library.triangular import solve_lower, times_half_lower
 from activerules.rules.protocol import active
 
@@ -104,29 +103,20 @@ def _cholesky(config, ret: Duplicated, A: Matrix):
 # --- norms ---
 
 
-@register_jitable
-def _real_inner(slopes, x_dot):
-    """Return the real part of slopesᴴ ẋ."""
-    total = 0.0
-    for s, d in zip(slopes.flat, x_dot.flat):
-        total += (conj(s) * d).real
-    return total
-
-
 @forward(np.linalg.norm)
 def _norm(config, ret: Duplicated, x: Vector | Matrix):
     """ṙ = Re(xᴴ ẋ) / r, and 0 at x = 0."""
     r = np.linalg.norm(x.val)
     r_dot = r - r
     if r != 0.0:
-        r_dot += _real_inner(x.val, x.dval) / r
+        r_dot += real_inner(x.val, x.dval) / r
     return r, r_dot
 
 
 @forward(np.linalg.norm)
-def _norm_of_order(config, ret: Duplicated, x: Vector, ord: Order):
+def _norm_of_order(config, ret: Duplicated, x: Vector, ord: Number):
     """ṙ = Re((∂r/∂x)ᴴ ẋ)."""
     r = np.linalg.norm(x.val, ord.val)
     r_dot = r - r
-    r_dot += _real_inner(norm_slopes(x.val, ord.val, r), x.dval)
+    r_dot += real_inner(norm_slopes(x.val, ord.val, r), x.dval)
     return r, r_dot

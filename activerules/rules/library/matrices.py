@@ -1,4 +1,4 @@
-"""Small products and triangular systems that the rules of linear algebra are made of.
+"""Products, adjoints and triangles of matrices, of which the rules of linear algebra are made.
 
 Each is compiled where a rule calls it. Real and complex: ᴴ is the conjugate transpose. Loops rather
 than sums of arrays where they compile faster.
@@ -69,11 +69,10 @@ def times_adjoint(A, B):
 
 @register_jitable
 def real_inner(A, B):
-    """Return the sum of Re(conj(a) b) over the entries of two matrices."""
+    """Return the sum of Re(conj(a) b) over the entries of two arrays."""
     total = A.dtype.type(0).real
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            total += A[i, j].real * B[i, j].real + A[i, j].imag * B[i, j].imag
+    for a, b in zip(A.flat, B.flat):
+        total += (conj(a) * b).real
     return total
 
 

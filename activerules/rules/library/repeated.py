@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import boolean, int64, njit
+from numba import njit, types
 from numba.extending import register_jitable
 
 from activerules.annotations.activity import Const
@@ -38,7 +38,7 @@ from activerules.rules.library.matrices import of_complex
 from activerules.rules.protocol import AugmentedReturn, accumulate
 from activerules.values.overwriting import overwrite
 
-Count = Const[int64] | Const[boolean]
+Count = Const[types.Integer]
 
 
 @register_jitable

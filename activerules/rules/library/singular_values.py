@@ -15,7 +15,7 @@ entries are real is added here).
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, int64, njit
+from numba import njit, types
 from numba.extending import register_jitable
 
 from activerules.annotations.activity import Const
@@ -49,7 +49,7 @@ from activerules.rules.library.repeated import (
 from activerules.rules.protocol import AugmentedReturn, accumulate
 from activerules.values.overwriting import overwrite
 
-Flag = Const[int64] | Const[boolean]
+Flag = Const[types.Integer] | Const[types.Boolean]
 
 
 @njit

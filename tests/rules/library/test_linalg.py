@@ -117,6 +117,13 @@ def test_norms_of_vectors(order):
     check_gradient(of_norms, (vector(4), order), (ar.Duplicated, ar.Const))
 
 
+@pytest.mark.parametrize("order", [np.int32(2), np.uint8(1), np.float32(2.0)])
+def test_orders_of_other_types(order):
+    norm = njit(lambda x, p: np.linalg.norm(x, p))
+    for x in (vector(4), matrix(3)):
+        check_gradient(norm, (x, order), (ar.Duplicated, ar.Const))
+
+
 def test_order_written_in_the_call():
     @njit
     def program(x):
