@@ -1,12 +1,17 @@
 """Array literals: `np.array([[a, b], [c, d]])` is built without lists.
 
-Needs       Numba IR before types are inferred
-Gives       `ArrayLiterals`, a pass: list displays that only `np.array` or `np.asarray` reads become
-            tuple displays
+Needs       Numba IR in SSA form, before types are inferred
+Gives       `LongDisplays`, a pass: a list display of many items is built at once;
+            `ArrayLiterals`, a pass after it: list displays that only `np.array` or `np.asarray`
+            reads become tuple displays
 Invariants  L1  a list is replaced only if the call, or a list that is replaced too, is its only
                 reader: nothing else can change it or compare its identity
             L2  dtype, shape, order of evaluation and values stay those of Numba, whose `np.array`
                 treats tuples as it treats lists
+            L3  a display is built at once only as far as nothing but appends mentions the list
+
+CPython appends the items of a display of more than 30 one by one to an empty list. Numba inlines
+the growth of the list at each, about 60 instructions that the derivative would carry as well.
 
 Numba represents a list of lists by reference-counted objects with a destructor, which the engine
 cannot analyse; tuples end up in registers. A flat list in `np.array` Numba removes itself.
@@ -15,6 +20,7 @@ cannot analyse; tuples end up in registers. A flat list in `np.array` Numba remo
 from __future__ import annotations
 
 from collections import Counter
+from itertools import dropwhile, pairwise
 from typing import Any
 
 from numba.core import ir
@@ -25,6 +31,61 @@ from activerules.numba_ext.codegen.protocols import UntypedPass
 
 _CONSTRUCTORS = {("array", "numpy"): "object", ("asarray", "numpy"): "a"}
 _DISPLAYS = ("build_list", "build_tuple")
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class LongDisplays(UntypedPass):
+    """Builds list displays of many items as Numba builds those of few."""
+
+    _name = "activerules_long_displays"
+
+    def run_pass(self, state: Any) -> bool:
+        """Return whether a display was changed."""
+        changed = False
+        for block in state.func_ir.blocks.values():
+            for start in list(block.find_insts(ir.Assign)):
+                changed |= _is_empty_display(start) and _build_at_once(block, start)
+        return changed
+
+
+def _is_empty_display(statement: ir.Assign) -> bool:
+    """Whether it makes an empty list, without a name in the program."""
+    value = statement.value
+    if not isinstance(value, ir.Expr) or value.op != "build_list":
+        return False
+    return statement.target.is_temp and not value.items
+
+
+def _build_at_once(block: ir.Block, start: Any) -> bool:
+    """Replace an empty list and the appends to it by one display, where the last of them stands."""
+    items, replaced = list[ir.Var](), [start]
+    for statement, following in pairwise(dropwhile(lambda s: s is not start, block.body)):
+        if statement is start or all(v.name != start.target.name for v in statement.list_vars()):
+            continue
+        item = _appended(statement, following)
+        if item is None:
+            break
+        items.append(item)
+        replaced += [statement, following]
+    if not items:
+        return False
+    start.value.items = items
+    dropped, last = set(map(id, replaced)), replaced[-1]
+    kept = (start if s is last else s for s in block.body if s is last or id(s) not in dropped)
+    block.body = list(kept)
+    return True
+
+
+def _appended(statement: ir.Stmt, following: ir.Stmt) -> ir.Var | None:
+    """The item, if the statements get the method `append` of a list and call it."""
+    if not (isinstance(statement, ir.Assign) and isinstance(following, ir.Assign)):
+        return None
+    method, call = statement.value, following.value
+    if not (isinstance(method, ir.Expr) and isinstance(call, ir.Expr)):
+        return None
+    if method.op != "getattr" or method.attr != "append" or call.op != "call":
+        return None
+    return call.args[0] if call.func.name == statement.target.name else None
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)

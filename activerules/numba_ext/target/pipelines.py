@@ -17,7 +17,7 @@ from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeI
 from numba.core.untyped_passes import InlineInlinables
 
 from activerules.numba_ext.codegen.protocols import Context
-from activerules.numba_ext.substitutes.array_literals import ArrayLiterals
+from activerules.numba_ext.substitutes.array_literals import ArrayLiterals, LongDisplays
 from activerules.numba_ext.target.line_tables import KernelLowering, LoweringWithLines
 from activerules.numba_ext.target.operators import RuledOperators
 
@@ -64,6 +64,7 @@ def _ad_steps(step: Any) -> list[Any]:
         return []
     if step[0] is NopythonTypeInference:
         return [
+            (LongDisplays, "long list displays built at once"),
             (ArrayLiterals, "array literals without lists"),
             (RuledOperators, "operators with rules as calls"),
             step,

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numba import float64, njit
 
+import activerules as ar
 from activerules.numba_ext.target.capture import capture
 from activerules.rules.written import function_from
 from activerules.testing.gradient import check_gradient
@@ -134,3 +135,61 @@ def test_l1_lists_that_are_used_elsewhere_stay_lists(use):
     program = njit({"len": counted, "append": appended, "shared": shared}[use])
     text = capture(program, (float64,), rules=NOTHING).text
     assert "varsize" in text
+
+
+def _long(*items):
+    return f"[{', '.join(items[k % len(items)] for k in range(31))}]"
+
+
+# Of more than 30 items CPython appends one by one.
+LONG = {
+    "numbers": f"np.array({_long('x * y', 'n', 'x > y', '2 * y')})",
+    "many rows": f"np.array({_long('[x, 1]', '[y, x * y]')})",
+    "long rows": f"np.asarray([{_long('x', '1')}, {_long('y', 'x * x')}])",
+    "conditional items": f"np.array({_long('x', 'y', 'y', 'x', 'y if x > y else 2 * x')})",
+    "a list": f"np.ones(2) * {_long('x', 'y')}[n]",
+    "a list that grows": f"np.array(grown({_long('x', 'y')}, x))",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_l3_long_displays_are_those_of_numba(name):
+    @njit
+    def grown(items, x):
+        items.append(x * x)
+        return items
+
+    scope = {"np": np, "grown": grown}
+    source = f"def literal(x, y, n): return {LONG[name]}"
+    literal = njit(function_from(source, "literal", scope, module=__name__))
+    arguments = (float64, float64, numba.int64)
+    captured = capture(literal, arguments, rules=NOTHING)
+    literal.compile(arguments)
+    assert captured.signature.return_type == literal.nopython_signatures[-1].return_type
+    assert ("realloc" in captured.text) == (name in {"conditional items", "a list that grows"})
+
+    @njit
+    def program(x, y, n):
+        total = 0.0
+        for k, entry in enumerate(literal(x, y, n).flat):
+            total += (k + 1) * (entry * entry).real * x
+        return total
+
+    check_gradient(program, (1.3, -0.7, 3), (ar.Active, ar.Active, ar.Const))
+
+
+def test_l3_lists_that_the_program_builds_are_left_as_they_are():
+    @njit
+    def program(x):
+        items = []
+        try:
+            items.append(x)
+            if x > 1.0:
+                raise ValueError
+            items.append(x * x)
+        except Exception:
+            items.append(3.0 * x)
+        return items[0] * items[1] + len(items)
+
+    check_gradient(program, (0.5,))
+    check_gradient(program, (1.5,))
