@@ -178,6 +178,11 @@ BY_NAME: dict[str, type[Annotation]] = {
 """The activities an analysis speaks of, as the classes users write."""
 
 
+def annotate(kind: Any, x: Any, shadow: Any = None) -> Annotation:
+    """Return an annotation of the class `kind`, with a shadow if the class has one."""
+    return kind(x) if kind in (Const, Active) else kind(x, shadow)
+
+
 def is_annotation_class(item: object) -> bool:
     """Return whether `item` is an annotation class, such as `Active` (not `Active(1.0)`)."""
     return isinstance(item, type) and issubclass(item, Annotation)

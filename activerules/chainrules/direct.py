@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-from activerules.annotations.projection import ProjectTo
-from activerules.annotations.tangents import NoTangent, ZeroTangent
+from activerules.annotations.tangents import NoTangent
 from activerules.callables import display_name, is_generic, parameters_of, python_function
 from activerules.chainrules import engine_rules, table
 from activerules.chainrules.capabilities import NOTHING, RuleConfig
@@ -23,6 +22,7 @@ from activerules.chainrules.registry import (
 )
 from activerules.errors import ArityError
 from activerules.numba_ext.codegen.arity import takes_any_number
+from activerules.rules.closures.delivery import zero_tangent
 from activerules.rules.closures.source import location
 from activerules.rules.plugins import load_once
 from activerules.rules.registry import RULES
@@ -84,7 +84,7 @@ class ForwardRules:
         deltas = tuple(deltas)
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(deltas) == len(x) + 1 < len(whole) + 1:
-            zeros = (_zero(value) for value in whole[len(x) :])
+            zeros = map(zero_tangent, whole[len(x) :])
             return self((*deltas, *zeros), function, *whole)
         if len(deltas) != len(x) + 1:
             raise ArityError(
@@ -166,10 +166,6 @@ def with_defaults(
 def _of_passed(pullback: Pullback, passed: Sequence[bool]) -> Pullback:
     """The pullback without the entries for defaults that the call left out."""
     return lambda dy: tuple(compress(pullback(dy), (True, *passed)))
-
-
-def _zero(value: Any) -> Any:
-    return ZeroTangent() if ProjectTo(value).has_tangent else NoTangent()
 
 
 rrule = ReverseRules()

@@ -15,7 +15,14 @@ import numpy as np
 from numba import NumbaError
 from numba.extending import is_jitted
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+    annotate,
+)
 from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import (
@@ -29,6 +36,7 @@ from activerules.annotations.values import kind_of, make_zero
 from activerules.callables import parameters_of, python_function
 from activerules.errors import NoRuleForActivity, NotYetSupported, TangentMismatch
 from activerules.numba_ext.target.rule_function import compile_for_cpu
+from activerules.rules.closures.delivery import copy_for_tape, shares_memory
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, Half, RulePair
@@ -82,7 +90,7 @@ def is_object(x: Any) -> bool:
 def rrule(pair: RulePair, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
     """`(y, pullback)` by a pair."""
     config = RuleConfig(overwritten=(False,) * len(x))
-    saved = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
+    saved = [copy_for_tape(value) if i in pair.saves else value for i, value in enumerate(x)]
     shadows = [make_zero(value) for value in x]
     augmented = python_function(pair.augmented)(config, pair.result, *_annotated(pair, x, shadows))
 
@@ -110,7 +118,7 @@ def frule(rule: ForwardRule, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[A
         _tangent(value, delta if how == "as is" else None)
         for value, delta, how in zip(x, deltas, rule.lowering, strict=True)
     ]
-    annotated = list(map(_annotated_as, rule.arguments, x, tangents))
+    annotated = list(map(annotate, rule.arguments, x, tangents))
     returned = python_function(rule.function)(RuleConfig(), rule.result, *annotated)
     if rule.result is not Const:
         return returned
@@ -148,13 +156,7 @@ def _result_type(function: Any, x: Sequence[Any], types: Sequence[Any]) -> Any:
     """
     if is_jitted(function):
         return compile_for_cpu(function, tuple(types), {})[0].result_type
-    return numba.typeof(function(*map(_kept, x)))
-
-
-def _kept(value: Any) -> Any:
-    if is_tuple(value):
-        return like_tuple(type(value), map(_kept, value))
-    return value.copy() if is_array(value) else value
+    return numba.typeof(function(*map(copy_for_tape, x)))
 
 
 def _clear(shadow: Any) -> None:
@@ -166,11 +168,7 @@ def _clear(shadow: Any) -> None:
 
 
 def _annotated(pair: RulePair, x: Sequence[Any], shadows: Sequence[Any]) -> list[Annotation]:
-    return list(map(_annotated_as, pair.arguments, x, shadows))
-
-
-def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
-    return kind(value) if kind in (Const, Active) else kind(value, shadow)
+    return list(map(annotate, pair.arguments, x, shadows))
 
 
 def _pulled(
@@ -197,14 +195,7 @@ def _own_tape(tape: Any, shadows: Any) -> Any:
         return like_tuple(type(tape), (_own_tape(item, shadows) for item in tape))
     if is_list(tape):
         return [_own_tape(item, shadows) for item in tape]
-    return tape.copy() if is_array(tape) and not _shares(tape, shadows) else tape
-
-
-def _shares(array: Any, value: Any) -> bool:
-    """Whether an array may share memory with one in a value."""
-    if is_array(value):
-        return np.may_share_memory(array, value)
-    return (is_tuple(value) or is_list(value)) and any(_shares(array, item) for item in value)
+    return tape.copy() if is_array(tape) and not shares_memory(tape, shadows) else tape
 
 
 def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
@@ -215,7 +206,7 @@ def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:
         # A rule may return an integer where the function returns a float: the cotangent is a float.
         return Active(filled(make_zero(float(y) if isinstance(y, int) else y), dy))
     shadow = make_zero(augmented.primal) if augmented.shadow is None else augmented.shadow
-    return _annotated_as(kind, augmented.primal, filled(shadow, dy))
+    return annotate(kind, augmented.primal, filled(shadow, dy))
 
 
 def filled(bar: Any, dy: Any) -> Any:
@@ -228,11 +219,11 @@ def filled(bar: Any, dy: Any) -> Any:
         bar[...] = dy
         return bar
     if is_tuple(bar):
-        return like_tuple(type(bar), map(filled, bar, _entries(dy, len(bar))))
+        return like_tuple(type(bar), map(filled, bar, entries_of(dy, len(bar))))
     return type(bar)(dy)
 
 
-def _entries(dy: Any, count: int) -> list[Any]:
+def entries_of(dy: Any, count: int) -> list[Any]:
     """The entries of the tangent of a tuple; those that a `Tangent` leaves out are zero."""
     is_partial = isinstance(dy, Tangent)
     entries = list(dy) if is_partial or is_tuple(dy) or is_list(dy) else []
@@ -271,7 +262,7 @@ def _cotangent(annotation: Annotation, entry: Any) -> Any:
         return NoTangent()
     if not isinstance(annotation, Duplicated | MixedDuplicated):
         return entry
-    shadow = _kept(annotation.fields[1])
+    shadow = copy_for_tape(annotation.fields[1])
     return _joined(entry, shadow) if is_tuple(shadow) else shadow
 
 

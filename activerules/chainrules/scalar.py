@@ -10,7 +10,6 @@ conjugate of a partial derivative, its pushforward by the partial itself.
 
 from __future__ import annotations
 
-import dis
 import inspect
 import numbers
 from collections.abc import Callable, Sequence
@@ -23,18 +22,21 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Const, Narrowed
 from activerules.annotations.projection import ProjectTo
-from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
+from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import unthunk
 from activerules.callables import display_name, python_function
+from activerules.chainrules.engine_rules import entries_of
 from activerules.chainrules.partials import NUMBER, returned
 from activerules.chainrules.registry import RuleForEngine
 from activerules.errors import RuleDefinitionError
+from activerules.numba_ext.rules.tapes import uses
 from activerules.rules.closures import delivery
 from activerules.rules.closures.source import location
 from activerules.rules.define import require_function
 from activerules.rules.pickled import identity
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.rule import Half
+from activerules.rules.written import function_from
 
 Partials = Callable[..., Any]
 
@@ -51,7 +53,7 @@ class ScalarRule:
     @property
     def keeps_result(self) -> bool:
         """Whether a derivative reads the result, which is then on the tape."""
-        return any(_uses_result(f) for f in (self.partials, self.setup) if f is not None)
+        return any(uses(f, 0) for f in (self.partials, self.setup) if f is not None)
 
     def admits(self, x: Sequence[Any]) -> bool:
         """Whether the rule is for these arguments: as many numbers as it has partials."""
@@ -75,10 +77,9 @@ class ScalarRule:
 
         def pullback(dy: Any) -> tuple[Any, ...]:
             bars = _cotangents_of_outputs(unthunk(dy), len(slopes))
-            columns = zip(*slopes, strict=True)
             return NoTangent(), *(
-                project(_sum(map(delivery.scaled, map(conjugate, column), bars)))
-                for project, column in zip(projections, columns, strict=True)
+                project(delivery.contracted(slopes, i, bars))
+                for i, project in enumerate(projections)
             )
 
         return y, pullback
@@ -86,11 +87,8 @@ class ScalarRule:
     def push(self, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[Any, Any]:
         """The rule as frule: `(y, dy)`."""
         y = self.function(*x)
-        dots = [unthunk(d) for d in deltas[1:]]
-        rows = [_sum(map(delivery.scaled, row, dots)) for row in self.slopes(y, x)]
-        if isinstance(y, tuple):
-            return y, tuple(rows)
-        return y, _projection(y)(rows[0])
+        rows = delivery.combined(self.slopes(y, x), [unthunk(d) for d in deltas[1:]])
+        return y, rows if isinstance(y, tuple) else _projection(y)(rows[0])
 
 
 SCALAR_RULES: dict[int, ScalarRule] = {}
@@ -179,15 +177,15 @@ def _add_compiled(
         "function": rule.function,
         "partials": _jitted(partials),
         "setup": _jitted(setup),
-        "__name__": __name__,
     }
-    # with the file and the line of the partials, where errors should point
-    code = rule.partials.__code__
-    exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
+    augmented, reverse, forward = (
+        function_from(written, name, scope, module=__name__, like=rule.partials)
+        for name in ("augmented", "reverse", "forward")
+    )
     numbers = [numba.types.Number] * rule.arity
     halves: tuple[dict[Half, Any], ...] = (
-        {"augmented_primal": scope["augmented"], "reverse": scope["reverse"]},
-        {"forward": scope["forward"]},
+        {"augmented_primal": augmented, "reverse": reverse},
+        {"forward": forward},
     )
     truth = (Narrowed(Const, numba.types.Boolean),)  # no number to Numba
     added = RuleForEngine(rule.function, rule.partials, numbers, replace, constants=truth)
@@ -237,16 +235,6 @@ def _parameter_count(function: Any) -> int:
     return python_function(function).__code__.co_argcount
 
 
-def _uses_result(function: Any) -> bool:
-    """Whether a function reads its first parameter; if not, None is put on the tape."""
-    name = function.__code__.co_varnames[0]
-    for instruction in dis.get_instructions(function):
-        read = instruction.argval
-        if read == name or (isinstance(read, tuple) and name in read):
-            return True
-    return False
-
-
 def _is_number(x: Any) -> bool:
     return isinstance(x, numbers.Number)
 
@@ -261,11 +249,4 @@ def _cotangents_of_outputs(dy: Any, count: int) -> Sequence[Any]:
     """The cotangent of each output."""
     if count == 1 and not isinstance(dy, tuple):
         return (dy,)
-    return (ZeroTangent(),) * count if is_zero(dy) else tuple(dy)
-
-
-def _sum(terms: Any) -> Any:
-    total: Any = ZeroTangent()
-    for term in terms:
-        total = total + term
-    return total
+    return (ZeroTangent(),) * count if is_zero(dy) else tuple(entries_of(dy, count))

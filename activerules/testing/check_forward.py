@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 
-from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.activity import Const, Duplicated, annotate
 from activerules.chainrules.engine_rules import without_integers
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
@@ -22,7 +22,7 @@ from activerules.testing.gradient import FLOOR, completed
 from activerules.testing.halves import run_forward
 from activerules.testing.numeric import inner_terms, scaled
 from activerules.testing.reference import SCALES, Reference, located
-from activerules.testing.situations import Kind, Situation, activities, annotate
+from activerules.testing.situations import Kind, Situation, activities
 from activerules.testing.trees import zero_of
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 
-from activerules.annotations.activity import RETURNED, SHADOWED, Const, MixedDuplicated
+from activerules.annotations.activity import RETURNED, SHADOWED, Const, MixedDuplicated, annotate
 from activerules.callables import python_function
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.numba_ext.rules.tapes import reads_value
@@ -23,15 +23,15 @@ from activerules.testing.gradient import arrays_of, completed
 from activerules.testing.halves import PairOutcome, arrays_in, is_like, run_pair
 from activerules.testing.numeric import inner_terms, scaled
 from activerules.testing.reference import SCALES, Reference, located
-from activerules.testing.situations import Kind, Lane, Situation, activities, annotate
+from activerules.testing.situations import Kind, Lane, Situation, activities
 from activerules.testing.trees import zero_of
 
 
 class PairCheck:
     """The checks of the pairs of one function at one point.
 
-    asked  whether the caller asked for activities, which a rule must then serve
-    terms  the terms of <x̄, ẋ> by the arguments that vary, for the comparison with forward mode
+    explicit  whether the caller asked for activities, which a rule must then serve
+    terms     the terms of <x̄, ẋ> by the arguments that vary, for the comparison with forward mode
     """
 
     def __init__(self, reference: Reference, *, explicit: bool) -> None:

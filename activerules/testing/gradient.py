@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import activerules as ar
-from activerules.annotations.activity import RETURNED, SHADOWED
+from activerules.annotations.activity import RETURNED, SHADOWED, annotate
 from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.target.dispatchers import as_compiled
@@ -40,8 +40,9 @@ from activerules.testing.trees import contents, is_object, shown
 # their estimated error, FLOOR is the error that rounding may add in a long program; both relative.
 SAFETY = 10.0
 FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
-# the relative change of the primal by another order of summation, if the program allows it
-REORDERED = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-4}
+# the relative change of the primal by another order of summation, if the program allows it, and the
+# absolute one of a sum of terms that cancel
+REORDERED, NEAR_ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-4}, 1e-8
 RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
 
 
@@ -171,10 +172,7 @@ class Check:
         shadows = tuple(
             completed(shifted(c, 0.0, None), x) for c, x in zip(self.starts, copies, strict=True)
         )
-        annotated = [
-            activity(x, shadow) if activity in SHADOWED else activity(x)
-            for activity, x, shadow in zip(self.activities, copies, shadows, strict=True)
-        ]
+        annotated = list(map(annotate, self.activities, copies, shadows))
         returned = ar.Active if is_differentiable(expected.value) else ar.Const
         derivatives, value = ar.autodiff(ar.ReverseWithPrimal, self.f, returned, *annotated)
         for i, (activity, entry) in enumerate(zip(self.activities, derivatives, strict=True)):
@@ -250,8 +248,10 @@ class Check:
 
         Up to rounding if the program, or a function it calls, allows sums to be reordered.
         """
-        rounding = REORDERED[self.precision()] if may_reorder(self.f) else 0.0
-        if not (identical(found, expected) or (rounding and _close(found, expected, rounding))):
+        reordered = may_reorder(self.f) and agree(
+            found, expected, REORDERED[self.precision()], NEAR_ZERO
+        )
+        if not (reordered or identical(found, expected)):
             raise self.failure(what, found, expected)
 
     def failure(self, what: str, found: Any, expected: Any, why: str = "") -> RuleCheckError:
@@ -278,11 +278,12 @@ def default_activity(x: Any) -> Any:
     """Duplicated if derivatives are added to a shadow, Active if they are returned, MixedDuplicated
     for tuples with both, otherwise Const.
     """
+    if isinstance(x, tuple):
+        kinds = {*map(default_activity, x)} - {ar.Const}
+        return ar.MixedDuplicated if len(kinds) > 1 else kinds.pop() if kinds else ar.Const
     if not is_differentiable(x):
         return ar.Const
-    if not is_differentiable(arrays_of(x)):
-        return ar.Active
-    return ar.MixedDuplicated if is_differentiable(numbers_of(x)) else ar.Duplicated
+    return ar.Duplicated if isinstance(x, np.ndarray) or is_object(x) else ar.Active
 
 
 def arrays_of(x: Any) -> Any:
@@ -290,13 +291,6 @@ def arrays_of(x: Any) -> Any:
     if isinstance(x, tuple):
         return like_tuple(type(x), [arrays_of(entry) for entry in x])
     return x if isinstance(x, np.ndarray) or is_object(x) else None
-
-
-def numbers_of(x: Any) -> Any:
-    """`x` with None in place of its arrays and objects."""
-    if isinstance(x, tuple):
-        return like_tuple(type(x), [numbers_of(entry) for entry in x])
-    return None if isinstance(x, np.ndarray) or is_object(x) else x
 
 
 def completed(x: Any, defaults: Any) -> Any:
@@ -345,12 +339,3 @@ def agree(x: Any, y: Any, rtol: float, atol: float) -> bool:
         and np.shape(x) == np.shape(y)
         and np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
     )
-
-
-def _close(x: Any, y: Any, rounding: float) -> bool:
-    """Whether results agree: floats up to rounding, everything else exactly."""
-    if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(_close(a, b, rounding) for a, b in zip(x, y, strict=True))
-    if is_differentiable(x):
-        return np.allclose(x, y, rtol=rounding, equal_nan=True)
-    return identical(x, y)

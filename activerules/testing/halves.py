@@ -35,6 +35,7 @@ from activerules.annotations.activity import (
     Const,
     Duplicated,
     MixedDuplicated,
+    annotate,
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
@@ -54,7 +55,7 @@ from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 from activerules.testing.gradient import arrays_of
 from activerules.testing.numeric import is_differentiable, shifted
-from activerules.testing.situations import Lane, annotate
+from activerules.testing.situations import Lane
 from activerules.testing.spoiling import spoil
 from activerules.testing.trees import contents, is_object
 from activerules.values.kinds import items_of

@@ -109,12 +109,6 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     ]
 
 
-def annotate(kind: Kind, x: Any, shadow: Any = None) -> Annotation:
-    """An annotation of a class, with a shadow if the class has one."""
-    make: Any = kind
-    return make(x, shadow) if len(kind.__slots__) == 2 else make(x)
-
-
 def fitting(value: Any) -> tuple[Kind, ...]:
     """The activities a plain value may have."""
     by_reference = is_object(value) and is_differentiable(value)

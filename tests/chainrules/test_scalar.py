@@ -8,7 +8,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.chainrules import NoTangent, ZeroTangent, frule, rrule, scalar_rule
-from activerules.errors import RuleDefinitionError
+from activerules.errors import RuleDefinitionError, TangentMismatch
 from activerules.testing import central_fdm
 
 
@@ -71,6 +71,19 @@ def test_scalar_rules_of_several_outputs():
     assert pullback((1.0, 1.0))[1] == math.cos(0.3) - math.sin(0.3)
     _, dots = frule((NoTangent(), 1.0), turned, 0.3)
     assert dots == (math.cos(0.3), -math.sin(0.3))
+
+
+def test_a_cotangent_has_an_entry_per_output():
+    @njit
+    def both(x):
+        return math.sin(x), math.cos(x)
+
+    scalar_rule(both, lambda Ω, x: ((Ω[1],), (-Ω[0],)), compiled=False)
+    for function in (turned, both):
+        _, pullback = rrule(function, 0.3)
+        for bars in ((1.0,), (1.0, 1.0, 1.0)):
+            with pytest.raises(TangentMismatch, match="a tangent of 2 entries"):
+                pullback(bars)
 
 
 def test_partials_of_another_arity_are_refused():

@@ -3,7 +3,8 @@
 Needs       the type of a tape, the types of what the program may write to before it is read
 Gives       `frozen`: the read-only type that a reverse takes; `detachers_of`: functions that
             protect its leaves; `lists_of`: the lists that a reverse gets copies of, since nothing
-            tells whether it writes into them; `reads_value`: whether it may read the result
+            tells whether it writes into them; `reads_value`: whether it may read the result;
+            `uses`: how a function uses a parameter
 Invariants  P1  a reverse finds its tape as the augmented primal left it: leaves that may share
                 memory with something that changes are copied, or refused. A tape that it does not
                 read keeps the memory itself alive, for instance for the reverse of another rule
@@ -75,7 +76,7 @@ def detachers_of(tape: types.Type, changing: Changing, pair: RulePair) -> list[A
     result, by `of_result`. Raises `TapeMismatch` for objects that would have to be copied, and for
     records and arrays in them, which have no owner.
     """
-    if not _uses(pair.reverse, _TAPE):
+    if not uses(pair.reverse, _TAPE):
         return []
     parts: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
@@ -96,12 +97,12 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
 
     The result belongs to the program, which may have overwritten it.
     """
-    return any(then != ("LOAD_ATTR", "dval") for then in _uses(reverse, position))
+    return any(then != ("LOAD_ATTR", "dval") for then in uses(reverse, position))
 
 
-def _uses(reverse: Any, position: int) -> list[tuple[str, Any]]:
+def uses(function: Any, position: int) -> list[tuple[str, Any]]:
     """The instructions that follow those which name the parameter at a position."""
-    code = python_function(reverse).__code__
+    code = python_function(function).__code__
     name = code.co_varnames[position]
     instructions = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     return [

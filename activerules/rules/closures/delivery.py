@@ -18,7 +18,7 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
-from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (
     NoTangent,
@@ -123,7 +123,7 @@ def fresh(result: Any, x: Annotation) -> Any:
     A write to one would change the other, and the engine takes the result for new memory.
     """
     parts = result if is_tuple(result) else (result,)
-    if any(_shared_with(part, x.fields[0]) for part in parts):
+    if any(shares_memory(part, x.fields[0]) for part in parts):
         raise RuleReturnError("the result of the rule shares memory with an argument")
     return result
 
@@ -133,12 +133,13 @@ def fresh(result: Any, x: Annotation) -> Any:
 
 def tangent(x: Annotation) -> Any:
     """The tangent of an argument: a symbolic zero if it is Const, for a tuple one per item."""
-    return _zero_of(x.val) if isinstance(x, Const) else x.fields[1]
+    return zero_tangent(x.val) if isinstance(x, Const) else x.fields[1]
 
 
-def _zero_of(value: Any) -> Any:
+def zero_tangent(value: Any) -> Any:
+    """The symbolic zero that stands for the tangent of a value; for a tuple one per item."""
     if is_tuple(value):
-        return like_tuple(type(value), map(_zero_of, value))
+        return like_tuple(type(value), map(zero_tangent, value))
     return ZeroTangent() if ProjectTo(value).has_tangent else NoTangent()
 
 
@@ -154,7 +155,7 @@ def separate(dy: Any, x: Annotation) -> Any:
     """The tangent of a result in its own memory: a copy if it shares that of an argument."""
     if is_tuple(dy):
         return like_tuple(type(dy), [separate(item, x) for item in dy])
-    shared = any(_shared_with(dy, field) for field in x.fields)
+    shared = any(shares_memory(dy, field) for field in x.fields)
     return dy.copy() if shared else dy
 
 
@@ -162,9 +163,10 @@ def _shared(a: Any, b: Any) -> bool:
     return is_array(a) and is_array(b) and np.may_share_memory(a, b)
 
 
-def _shared_with(a: Any, value: Any) -> bool:
-    if is_tuple(value):
-        return any(_shared_with(a, item) for item in value)
+def shares_memory(a: Any, value: Any) -> bool:
+    """Whether an array may share memory with one in a value."""
+    if is_tuple(value) or is_list(value):
+        return any(shares_memory(a, item) for item in value)
     return _shared(a, value)
 
 
