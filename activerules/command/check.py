@@ -31,7 +31,7 @@ from activerules.explain.text import columns
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.target.dispatchers import dispatcher_of, with_flags
 from activerules.testing.gradient import Check, Comparison, default_activity
-from activerules.testing.numeric import shifted
+from activerules.testing.numeric import copied
 from activerules.values.kinds import items_of
 
 
@@ -164,7 +164,7 @@ def _comparisons(
 def _run_with_bounds_checks(function: Any, args: Sequence[Any]) -> None:
     """Raise `IndexError` where indices do not fit the values: a derivative writes there."""
     checked = with_flags(dispatcher_of(function), {"boundscheck": True})
-    checked(*(shifted(x, 0.0, None) for x in args))
+    checked(*map(copied, args))
 
 
 # --- arguments ---

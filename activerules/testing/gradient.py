@@ -25,6 +25,7 @@ from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.target.dispatchers import as_compiled
 from activerules.testing.numeric import (
+    copied,
     directional_derivative,
     inner,
     inner_terms,
@@ -163,15 +164,13 @@ class Check:
 
     def primal(self, args: tuple[Any, ...]) -> CallOutcome:
         """The program on copies of `args`."""
-        copies = tuple(shifted(x, 0.0, None) for x in args)
+        copies = tuple(map(copied, args))
         return CallOutcome(self.f(*copies), copies)
 
     def gradient(self, expected: CallOutcome) -> CallOutcome:
         """The program and its reverse sweep on copies; `derivatives` has the final shadows."""
-        copies = tuple(shifted(x, 0.0, None) for x in self.args)
-        shadows = tuple(
-            completed(shifted(c, 0.0, None), x) for c, x in zip(self.starts, copies, strict=True)
-        )
+        copies = tuple(map(copied, self.args))
+        shadows = tuple(completed(copied(c), x) for c, x in zip(self.starts, copies, strict=True))
         annotated = list(map(annotate, self.activities, copies, shadows))
         returned = ar.Active if is_differentiable(expected.value) else ar.Const
         derivatives, value = ar.autodiff(ar.ReverseWithPrimal, self.f, returned, *annotated)

@@ -54,7 +54,7 @@ from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 from activerules.testing.gradient import arrays_of
-from activerules.testing.numeric import is_differentiable, shifted
+from activerules.testing.numeric import copied, is_differentiable
 from activerules.testing.situations import Lane
 from activerules.testing.spoiling import spoil
 from activerules.testing.trees import contents, is_object
@@ -91,7 +91,7 @@ def run_pair(
     augmented, reverse = (_rule_function(f, compiled) for f in (pair.augmented, pair.reverse))
     annotated = lanes[0].annotated
     saved = {
-        i: shifted(annotated[i].fields[0], 0.0, None)
+        i: copied(annotated[i].fields[0])
         for i in pair.saves
         if config.overwritten[i] or config.written[i]
     }
@@ -105,7 +105,7 @@ def run_pair(
         _require_no_shadow(pair, annotated, outcome)
     shadow = outcome.shadow if pair.result in SHADOWED else None
     _require_own_memory(pair.name, [*arrays_in((outcome.primal, shadow))], annotated)
-    primal, kept = (_copy(outcome.primal) for _ in range(2))
+    primal, kept = (copied(outcome.primal) for _ in range(2))
     overwritten = _overwritten(config, annotated, outcome.primal) if overwrite else []
     tape = _detached(outcome.tape, overwritten)
     for array in overwritten:
@@ -212,10 +212,6 @@ def share(array: Any, other: Any) -> bool:
     return np.may_share_memory(array, other) and np.shares_memory(array, other)
 
 
-def _copy(primal: Any) -> Any:
-    return None if primal is None else shifted(primal, 0.0, None)
-
-
 def _same(array: Any, copy: Any) -> bool:
     return np.array_equal(array, copy, equal_nan=array.dtype.kind in "fc")
 
@@ -223,7 +219,7 @@ def _same(array: Any, copy: Any) -> bool:
 def _with_own_lists(tape: Any) -> Any:
     """The tape with copies of its lists, and of the arrays in them: they may be written."""
     if isinstance(tape, list):
-        return [shifted(item, 0.0, None) for item in tape]
+        return list(map(copied, tape))
     if is_tuple(tape):
         return like_tuple(type(tape), map(_with_own_lists, tape))
     return tape

@@ -78,7 +78,7 @@ def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0)
     return gradient if gradient.shape else float(gradient)
 
 
-# --- trees: floats, arrays, and tuples of them ---
+# --- tangents, and arithmetic with them ---
 
 
 def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
@@ -137,6 +137,11 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
             result[...] += t * tangent
         return result
     return x if tangent is None else type(x)(x + t * tangent)
+
+
+def copied(x: Any) -> Any:
+    """A copy of `x`, with the layout of its arrays."""
+    return shifted(x, 0.0, None)
 
 
 def scaled(tangent: Any, factor: float) -> Any:

@@ -30,11 +30,11 @@ from activerules.testing.gradient import (
 )
 from activerules.testing.halves import start_of
 from activerules.testing.numeric import (
+    copied,
     directional_derivative,
     inner,
     is_differentiable,
     rand_tangent,
-    shifted,
 )
 from activerules.testing.schemes import FiniteDifference, backward_fdm, forward_fdm
 from activerules.testing.situations import CheckedArgument, Situation, require_known, result_kinds
@@ -94,11 +94,11 @@ class Reference:
 
     def copies(self) -> tuple[Any, ...]:
         """Copies of the arguments, for a call that may write into them."""
-        return tuple(shifted(x, 0.0, None) for x in self.values)
+        return tuple(map(copied, self.values))
 
     def primal(self, values: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """The function on copies: its result, and the arguments after it."""
-        copies = tuple(shifted(x, 0.0, None) for x in values)
+        copies = tuple(map(copied, values))
         fixed, gathered = (copies[:-1], copies[-1]) if self.is_variadic else (copies, ())
         return self.f(*fixed, *gathered), copies
 

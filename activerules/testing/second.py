@@ -24,12 +24,12 @@ from activerules.testing.gradient import (
     precision_of,
 )
 from activerules.testing.numeric import (
+    copied,
     directional_derivative,
     inner,
     is_differentiable,
     rand_tangent,
     require_tuple,
-    shifted,
 )
 from activerules.testing.weighted import as_number, leaves, slope
 
@@ -89,8 +89,8 @@ def check_forward(
     def phi(*x: Any) -> float:
         return ends(f(*x), x)
 
-    moving = tuple(shifted(x, 0.0, None) for x in tangents)
-    _, found = ar.jvp(f, tuple(shifted(x, 0.0, None) for x in args), moving)
+    moving = tuple(map(copied, tangents))
+    _, found = ar.jvp(f, tuple(map(copied, args)), moving)
     expected = directional_derivative(phi, args, tangents, eps=_eps(args))
     _compare("forward mode", f, args, ends(found, moving), *expected)
 
@@ -110,7 +110,7 @@ def check_second(
     def value(*x: Any) -> float:
         return form(*x, *fixed)
 
-    found = ar.grad(form, argnums)(*(shifted(x, 0.0, None) for x in args), *fixed)
+    found = ar.grad(form, argnums)(*map(copied, args), *fixed)
     for i, of_argument in zip(argnums, found, strict=True):
         tangents = tuple(rand_tangent(x, rng) if k == i else None for k, x in enumerate(args))
         expected = directional_derivative(value, args, tangents, eps=_eps(args))

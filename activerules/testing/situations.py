@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.activity import Annotation, Const, Duplicated, alternatives
-from activerules.annotations.values import kind_of
 from activerules.callables import python_function
 from activerules.errors import NotYetSupported
+from activerules.testing.gradient import default_activity
 from activerules.testing.numeric import is_differentiable, shares_items
-from activerules.testing.trees import is_object
 
 Kind = type[Annotation]
 
@@ -111,8 +110,7 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
 
 def fitting(value: Any) -> tuple[Kind, ...]:
     """The activities a plain value may have."""
-    by_reference = is_object(value) and is_differentiable(value)
-    return tuple(dict.fromkeys((Const, Duplicated if by_reference else kind_of(value))))
+    return tuple(dict.fromkeys((Const, default_activity(value))))
 
 
 def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:

@@ -21,7 +21,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.rules.written import function_from
-from activerules.testing.numeric import inner_terms, rand_tangent, shifted
+from activerules.testing.numeric import copied, inner_terms, rand_tangent
 
 _PRODUCTS = {
     "number": "{x} * {w}",
@@ -38,7 +38,7 @@ def as_number(
 
     A function that returns a float, or nothing that is weighted, is returned unchanged.
     """
-    value = f(*(shifted(x, 0.0, None) for x in args))
+    value = f(*map(copied, args))
     if not isinstance(value, tuple | complex | np.complexfloating | np.ndarray):
         return f, ()
     weights = _weights(value, rng)

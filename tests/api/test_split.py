@@ -13,7 +13,7 @@ from numba import njit
 from numba.core.runtime import rtsys
 
 import activerules as ar
-from activerules.testing.numeric import directional_derivative, inner, rand_tangent, shifted
+from activerules.testing.numeric import copied, directional_derivative, inner, rand_tangent
 
 RNG = np.random.default_rng(3)
 
@@ -22,14 +22,14 @@ def check(f, *args, result=ar.Duplicated, between=None):
     """Both halves of `f` against finite differences; `between` may write into what is passed on."""
     activities = [ar.Duplicated if isinstance(x, np.ndarray) else ar.Active for x in args]
     augmented, reverse = ar.autodiff_thunk(ar.ReverseSplitWithPrimal, f, result, *activities)
-    copies = [_copied(x) for x in args]
+    copies = [copied(x) for x in args]
     start = [rand_tangent(x, RNG) for x in args]
     annotated = [
         ar.Duplicated(x, dx.copy()) if kind is ar.Duplicated else ar.Active(x)
         for kind, x, dx in zip(activities, copies, start, strict=True)
     ]
     tape, primal, shadow = augmented(*annotated)
-    np.testing.assert_array_equal(_flat(primal), _flat(f(*map(_copied, args))))
+    np.testing.assert_array_equal(_flat(primal), _flat(f(*map(copied, args))))
     cotangent = rand_tangent(primal, RNG)
     seeds = [] if result is ar.Duplicated else [_seeded(shadow, cotangent)]
     if result is ar.Duplicated:
@@ -52,10 +52,6 @@ def check(f, *args, result=ar.Duplicated, between=None):
             found = annotated[k].dval
         expected, error = directional_derivative(phi, args, tuple(tangents))
         assert inner(found, tangents[k]) == pytest.approx(expected, abs=1e-7 + 10 * error)
-
-
-def _copied(x):
-    return shifted(x, 0.0, None)
 
 
 def _seeded(shadow, cotangent):

@@ -13,7 +13,7 @@ import pytest
 
 import activerules as ar
 from activerules.testing.gradient import Check, default_activity
-from activerules.testing.numeric import directional_derivative, inner, is_differentiable, shifted
+from activerules.testing.numeric import copied, directional_derivative, inner, is_differentiable
 from programs import all_programs, sample
 
 PROGRAMS = sample(all_programs(), 25)
@@ -24,8 +24,8 @@ class ForwardCheck(Check):
 
     def forward(self, directions: list) -> tuple:
         """The tangent of the value, and of what is in the arguments at the end."""
-        copies = tuple(shifted(x, 0.0, None) for x in self.args)
-        tangents = [None if v is None else shifted(v, 0.0, None) for v in directions]
+        copies = tuple(map(copied, self.args))
+        tangents = list(map(copied, directions))
         annotated = [
             ar.Const(x) if v is None else ar.Duplicated(x, v)
             for x, v in zip(copies, tangents, strict=True)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from activerules.testing.numeric import is_differentiable, shifted
+from activerules.testing.numeric import copied, is_differentiable
 from programs import Program, all_programs, sample
 
 PROGRAMS = all_programs()
@@ -49,8 +49,8 @@ REPEATABLE = [
 def test_python_and_numba_agree(program: Program):
     """The programs mean what they say: some of them run interpreted as well."""
     args = program.points()[0]
-    interpreted = tuple(shifted(x, 0.0, None) for x in args)
-    compiled = tuple(shifted(x, 0.0, None) for x in args)
+    interpreted = tuple(map(copied, args))
+    compiled = tuple(map(copied, args))
     expected = program.function.py_func(*interpreted)
     found = program.function(*compiled)
     if expected is not None:

@@ -19,7 +19,7 @@ import activerules as ar
 from activerules.errors import ActiverulesError, RuleCheckError
 from activerules.rules.registry import RULES
 from activerules.testing.gradient import check_gradient, default_activity
-from activerules.testing.numeric import directional_derivative, rand_tangent, shifted
+from activerules.testing.numeric import copied, directional_derivative, rand_tangent
 from supported.rows import Row
 
 WORKS, RULE, INACTIVE = "works", "rule", "inactive"
@@ -67,7 +67,7 @@ def forward(row: Row, program: Any, args: tuple) -> str:
     rng = np.random.default_rng(5)
     active = [default_activity(x) is not ar.Const for x in args]
     tangents = tuple(rand_tangent(x, rng) if a else None for x, a in zip(args, active, strict=True))
-    copies = [shifted(x, 0.0, None) for x in args]
+    copies = list(map(copied, args))
     annotated = [
         ar.Const(x) if t is None else ar.Duplicated(x, t)
         for x, t in zip(copies, tangents, strict=True)
@@ -83,7 +83,7 @@ def slope(program: Any, args: tuple, tangents: tuple) -> tuple[float, float]:
     """Finite differences of the program on copies of its arguments, with their error."""
 
     def value(*moved: Any) -> float:
-        return float(program(*[shifted(x, 0.0, None) for x in moved]))
+        return float(program(*map(copied, moved)))
 
     eps = float(np.finfo(np.float32 if tolerance(args) > 1e-6 else np.float64).eps)
     expected, error = directional_derivative(value, args, tangents, eps=eps)

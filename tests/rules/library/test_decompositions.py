@@ -11,7 +11,7 @@ from activerules.rules.library.decompositions import eigh_parts
 from activerules.rules.library.repeated import over_gaps_of_cotangents
 from activerules.rules.library.singular_values import svd_parts
 from activerules.testing.gradient import check_gradient
-from activerules.testing.numeric import directional_derivative, rand_tangent, shifted
+from activerules.testing.numeric import copied, directional_derivative, rand_tangent
 from tests.programs import ALL, sample
 
 RNG = np.random.default_rng(0)
@@ -176,7 +176,7 @@ def check_forward(program, args):
     found = ar.autodiff(ar.Forward, program, ar.Duplicated, *annotated)
 
     def value(*moved):
-        return float(program(*[shifted(x, 0.0, None) for x in moved]))
+        return float(program(*map(copied, moved)))
 
     expected, error = directional_derivative(value, args, tangents)
     assert abs(found - expected) <= 10 * error + 1e-8 * abs(expected)
