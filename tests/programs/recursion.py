@@ -423,3 +423,23 @@ def bodies_in_a_tree(m, roots):
     for node in range(8):
         total += (node + used) * mass[node] ** 2
     return total
+
+
+@njit
+def split(x, items, mean, left, node, used):
+    """A tree in arrays, from items sorted into new arrays; returns the number of nodes."""
+    mean[node] = x[items].mean()
+    left[node] = used
+    below = items[x[items] <= mean[node]]
+    if len(below) == 0 or len(below) == len(items):
+        return used
+    used = split(x, below, mean, left, used, used + 1)
+    return split(x, items[x[items] > mean[node]], mean, left, used, used + 1)
+
+
+@example(lambda rng: (rng.normal(size=6),), seeds=1)
+@njit
+def means_in_a_tree(x):
+    mean, left = np.zeros(16), np.full(16, -1)
+    split(x, np.arange(len(x)), mean, left, 0, 1)
+    return (mean**2 * left).sum()

@@ -26,6 +26,7 @@ from typing import Literal
 
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import Address, step_of
+from activerules.ir.analysis.memory.counted import only_counted
 from activerules.ir.analysis.memory.offsets import ANYWHERE, START, covers, moved, shifted, widest
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import (
@@ -99,6 +100,7 @@ class Shapes:
         plain: Iterable[Argument],
     ) -> None:
         self._module, self._calls, self._callee = module, calls, callee
+        self._only_counted = only_counted(module)
         self._cells: dict[Value | str, _Cell] = {}
         self._loads: dict[Value | str, set[Instruction]] = {}
         self._count = 0
@@ -269,6 +271,9 @@ class Shapes:
 
     def _make(self, i: Instruction) -> None:
         """Visit an instruction that computes a value from its operands."""
+        if i in self._only_counted:
+            # the objects that are released at one place may have data of any kind
+            return
         if i.opcode in _MOVES:
             self._move(i, i.operands[1:] if i.opcode == "select" else i.operands)
         elif i.opcode in _COMPUTES:
