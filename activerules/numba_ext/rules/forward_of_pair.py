@@ -236,7 +236,7 @@ class _RuleWriter:
             k
             for k, ty in enumerate(self.argtypes)
             if self._is_saved(k) and self.pair.arguments[k] is Const
-            if is_copied_memory(self.marked, self.marked.argument_names[k], ty)
+            if is_copied_memory(self.marked, self.marked.argument_names[k], ty, records=False)
         ]
 
     def _restored_constant(self, k: int) -> str:

@@ -121,21 +121,23 @@ _COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
 
 @overload(copied)
 def _copied_object(x):
-    if isinstance(x, types.List | types.Set) and _is_value(layout_of(x.dtype)):
+    if isinstance(x, types.Array) or not can_be_copied(x):
+        return None
+    if isinstance(x, types.List | types.Set):
         return lambda x: x.copy()
-    opened = isinstance(x, types.BaseTuple) or _is_opened(layout_of(x))
-    if opened and can_be_copied(x):
-        return lambda x: _copied(x)  # pyright: ignore[reportCallIssue]
-    return None
+    return lambda x: _copied(x)  # pyright: ignore[reportCallIssue]
 
 
-def is_copied_memory(marked: MarkedCall, name: str, ty: types.Type) -> bool:
+def is_copied_memory(
+    marked: MarkedCall, name: str, ty: types.Type, *, records: bool = True
+) -> bool:
     """Whether an argument, which may change between two runs of functions of a rule, leads to
-    memory; raises `NotYetSupported` if that cannot be copied.
+    memory; raises `NotYetSupported` if that cannot be copied. `records`: whether the caller keeps
+    the array that a record is copied into.
     """
     if not leads_to_memory(ty):
         return False
-    if not can_be_copied(ty):
+    if not (can_be_copied(ty) or (records and isinstance(ty, types.Record))):
         raise NotYetSupported(
             f"`{name}` of {marked.name}, {type_name(ty)}, may change before its rule reads it",
             why="a value of this type is not copied",
@@ -148,7 +150,7 @@ def can_be_copied(ty: types.Type) -> bool:
     """Whether `copied` makes a value that shares no memory with the one it is given."""
     if isinstance(ty, types.List | types.Set):
         return _is_value(layout_of(ty.dtype))
-    return isinstance(ty, types.Record) or _is_known(layout_of(ty))
+    return _is_known(layout_of(ty))
 
 
 def _is_known(node: Node) -> bool:

@@ -281,6 +281,32 @@ def test_what_cannot_be_copied_is_refused():
         ar.grad(inner)(X, 2)
 
 
+def test_a_record_that_a_pair_changes_is_refused_in_second_derivatives():
+    """Its copy is in an array, which nothing keeps between the runs of the reverse."""
+
+    @numba.njit
+    def weighted(x, c):
+        y = x**3 * c.count
+        c.count += 1
+        return y
+
+    @ar.augmented_primal(weighted, saves="c")
+    def weighted_augmented(config, ret: ar.Active, x: ar.Active, c: ar.Const):
+        return ar.AugmentedReturn(weighted(x.val, c.val), None, None)
+
+    @ar.reverse(weighted, saves="c")
+    def weighted_reverse(config, dret: ar.Active, tape, x: ar.Active, c: ar.Const):
+        return 3.0 * x.val**2 * c.val.count * dret.val, None
+
+    def record():
+        return np.array([(2,)], np.dtype([("count", np.int64)]))[0]
+
+    program = numba.njit(lambda x, c: weighted(x, c))
+    assert ar.grad(program)(0.5, record()) == 1.5
+    with pytest.raises(ar.NotYetSupported, match="may change before its rule reads it"):
+        ar.grad(ar.grad(program))(0.5, record())
+
+
 def test_a_pullback_that_is_differentiated_keeps_copies():
     """Of what has no derivatives, too: an instance, a dictionary, an array of records."""
     records = np.array([(2,)], np.dtype([("count", np.int64)]))
