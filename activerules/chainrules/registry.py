@@ -41,8 +41,8 @@ from activerules.rules.consistent import refuse_keyword_only, refuse_other_count
 from activerules.rules.define import (
     Names,
     evaluated,
+    frame_of_caller,
     library_first,
-    locals_of_caller,
     require_function,
     with_options,
 )
@@ -159,7 +159,7 @@ def register_rrule(
         AmbiguousRule         another module has a rule of the same signature.
     """
     require_function(function, "@rrule.register")
-    names = locals_of_caller(2)
+    names = frame_of_caller(2).f_locals
 
     def register(rule: F) -> F:
         plain, types = _read(rule, "rrule", function, names, compiled)
@@ -188,7 +188,7 @@ def register_frule(
     annotated, and the options mean what they do for an rrule.
     """
     require_function(function, "@frule.register")
-    names = locals_of_caller(2)
+    names = frame_of_caller(2).f_locals
 
     def register(rule: F) -> F:
         plain, types = _read(rule, "frule", function, names, compiled)

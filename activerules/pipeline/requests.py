@@ -37,7 +37,6 @@ from activerules.ir.plan.request import (
     Request,
     Returned,
 )
-from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
 from activerules.numba_ext.target.derivative import DerivativeSpec
@@ -107,7 +106,7 @@ class Source:
             function,
             STEM,
             parameters,
-            Returned("status", meminfos=meminfo_offsets(result, cpu_context().target_data)),
+            Returned("status", meminfos=meminfo_offsets(result)),
             self.rules,
             pointees,
             caller=self._caller((*parameters, *pointees)),

@@ -13,11 +13,12 @@ The two halves are paired by equal annotations.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from functools import partial
 from importlib import import_module
-from types import MethodDescriptorType
+from types import FrameType, MethodDescriptorType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -132,7 +133,7 @@ def inactive(
     `AmbiguousRule` if they are from different packages, unless `replace` is set.
     """
     library_first()
-    module = _module_of_caller()
+    module = frame_of_caller(2).f_globals.get("__name__", "")
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
     for function in functions:
@@ -312,7 +313,7 @@ def _decorator(
             instead=[f"@{which}(f)"],
         )
     library_first()
-    names = locals_of_caller(3)
+    names = frame_of_caller(3).f_locals
     saved = _listed(saves)
 
     def decorate(written: F) -> F:
@@ -334,22 +335,9 @@ def _leads(which: Half, parameters: Iterable[str]) -> bool:
     return tuple(parameters)[: len(leading)] == leading
 
 
-def locals_of_caller(levels: int) -> dict[str, Any]:
-    """The local variables of the caller so many levels up, which annotations in strings may name
-    where it applies a decorator.
-    """
-    frame = inspect.currentframe()
-    for _ in range(levels):
-        frame = frame.f_back if frame is not None else None
-    return frame.f_locals if frame is not None else {}
-
-
-def _module_of_caller() -> str:
-    """The module that called the function that calls this."""
-    frame = inspect.currentframe()
-    for _ in range(2):
-        frame = frame.f_back if frame is not None else None
-    return frame.f_globals.get("__name__", "") if frame is not None else ""
+def frame_of_caller(levels: int) -> FrameType:
+    """The frame of the caller so many levels up: annotations in strings may name its variables."""
+    return sys._getframe(levels)  # pyright: ignore[reportPrivateUsage]
 
 
 def define_on(

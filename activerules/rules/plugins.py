@@ -16,8 +16,10 @@ from importlib.metadata import entry_points
 GROUP = "activerules.rules"
 
 
-def load() -> None:
-    """Import the announced modules; warn of those that cannot be imported.
+@cache
+def load_once() -> None:
+    """Import the announced modules, unless that was done before; warn of those that cannot be
+    imported.
 
     In the order of their names, not of the folders they were installed in: of two packages whose
     rules exclude each other, the same one has its rules on every machine.
@@ -32,9 +34,3 @@ def load() -> None:
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-
-@cache
-def load_once() -> None:
-    """Import the announced modules, unless that was done before."""
-    load()

@@ -2,7 +2,8 @@
 
 Needs       a Numba type with a data model
 Gives       `flatten(type)`: an `AbiParameter` per LLVM parameter, in the order of the convention;
-            `meminfo_offsets(type, target)`: where a returned value points to counted memory
+            `meminfo_offsets(type)`: where a returned value points to counted memory;
+            `float_offsets(type)`: where it has floats; `member_offset`: of a part of a struct
 Invariants  B1  the LLVM types are those of Numba's own argument packer
             B2  a type without a special shape gets roles from its LLVM types alone, never an error
 
@@ -21,6 +22,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import default_manager
+from numba.core.registry import cpu_target
 
 from activerules.ir.llvm.types import FLOAT_TYPES, Type
 
@@ -48,28 +50,34 @@ def flatten(numba_type: types.Type) -> tuple[AbiParameter, ...]:
     return tuple(_slots(default_manager.lookup(numba_type)))
 
 
-def meminfo_offsets(numba_type: types.Type, target: Any) -> tuple[int, ...]:
+def meminfo_offsets(numba_type: types.Type) -> tuple[int, ...]:
     """Byte offsets of the pointers to reference-counted memory in a returned value.
 
-    `target` is LLVM's target data. Tuples and other structs have those of their members.
+    Tuples and other structs have those of their members.
     """
-    return tuple(_meminfos(default_manager.lookup(numba_type), target))
+    parts = _parts(default_manager.lookup(numba_type), 0)
+    return tuple(offset for offset, part in parts if isinstance(part.fe_type, types.MemInfoPointer))
 
 
-def float_offsets(numba_type: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
+def float_offsets(numba_type: types.Type) -> tuple[tuple[int, Type], ...]:
     """Byte offsets of the floats that are parts of a value a function returns, with their LLVM
     types; a complex number is two.
     """
-    return tuple(_floats(default_manager.lookup(numba_type), target))
+    parts = _parts(default_manager.lookup(numba_type), 0)
+    leaves = ((offset, part.get_value_type()) for offset, part in parts)
+    return tuple(
+        (offset, FLOAT_TYPES[str(leaf)])
+        for offset, leaf in leaves
+        if isinstance(leaf, ir.FloatType | ir.DoubleType)
+    )
 
 
-def _floats(model: Any, target: Any) -> Iterator[tuple[int, Type]]:
-    if isinstance(model.get_value_type(), ir.FloatType | ir.DoubleType):
-        yield 0, FLOAT_TYPES[str(model.get_value_type())]
-        return
+def _parts(model: Any, offset: int) -> Iterator[tuple[int, Any]]:
+    """A model at an offset, and all that it consists of, each with its offset."""
+    yield offset, model
     for index, member in _members(model):
-        for offset, float_type in _floats(member, target):
-            yield offset + _member_offset(model.get_value_type(), index, target), float_type
+        inside = member_offset(model.get_value_type(), index)
+        yield from _parts(member, offset + inside)
 
 
 def _members(model: Any) -> Iterator[tuple[int, Any]]:
@@ -81,19 +89,13 @@ def _members(model: Any) -> Iterator[tuple[int, Any]]:
         yield from ((index, item) for index in range(model.fe_type.count))
 
 
-def _meminfos(model: Any, target: Any) -> Iterator[int]:
-    if isinstance(model.fe_type, types.MemInfoPointer):
-        yield 0
-        return
-    for index, member in _members(model):
-        for offset in _meminfos(member, target):
-            yield offset + _member_offset(model.get_value_type(), index, target)
-
-
-def _member_offset(whole: ir.Type, index: int, target: Any) -> int:
+def member_offset(whole: Any, index: int) -> int:
+    """The offset of a member of a struct or array of LLVM."""
+    target: Any = cpu_target.target_context
+    data = target.target_data
     if isinstance(whole, ir.ArrayType):
-        return index * whole.element.get_abi_size(target)
-    return whole.get_element_offset(target, index)
+        return index * whole.element.get_abi_size(data)
+    return whole.get_element_offset(data, index)
 
 
 def _slots(model: Any) -> Iterator[AbiParameter]:

@@ -27,12 +27,13 @@ from activerules.values.layout import (
     show,
 )
 
-_ELEMENTS: dict[types.Type, Type] = {
+FLOAT_OF: dict[types.Type, Type] = {
     types.float64: DOUBLE,
     types.float32: FLOAT,
     types.complex128: DOUBLE,
     types.complex64: FLOAT,
 }
+"""The LLVM type of the floats that a number consists of."""
 
 
 def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
@@ -129,7 +130,7 @@ def _leads_to_memory(node: Node) -> bool:
 
 def float_elements(ty: types.Type) -> Type | None:
     """The LLVM type of the floats of an array, also of a complex one; None for anything else."""
-    return _ELEMENTS.get(ty.dtype) if isinstance(ty, types.Array) else None
+    return FLOAT_OF.get(ty.dtype) if isinstance(ty, types.Array) else None
 
 
 def returned_type(ty: Any) -> types.Type:

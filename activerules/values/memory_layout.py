@@ -21,9 +21,10 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind
-from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, align_up, size_of
-from activerules.values.abi import float_offsets
+from activerules.ir.llvm.types import Type, align_up, size_of
+from activerules.values.abi import float_offsets, member_offset
 from activerules.values.kinds import (
+    FLOAT_OF,
     is_instance,
     is_known_dict,
     is_known_list,
@@ -32,14 +33,7 @@ from activerules.values.kinds import (
 )
 from activerules.values.layout import Array, Items, Node, Struct, layout_of
 
-_FLOATS: dict[types.Type, tuple[Type, ...]] = {
-    types.float64: (DOUBLE,),
-    types.float32: (FLOAT,),
-    types.complex128: (DOUBLE, DOUBLE),
-    types.complex64: (FLOAT, FLOAT),
-}
 Pointers = tuple[tuple[int, PointerKind], ...]
-_NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
 """The offsets of the length and of the pointer to the items in the struct of a list (NB_List)."""
@@ -146,7 +140,7 @@ def _records_over(items: ItemMemory) -> types.Array:
         return types.Array(types.CharSeq(declared.period), 1, "C")
     layout: Any = {
         "names": [f"at{offset}" for offset, _ in declared.floats],
-        "formats": [_NUMPY[t] for _, t in declared.floats],
+        "formats": [f"f{size_of(t, {})}" for _, t in declared.floats],
         "offsets": [offset for offset, _ in declared.floats],
         "itemsize": declared.period,
     }
@@ -178,7 +172,7 @@ def fields_of(ty: Any) -> tuple[InstanceField, ...]:
     named = dict(ty.field_dict if is_structref else ty.class_type.struct)
     struct = struct_type(ty)
     return tuple(
-        InstanceField(name, field, _element_offset(struct, k))
+        InstanceField(name, field, member_offset(struct, k))
         for k, (name, field) in enumerate(named.items())
     )
 
@@ -198,10 +192,10 @@ class _Part:
     @property
     def floats(self) -> Iterator[tuple[int, Type]]:
         """The offsets and types of its floats."""
-        offset = self.offset
-        for t in _FLOATS.get(self.node.numba_type, ()):
-            yield offset, t
-            offset += size_of(t, {})
+        ty = self.node.numba_type
+        if ty in FLOAT_OF:
+            for k in range(2 if isinstance(ty, types.Complex) else 1):
+                yield self.offset + k * size_of(FLOAT_OF[ty], {}), FLOAT_OF[ty]
 
     @property
     def integers(self) -> Iterator[int]:
@@ -231,7 +225,7 @@ class _Part:
         return Inner(self.path, self.node.numba_type, tuple(in_period))
 
     def _of_element(self, k: int) -> int:
-        return self.offset + _element_offset(self.llvm, k)
+        return self.offset + member_offset(self.llvm, k)
 
 
 def _parts_of(ty: Any) -> Iterator[_Part]:
@@ -256,7 +250,7 @@ def _parts(
     ty = node.numba_type
     if node.is_tuple:
         for k, (_, item) in enumerate(node.children):
-            inside = offset + _element_offset(llvm, k)
+            inside = offset + member_offset(llvm, k)
             yield from _parts((*path, k), item, _element(llvm, k), inside)
     elif isinstance(ty, types.Record):
         for name, field in ty.fields.items():
@@ -281,8 +275,8 @@ def declared_of(ty: Any) -> Declared | None:
     is_items, is_array = isinstance(ty, ItemMemory), isinstance(ty, types.Array)
     if not is_items and not (_has_memory(ty) and layout_of(ty).unknown_path is None):
         return None
-    if is_array and ty.dtype in _FLOATS:
-        return Declared.array_of(_FLOATS[ty.dtype][0])
+    if is_array and ty.dtype in FLOAT_OF:
+        return Declared.array_of(FLOAT_OF[ty.dtype])
     parts = tuple(_parts_of(ty))
     floats = tuple(field for part in parts for field in part.floats)
     if is_array:
@@ -296,9 +290,9 @@ def declared_result(ty: types.Type) -> Declared | None:
     None for any other type.
     """
     known = (types.Integer, types.Boolean, types.Array)
-    if not all(leaf in _FLOATS or isinstance(leaf, known) for leaf in leaves_of(ty)):
+    if not all(leaf in FLOAT_OF or isinstance(leaf, known) for leaf in leaves_of(ty)):
         return None
-    return Declared(float_offsets(ty, _context().target_data))
+    return Declared(float_offsets(ty))
 
 
 def _has_memory(ty: Any) -> bool:
@@ -331,10 +325,3 @@ def _size_of_element(ty: Any) -> int:
 
 def _element(llvm: Any, k: int) -> ir.Type:
     return llvm.element if isinstance(llvm, ir.ArrayType) else llvm.elements[k]
-
-
-def _element_offset(llvm: Any, k: int) -> int:
-    data = _context().target_data
-    if isinstance(llvm, ir.ArrayType):
-        return k * llvm.element.get_abi_size(data)
-    return llvm.get_element_offset(data, k)

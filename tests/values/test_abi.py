@@ -125,5 +125,4 @@ VECTOR, MATRIX = types.int64[::1], float64[:, ::1]
     ],
 )
 def test_meminfo_offsets(numba_type, offsets):
-    target = cpu_target.target_context.target_data
-    assert meminfo_offsets(numba_type, target) == offsets
+    assert meminfo_offsets(numba_type) == offsets

@@ -52,15 +52,15 @@ def element_of(ty: types.Type) -> Type | None:
         return float_elements(ty)
     if not is_split(ty) or any(isinstance(leaf, types.UnicodeType) for leaf in leaves_of(ty)):
         return None
-    elements = {float_elements(leaf) for leaf in leaves_of(ty) if isinstance(leaf, types.Array)}
+    elements = set(map(float_elements, array_types(ty)))
     return elements.pop() if len(elements) == 1 else None
 
 
-def floats_beside_arrays(ty: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
+def floats_beside_arrays(ty: types.Type) -> tuple[tuple[int, Type], ...]:
     """The offsets and types of the floats in a returned tuple with arrays."""
     if not isinstance(ty, types.BaseTuple) or result_kind(ty) != "memory":
         return ()
-    return float_offsets(ty, target)
+    return float_offsets(ty)
 
 
 def activity_of_result(ty: types.Type, activity: ActivityName) -> str | type[Annotation]:

@@ -146,13 +146,13 @@ class NumbaRuleCompiler:
             arguments=self._call_arguments(marked),
             result_kind=result_kind(returned),
             result_size=context.get_abi_sizeof(context.get_return_type(stored)),
-            result_meminfos=meminfo_offsets(stored, context.target_data),
+            result_meminfos=meminfo_offsets(stored),
             primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=layout_of(returned).is_container,
             borrows=_is_numpy(marked),
             result_element=element_of(returned),
-            result_floats=floats_beside_arrays(returned, context.target_data),
+            result_floats=floats_beside_arrays(returned),
             receives=self._registry.data_paths(marked.function).into_result,
         )
 
