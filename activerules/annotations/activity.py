@@ -14,25 +14,29 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from activerules.errors import ActivityError
 
 
+class _Admitting:
+    """What can be joined with others by `|`: `Const | Active[float64]`."""
+
+    def __or__(self, other: object) -> AnyOf:
+        """Add alternatives on the right."""
+        return AnyOf((*alternatives(self), *alternatives(other)))
+
+    def __ror__(self, other: object) -> AnyOf:
+        """Add alternatives on the left."""
+        return AnyOf((*alternatives(other), *alternatives(self)))
+
+
 @dataclass(frozen=True, eq=False)
-class Narrowed:
+class Narrowed(_Admitting):
     """An annotation class with a type: `Active[float64]`. `type` None admits every type."""
 
     kind: type[Annotation]
     type: Any = None
-
-    def __or__(self, other: object) -> AnyOf:
-        """`Active[float64] | Const`."""
-        return AnyOf((*alternatives(self), *alternatives(other)))
-
-    def __ror__(self, other: object) -> AnyOf:
-        """`Const | Active[float64]`."""
-        return AnyOf((*alternatives(other), *alternatives(self)))
 
     def __call__(self, *fields: Any) -> Annotation:
         """Construct the annotation; the type in brackets only matters for dispatch."""
@@ -44,18 +48,10 @@ class Narrowed:
 
 
 @dataclass(frozen=True, eq=False)
-class AnyOf:
+class AnyOf(_Admitting):
     """Alternatives, one of which must fit: `Active[float64] | Const`."""
 
     members: tuple[Narrowed, ...]
-
-    def __or__(self, other: object) -> AnyOf:
-        """Add alternatives on the right."""
-        return AnyOf((*self.members, *alternatives(other)))
-
-    def __ror__(self, other: object) -> AnyOf:
-        """Add alternatives on the left."""
-        return AnyOf((*alternatives(other), *self.members))
 
     def __repr__(self) -> str:
         """Return the form that is written in a signature."""
@@ -183,7 +179,7 @@ def annotate(kind: Any, x: Any, shadow: Any = None) -> Annotation:
     return kind(x) if kind in (Const, Active) else kind(x, shadow)
 
 
-def is_annotation_class(item: object) -> bool:
+def is_annotation_class(item: object) -> TypeGuard[type[Annotation]]:
     """Return whether `item` is an annotation class, such as `Active` (not `Active(1.0)`)."""
     return isinstance(item, type) and issubclass(item, Annotation)
 
@@ -201,7 +197,7 @@ def alternatives(annotation: object) -> Iterator[Narrowed]:
     else:
         is_narrowed = isinstance(annotation, Narrowed)
         kind, wanted = (annotation.kind, annotation.type) if is_narrowed else (annotation, None)
-        if not (isinstance(kind, type) and issubclass(kind, Annotation)):
+        if not is_annotation_class(kind):
             raise TypeError(f"{annotation!r} is not an annotation like Const, Active, Duplicated")
         for each in KINDS if kind is Annotation else (kind,):
             yield Narrowed(each, wanted)

@@ -191,11 +191,16 @@ def _pulled(
 
 def _own_tape(tape: Any, shadows: Any) -> Any:
     """A copy of a tape that a reverse may write into; shadows in it are not copied."""
+    return with_arrays(tape, lambda a: a if shares_memory(a, shadows) else a.copy())
+
+
+def with_arrays(tape: Any, new: Callable[[Any], Any]) -> Any:
+    """A tape with `new(array)` in place of each array, also in tuples and lists."""
     if is_tuple(tape):
-        return like_tuple(type(tape), (_own_tape(item, shadows) for item in tape))
+        return like_tuple(type(tape), (with_arrays(item, new) for item in tape))
     if is_list(tape):
-        return [_own_tape(item, shadows) for item in tape]
-    return tape.copy() if is_array(tape) and not shares_memory(tape, shadows) else tape
+        return [with_arrays(item, new) for item in tape]
+    return new(tape) if is_array(tape) else tape
 
 
 def _result(kind: type[Annotation], augmented: Any, dy: Any) -> Annotation:

@@ -20,7 +20,7 @@ import numpy as np
 
 from activerules.annotations.tangents import AbstractTangent
 from activerules.errors import RuleDefinitionError
-from activerules.rules.closures.source import definition_of, own_nodes
+from activerules.rules.closures.source import bound_names, definition_of, own_nodes
 from activerules.rules.fingerprint import captured
 
 NUMBER = "a number"
@@ -36,7 +36,7 @@ def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...
         return
     body = definition.body if isinstance(definition.body, list) else [ast.Return(definition.body)]
     nodes = list(own_nodes(body))
-    assigned = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    assigned = bound_names(nodes)
     outer = vars(builtins) | function.__globals__ | captured(function)
     local = (*assigned, *function.__code__.co_varnames)
     outside = {name: value for name, value in outer.items() if name not in local}

@@ -37,10 +37,10 @@ from activerules.annotations.activity import (
     MixedDuplicated,
     annotate,
 )
-from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.annotations.containers import is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.callables import display_name, location_of, python_function
-from activerules.chainrules.engine_rules import entry_per_argument, filled
+from activerules.chainrules.engine_rules import entry_per_argument, filled, with_arrays
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER
 from activerules.numba_ext.rules import rule_compiler as _overloads  # noqa: F401  (what rules call)
@@ -263,14 +263,11 @@ def _refusals(name: str, half: str, function: Any) -> Generator[None]:
 
 def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
     """The tape, with copies of the arrays in it that are overwritten before they are read."""
-    if is_array(tape):
-        untouched = not any(share(tape, array) for array in overwritten)
-        return tape if untouched else tape.copy(order="K")
-    if is_tuple(tape):
-        return like_tuple(type(tape), (_detached(item, overwritten) for item in tape))
-    if isinstance(tape, list):
-        return [_detached(item, overwritten) for item in tape]
-    return tape
+
+    def detached(array: Any) -> Any:
+        return array.copy(order="K") if any(share(array, x) for x in overwritten) else array
+
+    return with_arrays(tape, detached)
 
 
 def arrays_in(value: Any) -> Iterator[Any]:

@@ -35,10 +35,10 @@ from activerules.rules.closures import delivery
 from activerules.rules.closures.pullback import PullbackFinder, refuse
 from activerules.rules.closures.source import (
     Definition,
+    bound_names,
     definition_of,
     free_names,
     function_from_tree,
-    own_nodes,
     written_function,
 )
 from activerules.rules.closures.thunks import inline_thunks
@@ -90,7 +90,7 @@ class _Converter:
         self.values = {self.tools[name]: tool for name, tool in _TOOLS.items()}
         self.values[self.self_name] = function
         captured = self.pullback.captured
-        assigned = _assigned(self.body)
+        assigned = bound_names(self.finder.nodes)
         self.unchanged = [n for n in self.arguments if n in captured and n not in assigned]
         known = {*self.unchanged, self.self_name} - assigned
         self.tape = [n for n in captured if n not in known]
@@ -365,10 +365,3 @@ def _all_names(definition: ast.AST) -> set[str]:
     names = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name)}
     names |= {n.arg for n in ast.walk(definition) if isinstance(n, ast.arg)}
     return names | {n.name for n in ast.walk(definition) if isinstance(n, ast.FunctionDef)}
-
-
-def _assigned(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that the scope binds."""
-    nodes = list(own_nodes(body))
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    return stored | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}

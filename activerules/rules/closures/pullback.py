@@ -20,6 +20,7 @@ from typing import Any
 from activerules.errors import RuleDefinitionError
 from activerules.rules.closures.source import (
     Definition,
+    bound_names,
     definition_of,
     free_names,
     location,
@@ -121,7 +122,7 @@ class PullbackFinder:
     def __init__(self, rule: types.FunctionType, body: Sequence[ast.stmt]) -> None:
         self.rule = rule
         self.nodes = list(own_nodes(body))
-        self.scope = tuple(dict.fromkeys((*rule.__code__.co_cellvars, *_bound(self.nodes))))
+        self.scope = {*rule.__code__.co_cellvars, *bound_names(self.nodes)}
         self.cells = rule.__code__.co_cellvars
         # statements that only name the pullback, pair it with the result, or move with it
         self.aliases: list[ast.stmt] = []
@@ -335,7 +336,7 @@ class PullbackFinder:
         return any(isinstance(n.ctx, ast.Load) for n in loads) or any(
             name in free_names(n, self.cells)
             for n in bodies
-            if isinstance(n, ast.FunctionDef | ast.Lambda) and _name_of(n) != name
+            if isinstance(n, ast.FunctionDef | ast.Lambda) and getattr(n, "name", "") != name
             if not any(n in (moved, getattr(moved, "value", None)) for moved in self.moved)
         )
 
@@ -400,14 +401,6 @@ def _is_function(binding: ast.AST) -> bool:
     return isinstance(binding, ast.Assign) and isinstance(binding.value, ast.Lambda)
 
 
-def _name_of(node: ast.AST) -> str:
-    return getattr(node, "name", "")
-
-
-def _bound(nodes: Sequence[ast.AST]) -> set[str]:
-    return {name for node in nodes for name in _names_bound_by(node)}
-
-
 def _names_bound_by(node: ast.AST) -> set[str]:
     """Names that a statement (or a walrus, or a comprehension) binds itself."""
     if isinstance(node, ast.FunctionDef):
@@ -419,12 +412,7 @@ def _names_bound_by(node: ast.AST) -> set[str]:
         node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr | ast.comprehension
     ):
         targets = [node.target]
-    return {
-        n.id
-        for target in targets
-        for n in ast.walk(target)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
+    return bound_names(n for target in targets for n in ast.walk(target))
 
 
 def _names_filled_by(node: ast.AST) -> set[str]:
@@ -441,10 +429,5 @@ def _names_filled_by(node: ast.AST) -> set[str]:
 
 def _names_read_by(node: ast.AST) -> set[str]:
     """Names in the header of a statement, from which the values it binds are computed."""
-    if isinstance(node, ast.For):
-        return _loaded(node.iter)
-    return _loaded(node)
-
-
-def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    inside = ast.walk(node.iter if isinstance(node, ast.For) else node)
+    return {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -16,7 +16,7 @@ import functools
 import inspect
 import os
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from activerules.annotations.containers import is_list
@@ -103,6 +103,16 @@ def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
         yield from own_nodes(list(ast.iter_child_nodes(node)))
+
+
+def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that a scope binds, given the nodes in it."""
+    return {
+        node.name if isinstance(node, ast.FunctionDef) else node.id
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    }
 
 
 @functools.lru_cache(maxsize=16)
