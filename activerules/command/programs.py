@@ -31,16 +31,33 @@ def _squares_of(function: Any) -> Any:
     return program
 
 
+def _squares_of_two(function: Any) -> Any:
+    """The program that squares the two arrays that a function of one matrix returns."""
+
+    @njit
+    def program(a):
+        first, second = function(a)
+        return _sum_of_squares(first) + _sum_of_squares(second)
+
+    return program
+
+
+def _numbers_by(function: Any) -> tuple[Any, Any]:
+    """The programs that return what a function returns, and that compute with it: a number."""
+
+    @njit
+    def returned(*x):
+        return function(*x).real
+
+    @njit
+    def used(*x):
+        return abs(function(*x)) ** 2
+
+    return returned, used
+
+
 def _products_by(product: Any) -> tuple[tuple[Any, str], ...]:
     """The programs for a product, `@` or `np.dot`."""
-
-    @njit
-    def returned(a, b):
-        return product(a, b).real
-
-    @njit
-    def used(a, b):
-        return abs(product(a, b)) ** 2
 
     @njit
     def plain(a, b):
@@ -54,19 +71,9 @@ def _products_by(product: Any) -> tuple[tuple[Any, str], ...]:
     def by_transposed(a, b):
         return _sum_of_squares(product(a, b.T))
 
-    numbers = (returned, "vv"), (used, "vv")
+    numbers = ((program, "vv") for program in _numbers_by(product))
     arrays = (plain, "mv"), (plain, "vm"), (plain, "mm")
     return (*numbers, *arrays, (transposed, "mv"), (transposed, "mm"), (by_transposed, "mm"))
-
-
-@njit
-def _vdot_returned(a, b):
-    return np.vdot(a, b).real
-
-
-@njit
-def _vdot_used(a, b):
-    return abs(np.vdot(a, b)) ** 2
 
 
 @njit
@@ -82,30 +89,8 @@ def _solve_in_place(a, b):
 
 
 @njit
-def _det_returned(a):
-    return np.linalg.det(a).real
-
-
-@njit
-def _det_used(a):
-    return abs(np.linalg.det(a)) ** 2
-
-
-@njit
 def _slogdet(a):
     return np.linalg.slogdet(a)[1]
-
-
-@njit
-def _eigh(a):
-    values, vectors = np.linalg.eigh(a)
-    return _sum_of_squares(values) + _sum_of_squares(vectors)
-
-
-@njit
-def _eig(a):
-    values, vectors = np.linalg.eig(a)
-    return _sum_of_squares(values) + _sum_of_squares(vectors)
 
 
 @njit
@@ -121,12 +106,6 @@ def _svd_reduced(a):
 
 
 @njit
-def _qr(a):
-    q, r = np.linalg.qr(a)
-    return _sum_of_squares(q) + _sum_of_squares(r)
-
-
-@njit
 def _lstsq(a, b):
     return _sum_of_squares(np.linalg.lstsq(a, b)[0])
 
@@ -136,39 +115,26 @@ def _cond(a):
     return np.linalg.cond(a)
 
 
-@njit
-def _norm_returned(x):
-    return np.linalg.norm(x)
-
-
-@njit
-def _norm_used(x):
-    return np.linalg.norm(x) ** 2
-
-
 # name: programs, each with its arguments, "m" for a matrix and "v" for a vector
 PROGRAMS: dict[str, tuple[tuple[Any, str], ...]] = {
     "@": _products_by(operator.matmul),
     "np.dot": _products_by(np.dot),
-    "np.vdot": ((_vdot_returned, "vv"), (_vdot_used, "vv")),
+    "np.vdot": tuple((program, "vv") for program in _numbers_by(np.vdot)),
     "np.linalg.solve": ((_solve, "mv"), (_solve, "mm"), (_solve_in_place, "mv")),
     "np.linalg.inv": ((_squares_of(np.linalg.inv), "m"),),
-    "np.linalg.det": ((_det_returned, "m"), (_det_used, "m")),
+    "np.linalg.det": tuple((program, "m") for program in _numbers_by(np.linalg.det)),
     "np.linalg.slogdet": ((_slogdet, "m"),),
     "np.linalg.cholesky": ((_squares_of(np.linalg.cholesky), "m"),),
-    "np.linalg.eigh": ((_eigh, "m"),),
+    "np.linalg.eigh": ((_squares_of_two(np.linalg.eigh), "m"),),
     "np.linalg.eigvalsh": ((_squares_of(np.linalg.eigvalsh), "m"),),
-    "np.linalg.eig": ((_eig, "m"),),
+    "np.linalg.eig": ((_squares_of_two(np.linalg.eig), "m"),),
     "np.linalg.eigvals": ((_squares_of(np.linalg.eigvals), "m"),),
     "np.linalg.svd": ((_svd, "m"), (_svd_reduced, "m")),
-    "np.linalg.qr": ((_qr, "m"),),
+    "np.linalg.qr": ((_squares_of_two(np.linalg.qr), "m"),),
     "np.linalg.lstsq": ((_lstsq, "mv"), (_lstsq, "mm")),
     "np.linalg.pinv": ((_squares_of(np.linalg.pinv), "m"),),
     "np.linalg.cond": ((_cond, "m"),),
-    "np.linalg.norm": (
-        (_norm_returned, "v"),
-        (_norm_used, "v"),
-        (_norm_returned, "m"),
-        (_norm_used, "m"),
+    "np.linalg.norm": tuple(
+        (program, kind) for kind in "vm" for program in _numbers_by(np.linalg.norm)
     ),
 }
