@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numba
-
 from activerules.annotations.activity import Const, Duplicated, annotate
 from activerules.chainrules.engine_rules import without_integers
 from activerules.errors import NoRuleForActivity, RuleCheckError
@@ -58,10 +56,9 @@ class ForwardCheck:
 
     def forward_rule(self, kinds: tuple[Kind, ...], width: int) -> ForwardRule | None:
         """The forward rule that serves a number of tangents; None if none does."""
-        types = [numba.typeof(value) for value in (*self.ref.values, self.ref.result)]
         result = Const if self.ref.result is None else Duplicated
         try:
-            return RULES.find_forward(self.ref.f, types, (*kinds, result), width)
+            return RULES.find_forward(self.ref.f, self.ref.types, (*kinds, result), width)
         except NoRuleForActivity:
             return None
 

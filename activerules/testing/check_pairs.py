@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numba
-
 from activerules.annotations.activity import RETURNED, SHADOWED, Const, MixedDuplicated, annotate
 from activerules.callables import python_function
 from activerules.errors import NoRuleForActivity, RuleCheckError
@@ -57,9 +55,8 @@ class PairCheck:
 
     def pair(self, kinds: tuple[Kind, ...], result: Kind) -> RulePair | None:
         """The pair that serves; None if none does and the activities were not asked for."""
-        types = [numba.typeof(value) for value in (*self.ref.values, self.ref.result)]
         try:
-            return RULES.find(self.ref.f, types, (*kinds, result))
+            return RULES.find(self.ref.f, self.ref.types, (*kinds, result))
         except NoRuleForActivity:
             if self.explicit:
                 raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numba
 import numpy as np
 
 from activerules.annotations.activity import SHADOWED, Const
@@ -86,6 +87,11 @@ class Reference:
         self.along = "a random direction" if directions is None else "the direction asked for"
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()
+
+    @property
+    def types(self) -> list[Any]:
+        """The types of the arguments and, last, of the result."""
+        return [numba.typeof(value) for value in (*self.values, self.result)]
 
     @property
     def varies(self) -> bool:

@@ -37,7 +37,7 @@ from activerules.numba_ext.target.dispatchers import with_flags
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
-from activerules.rules.written import function_from
+from activerules.rules.written import definition, function_from
 from activerules.values.kinds import is_object, items_of, leaves_of
 from activerules.values.layout import layout_of
 
@@ -74,6 +74,7 @@ class _Source:
         self.marked, self.rule, self.checks = marked, rule, checks
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
+        self.parameters = [f"a{i}" for i in self.numbers]
         self.objects = {i for i, each in enumerate(argtypes) if is_object(each)}
         leaves = [getattr(leaf, "dtype", leaf) for each in argtypes for leaf in leaves_of(each)]
         self.single = bool({types.float32, types.complex64} & set(leaves))
@@ -84,10 +85,9 @@ class _Source:
 
     def augmented(self) -> Any:
         assert isinstance(self.rule, RulePair)
-        parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
         lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
-        lines += [f"r = _rule(config, ret, {parameters})"]
+        lines += [f"r = _rule({', '.join(('config', 'ret', *self.parameters))})"]
         if not self.rule.keeps_shadow:
             lines += self._no_shadow_kept()
         if self.checks.primal:
@@ -105,8 +105,7 @@ class _Source:
             "None, " if i in self.objects else f"_copy(a{i}.val), " for i in self.numbers
         )
         lines += [f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, ({before}), ({after})))"]
-        head = f"def augmented(config, ret, {parameters}):"
-        return self._function("augmented", head, lines, self.rule.augmented)
+        return self._function("augmented", ("config", "ret"), lines, self.rule.augmented)
 
     def _no_shadow_kept(self) -> list[str]:
         """Checks of the promise `keeps_shadow=False`: that one run serves every shadow."""
@@ -129,7 +128,6 @@ class _Source:
         written  which arguments the function writes into
         """
         assert isinstance(self.rule, RulePair)
-        parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = ["inner, before, after = tape"]
         lines += ["kept, result = _copy(inner), _value(dret)"]
         lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
@@ -163,19 +161,17 @@ class _Source:
         if self.differenced:
             lines += self._compared()
         lines += ["return r"]
-        head = f"def reverse(config, dret, tape, {parameters}):"
-        return self._function("reverse", head, lines, self.rule.reverse)
+        return self._function("reverse", ("config", "dret", "tape"), lines, self.rule.reverse)
 
     def forward(self, compiled: CompiledForwardRule) -> Any:
         assert isinstance(self.rule, ForwardRule)
-        parameters = ", ".join(f"a{i}" for i in self.numbers)
         is_batch = BatchDuplicated in (*self.rule.arguments, self.rule.result)
         lanes = range(compiled.request.width if is_batch else 1)
         lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
         for lane in lanes:
             lines += [f"t{lane}_{i} = _tangent(a{i}, {lane})" for i in self.numbers]
             lines += self._moves(lane) if self.differenced else []
-        lines += [f"r = _rule(config, ret, {parameters})"]
+        lines += [f"r = _rule({', '.join(('config', 'ret', *self.parameters))})"]
         if self.checks.primal:
             lines += [f"e = _function({self._arguments('b')})"]
             what = "the primal differs from that of the function"
@@ -198,8 +194,7 @@ class _Source:
                 for i, name in enumerate(self.names)
             ]
         lines += ["return r"]
-        head = f"def forward(config, ret, {parameters}):"
-        return self._function("forward", head, lines, self.rule.function)
+        return self._function("forward", ("config", "ret"), lines, self.rule.function)
 
     def _moves(self, lane: int) -> list[str]:
         """Calls of the function at two steps, forwards and backwards, along a lane's tangents."""
@@ -296,7 +291,7 @@ class _Source:
         where = f"called at {self.marked.location}" if self.marked.location else "called"
         return f"{what}: the rule of {self.rule.name} at {self.rule.location}, {where}"
 
-    def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
+    def _function(self, name: str, leading: Sequence[str], lines: Sequence[str], rule: Any) -> Any:
         scope = {
             **{f"_{name}": each for name, each in vars(checks).items()},
             "_rule": callable_rule(rule, (), checked=True),
@@ -304,7 +299,8 @@ class _Source:
             "_RuleViolation": RuleViolation,
             "_AugmentedReturn": AugmentedReturn,
         }
-        return function_from("\n    ".join((head, *lines)), name, scope, module=__name__)
+        source = definition(name, (*leading, *self.parameters), lines)
+        return function_from(source, name, scope, module=__name__)
 
 
 def _in_bounds(function: Any) -> Any:

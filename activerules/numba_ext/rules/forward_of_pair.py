@@ -43,7 +43,7 @@ from activerules.numba_ext.rules.tapes import is_trusted
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
-from activerules.rules.written import by_name, function_from, over_elements
+from activerules.rules.written import by_name, definition, function_from, over_elements
 from activerules.values.kinds import (
     anonymous,
     derivative_type,
@@ -157,9 +157,7 @@ class _RuleWriter:
         lines += [line for leaf in self._outputs() for line in self._of_written(leaf)]
         lines += [f"_overwrite({_tangent(x)}, n_{x.name})" for x in self._outputs()]
         lines += [self._returned()]
-        names = "".join(f", a{k}" for k in numbers)
-        head = f"def forward(config, ret{names}):"
-        source = "\n    ".join((head, *lines))
+        source = definition("forward", ("config", "ret", *(f"a{k}" for k in numbers)), lines)
         return function_from(source, "forward", self._scope(), module=__name__)
 
     def _scope(self) -> dict[str, Any]:

@@ -143,9 +143,19 @@ def _is_restored(marked: MarkedCall, argument: RuleArgument, looped: bool) -> bo
     return is_copied_memory(marked, argument.name, ty)
 
 
-def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
-    """Build the function the engine calls; `written`: which arguments the function may write."""
-    return _built(NewLibrary(symbol), rule, symbol, written)
+def build_forward(
+    rule: CompiledForwardRule,
+    symbol: str,
+    written: Sequence[bool],
+    context: Context | None = None,
+) -> Any:
+    """Build the function the engine calls, for the CPU or for the target of `context`; `written`:
+    which arguments the function may write.
+    """
+    library = NewLibrary(symbol, context)
+    forward = _Forward(library, rule, symbol, written)
+    forward.build()
+    return library.finished([forward])
 
 
 def build_source(
@@ -155,15 +165,7 @@ def build_source(
     again: so is the rule then. Calls in it that carry rules are marked calls.
     """
     rule = compile_forward_rule(call, AD_TARGET)
-    return _built(NewLibrary(symbol, context), rule, symbol, call.written)
-
-
-def _built(
-    library: NewLibrary, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
-) -> Any:
-    forward = _Forward(library, rule, symbol, written)
-    forward.build()
-    return library.finished([forward])
+    return build_forward(rule, symbol, call.written, context)
 
 
 class _Forward(RuleCaller):

@@ -12,19 +12,18 @@ from typing import Any
 
 from activerules.annotations.tangents import NoTangent
 from activerules.rules.closures.delivery import pushed, separate, tangent
-from activerules.rules.written import function_from
+from activerules.rules.written import definition, function_from
 
 
 def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any) -> Any:
     """Return the forward rule that calls an frule; `compiled` is the frule for compiled code."""
     primals = [f"x{i}" for i in range(len(names))]
-    source = [
-        f"def forward({', '.join(['config', 'ret', *primals])}):",
-        f"    deltas = ({', '.join(['own', *(f'tangent({x})' for x in primals)])})",
-        f"    y, dy = rule({', '.join(['deltas', 'function', *(f'{x}.val' for x in primals)])})",
-        "    dy = pushed(y, dy)",
-        *(f"    dy = separate(dy, {x})" for x in primals),
-        "    return y, dy",
+    lines = [
+        f"deltas = ({', '.join(['own', *(f'tangent({x})' for x in primals)])})",
+        f"y, dy = rule({', '.join(['deltas', 'function', *(f'{x}.val' for x in primals)])})",
+        "dy = pushed(y, dy)",
+        *(f"dy = separate(dy, {x})" for x in primals),
+        "return y, dy",
     ]
     scope: dict[str, Any] = {
         "function": function,
@@ -34,4 +33,5 @@ def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any
         "separate": separate,
         "tangent": tangent,
     }
-    return function_from("\n".join(source), "forward", scope, module=__name__, like=rule)
+    source = definition("forward", ("config", "ret", *primals), lines)
+    return function_from(source, "forward", scope, module=__name__, like=rule)
