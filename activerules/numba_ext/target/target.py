@@ -66,10 +66,10 @@ from activerules.numba_ext.codegen.unoptimised import (
     NeverCalled,
 )
 from activerules.numba_ext.substitutes import (
-    array_loops,  # noqa: F401  (registers what it implements)
+    array_loops,
     complex_math,
     counted_generators,
-    float_parts,  # noqa: F401
+    float_parts,  # noqa: F401  (registers what it implements)
     generators,
     integer_powers,  # noqa: F401
     printing,  # noqa: F401
@@ -186,7 +186,7 @@ def _address_of(function: types.WrapperAddressProtocol) -> int:
     return function.__wrapper_address__()
 
 
-class ADContext(InactiveValues):
+class ADContext(array_loops.BroadcastsByAxis, InactiveValues):
     """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
 
     DIBuilder = LineTable
