@@ -149,7 +149,10 @@ def kind_of(x: Any) -> type[Annotation]:
 
 
 def onehot(x: Any) -> tuple[Any, ...]:
-    """Return one shadow of `x` per float in it: one at that float, zero elsewhere."""
+    """Return one shadow of `x` per float in it: one at that float, zero elsewhere.
+
+    `x` is a number, an array, or a tuple of these; `ActivityError` for lists, dicts and objects.
+    """
     return tuple(_with_one(x, index) for index in range(_count(x)))
 
 
@@ -169,8 +172,14 @@ def zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _count(x: Any) -> int:
     if is_tuple(x):
         return sum(map(_count, x))
-    if is_array(x):
-        return x.size
+    if is_array(x) and x.dtype.names is None:
+        return x.size if np.issubdtype(x.dtype, np.inexact) else 0
+    _refuse_python_containers(x)
+    if hasattr(x, "_numba_type_") or isinstance(x, np.void | np.ndarray):
+        raise ActivityError(
+            f"onehot of a {type(x).__name__}: its floats have no order",
+            instead=["make_zero(x), with a one in the field that is meant"],
+        )
     return int(_is_number(x))
 
 

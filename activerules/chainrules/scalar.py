@@ -147,13 +147,12 @@ def _require_one_per_argument(rule: ScalarRule) -> None:
     """Refuse partials whose code shows that they are not one per argument."""
     name = display_name(rule.function)
     where = [("the rule", f"scalar_rule({name}, …)", location(rule.partials))]
-    is_known = is_jitted(rule.function)
-    parameters = list(inspect.signature(rule.function).parameters) if is_known else []
-    if parameters and len(parameters) != rule.arity:
+    parameters = inspect.signature(rule.function).parameters if is_jitted(rule.function) else None
+    if parameters is not None and len(parameters) != rule.arity:
         raise RuleDefinitionError(
             f"{name} takes {len(parameters)} arguments, and its partials take {rule.arity}",
             where=where,
-            instead=[f"lambda Ω, {', '.join(parameters)}: …"],
+            instead=[f"lambda {', '.join(('Ω', *parameters))}: …"],
         )
     numbers = rule.partials.__code__.co_varnames[: rule.arity + 1]
     for entries in returned(rule.partials, numbers):

@@ -140,12 +140,10 @@ def refuse_other_count(
     `leading` are the parameters of a rule in front of them.
     """
     plain = getattr(function, "py_func", None)
-    parameters = inspect.signature(plain).parameters.values() if plain else ()
-    if (
-        not parameters
-        or len(parameters) == count
-        or any(p.kind is p.VAR_KEYWORD for p in parameters)
-    ):
+    if plain is None:
+        return
+    parameters = inspect.signature(plain).parameters.values()
+    if len(parameters) == count or any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     starred = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
     taken = len(parameters)

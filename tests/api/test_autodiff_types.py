@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
+from numba.typed import List
 
 from activerules import errors
 from activerules.annotations.activity import Active, Const, Duplicated
@@ -234,6 +235,15 @@ def test_onehot_has_one_shadow_per_float():
         (0.0, 7, [1.0, 0.0]),
         (0.0, 7, [0.0, 1.0]),
     ]
+    assert onehot(np.arange(3)) == ()
+
+
+@pytest.mark.parametrize(
+    "x", [[1.0], {"a": 1.0}, (2.0, List([1.0])), PAIRS, PAIRS[0]], ids=lambda x: type(x).__name__
+)
+def test_onehot_of_what_has_no_order_of_floats_is_refused(x):
+    with pytest.raises(errors.ActivityError):
+        onehot(x)
 
 
 def test_the_engine_s_names_for_an_ignored_float():

@@ -215,11 +215,22 @@ def partials_one_by_one():
     scalar_rule(fresh(), (lambda Ω, x: 2.0 * x,))
 
 
+def argument_of_a_function_without_any():
+    @ar.reverse(numba.njit(lambda: 1.0))
+    def _(config, dret: Active, tape, x: Active): ...
+
+
+def partials_of_a_function_without_arguments():
+    scalar_rule(numba.njit(lambda: 1.0), lambda Ω, x: (1.0,))
+
+
 def partials_without_the_result():
     scalar_rule(fresh(), lambda: 2.0)
 
 
 DEFINITIONS = [
+    (argument_of_a_function_without_any, "takes 0 arguments, and its rule 1"),
+    (partials_of_a_function_without_arguments, "takes 0 arguments, and its partials take 1"),
     (partials_without_the_result, "(?s)the first parameter is Ω.*lambda Ω, x"),
     (function_left_out, "@augmented_primal takes the function that the rule is for"),
     (tape_before_the_cotangent, "`dret` is the tape of a reverse, and has no activity"),

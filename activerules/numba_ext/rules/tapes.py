@@ -21,6 +21,7 @@ from typing import Any
 
 from numba.core import types
 
+from activerules.annotations.containers import is_tuple
 from activerules.callables import location_of, python_function
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_beside, copy_of_list, detached, detached_items
@@ -101,15 +102,19 @@ def reads_value(reverse: Any, position: int = 1) -> bool:
 
 
 def uses(function: Any, position: int) -> list[tuple[str, Any]]:
-    """The instructions that follow those which name the parameter at a position."""
+    """The instructions that follow those which name the parameter at a position.
+
+    From Python 3.13 on one instruction may load two variables: what follows is about the second.
+    """
     code = python_function(function).__code__
     name = code.co_varnames[position]
     instructions = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    return [
-        then
-        for (_, used), then in pairwise([*instructions, ("", "")])
-        if used == name or (isinstance(used, tuple) and name in used)
-    ]
+    found: list[tuple[str, Any]] = []
+    for (_, used), then in pairwise([*instructions, ("", "")]):
+        *others, last = used if is_tuple(used) and used else (used,)
+        found += [("", "") for each in others if each == name]
+        found += [then] if last == name else []
+    return found
 
 
 def _detacher(leaf: Any, ty: types.Type) -> Callable[..., Any] | None:

@@ -26,6 +26,7 @@ from activerules.rules.closures.source import (
     location,
     own_nodes,
 )
+from activerules.rules.fingerprint import captured
 
 _UNKNOWN = object()
 
@@ -376,11 +377,9 @@ class PullbackFinder:
             return _UNKNOWN if value is _UNKNOWN else getattr(value, expression.attr, _UNKNOWN)
         if not isinstance(expression, ast.Name) or expression.id in self.scope:
             return _UNKNOWN
-        names = dict(vars(builtins)) | self.rule.__globals__
-        closure = self.rule.__closure__ or ()
-        for name, cell in zip(self.rule.__code__.co_freevars, closure, strict=True):
-            if name == expression.id:
-                return cell.cell_contents
+        if expression.id in self.rule.__code__.co_freevars:
+            return captured(self.rule).get(expression.id, _UNKNOWN)
+        names = vars(builtins) | self.rule.__globals__
         return names.get(expression.id, _UNKNOWN)
 
 

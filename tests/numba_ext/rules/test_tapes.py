@@ -11,11 +11,20 @@ from activerules.chainrules import rrule
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules.compiled import annotation_type
+from activerules.numba_ext.rules.tapes import reads_value, uses
 from activerules.numba_ext.target.readonly import arguments_read, only_reads_arrays
 from activerules.rules.protocol import RuleConfig
 from activerules.testing import check_gradient, check_rule
 
 X = np.array([2.0, 3.0])
+
+
+def test_whether_the_value_of_an_annotation_is_read_follows_from_the_instruction_behind_it():
+    """From Python 3.13 on, `dret, x` is loaded by one instruction, and `.dval` is that of `x`."""
+    assert reads_value(lambda config, dret, tape, x: (dret, x.dval))
+    assert not reads_value(lambda config, dret, tape, x: (x, dret.dval))
+    assert not reads_value(lambda config, dret, tape, x: (dret.dval, dret.dval))
+    assert not uses(lambda config, dret, tape, x: dret.dval, 3)
 
 
 def product_rule(augmented_tape, reverse):

@@ -393,3 +393,22 @@ def test_local_functions_that_call_each_other_go_with_the_pullback():
 
     with pytest.raises(RuleDefinitionError, match="`one` calls itself"):
         rrule.register(square)(recursive)
+
+
+def test_a_helper_may_be_defined_after_the_rule():
+    @njit
+    def cube(x):
+        return x**3
+
+    @rrule.register(cube)
+    def cube_rule(f, x):
+        def pullback(dy):
+            return NoTangent(), slope(x) * dy
+
+        return f(x), pullback
+
+    @njit
+    def slope(x):
+        return 3.0 * x * x
+
+    assert ar.grad(njit(lambda x: cube(x)))(2.0) == 12.0

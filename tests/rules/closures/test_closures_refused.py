@@ -5,6 +5,7 @@ import importlib.util
 import math
 
 import pytest
+from numba import njit
 
 from activerules.chainrules import (
     NoTangent,
@@ -182,3 +183,18 @@ def test_a_pullback_of_the_module():
         return x, outside
 
     assert explicit_one(convert(rule, f), 1.0, 3.0) == (3.0,)
+
+
+def test_a_pullback_that_is_defined_after_the_rule():
+    @njit
+    def same(x):
+        return x
+
+    with pytest.raises(RuleDefinitionError, match="the pullback is not defined in the rule"):
+
+        @rrule.register(same)
+        def same_rule(f, x):
+            return x, pullback
+
+    def pullback(dy):
+        return NoTangent(), dy
