@@ -175,7 +175,7 @@ def _count(x: Any) -> int:
     if is_array(x) and x.dtype.names is None:
         return x.size if np.issubdtype(x.dtype, np.inexact) else 0
     _refuse_python_containers(x)
-    if hasattr(x, "_numba_type_") or isinstance(x, np.void | np.ndarray):
+    if hasattr(x, "_numba_type_") or isinstance(x, np.void) or is_array(x):
         raise ActivityError(
             f"onehot of a {type(x).__name__}: its floats have no order",
             instead=["make_zero(x), with a one in the field that is meant"],
