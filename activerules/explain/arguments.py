@@ -27,7 +27,7 @@ from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.forward_checks import read_forward_arguments
+from activerules.numba_ext.calls.forward_checks import read_forward_arguments, wants_tangent
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
@@ -116,7 +116,7 @@ def read_question(
     argtypes = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
     if forward:
         read = read_forward_arguments(names, argtypes)
-        result = None if return_activity in (None, Duplicated) else _activity_name(return_activity)
+        result = None if wants_tangent(return_activity) else "const"
         return Question(dispatcher, read.arguments, result, forward=True, width=read.width)
     arguments = checks.read_arguments(names, argtypes)
     return Question(dispatcher, arguments, _activity_name(return_activity))

@@ -1,5 +1,6 @@
 """Reports on forward and split mode: which rules fire, and why not."""
 
+import pytest
 from numba import njit
 
 import activerules as ar
@@ -54,6 +55,17 @@ def test_a_forward_report_says_which_rules_fire():
     assert "calls with rules" in text
     assert "tape" not in text
     assert "calls with rules" in report._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "result", [ar.Duplicated, ar.DuplicatedNoNeed, ar.BatchDuplicated, ar.BatchDuplicatedNoNeed]
+)
+def test_the_activity_of_the_result_is_one_of_forward_mode(result):
+    lanes = ar.BatchDuplicated(2.0, (1.0, 0.5))
+    report = ar.explain(program, result, lanes, 3, mode=ar.Forward)
+    assert report.signature.endswith("-> Duplicated")
+    with pytest.raises(ar.ActivityError, match="a return marked Active is for reverse mode"):
+        ar.explain(program, lanes, 3, return_activity=ar.Active, mode=ar.Forward)
 
 
 def test_a_split_report_has_a_tape():

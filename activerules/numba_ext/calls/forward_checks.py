@@ -12,7 +12,14 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.annotations.activity import BATCHED, Active, Const, Duplicated, DuplicatedNoNeed
+from activerules.annotations.activity import (
+    BATCHED,
+    Active,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
 from activerules.errors import ActivityError, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,
@@ -44,6 +51,17 @@ from activerules.values.layout import (
 )
 
 _DUPLICATED = (Duplicated, DuplicatedNoNeed, *BATCHED)
+
+
+def wants_tangent(marker: Any) -> bool:
+    """Whether a tangent of the result is requested, if it has one, by the activity given for it."""
+    if marker in (Active, MixedDuplicated):
+        raise ActivityError(
+            f"a return marked {marker.__name__} is for reverse mode",
+            why="forward mode computes the tangent of the return value: it is Duplicated or Const",
+            instead=["Duplicated, or leave the activity of the return out"],
+        )
+    return marker is not Const
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from numba.core import cgutils, types
 from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
-from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.annotations.signature import ForwardWithPrimal, Mode
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks, error_context
@@ -22,6 +21,7 @@ from activerules.numba_ext.calls.forward_checks import (
     read_forward_arguments,
     require_tangent,
     require_tangible,
+    wants_tangent,
 )
 from activerules.numba_ext.calls.forward_emitter import (
     ForwardCall,
@@ -48,7 +48,7 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         checks.require_marked(dispatcher, mode.value, names, args[skipped:])
         read = read_forward_arguments(names, args[skipped:])
     gradient = compiled_forward(
-        dispatcher, read.arguments, _is_wanted(marker), read.width, mode=mode.value
+        dispatcher, read.arguments, wants_tangent(marker), read.width, mode=mode.value
     )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
 
@@ -62,17 +62,6 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
 def compiles_for_derivative() -> bool:
     """Whether the call being typed is in a function that is itself differentiated."""
     return current_target() == AD_TARGET
-
-
-def _is_wanted(marker: Any) -> bool:
-    """Whether a tangent of the result is requested, if it has one."""
-    if marker in (Active, MixedDuplicated):
-        raise ActivityError(
-            f"a return marked {marker.__name__} is for reverse mode",
-            why="forward mode computes the tangent of the return value: it is Duplicated or Const",
-            instead=["Duplicated, or leave the activity of the return out"],
-        )
-    return marker is not Const
 
 
 def compiled_forward(
