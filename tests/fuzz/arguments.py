@@ -1,4 +1,4 @@
-"""Random programs whose arguments are containers, as a hypothesis strategy, and their check.
+"""Random programs whose arguments are containers, for hypothesis, and their check.
 
 A program is the text of a module with `make(m, p)`, which puts rows of a matrix, the same row
 several times too, and numbers into containers, and `program(c0, …, x, a, n)` of these containers, a
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from hypothesis import assume
-from hypothesis import strategies as st
 
 import activerules as ar
 from activerules.testing.numeric import directional_derivative, inner
@@ -108,12 +107,6 @@ class ArgumentWriter(ContainerWriter):
             self.emit(depth, self.filled(self.pick(changes), name))
         else:
             super().change(depth)
-
-
-@st.composite
-def argument_programs(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return ArgumentWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()
 
 
 def check_arguments(namespace: dict[str, Any], at: int) -> None:

@@ -1,4 +1,4 @@
-"""Random programs that keep numbers and arrays in containers, as a hypothesis strategy.
+"""Random programs that keep numbers and arrays in containers, for hypothesis.
 
 A program is the text of a module with `program(x, y, a, b, n)`: two numbers, two arrays of four
 entries, and a number of iterations. Lists, dictionaries, tuples, records and objects hold numbers
@@ -9,8 +9,6 @@ elsewhere, and passed to functions with rules. Values stay bounded.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from hypothesis import strategies as st
 
 from fuzz.writer import Writer
 
@@ -411,9 +409,3 @@ from numba.typed import List
 from fuzz.classes import *  # noqa: F403
 
 """
-
-
-@st.composite
-def container_programs(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return ContainerWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

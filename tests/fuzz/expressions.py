@@ -1,4 +1,4 @@
-"""Random programs of array expressions of all ranks, as a hypothesis strategy.
+"""Random programs of array expressions of all ranks, for hypothesis.
 
 A program is `program(x, a, b, m, t)` with a float, vectors of four and three, a matrix of 3 x 4 and
 an array of 2 x 3 x 4. It joins, cuts, turns, sums, sorts and multiplies arrays, real and complex,
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
-
-from hypothesis import strategies as st
 
 from fuzz.writer import Writer
 
@@ -189,13 +187,3 @@ class ExpressionWriter(Writer):
         self.emit(1, f"return x * {' + '.join(terms)}")
         header = "import math\nimport numpy as np\nfrom numba import njit\n\n\n@njit\n"
         return header + "\n".join([*self.lines, ""])
-
-
-@st.composite
-def expression_programs(draw: st.DrawFn, largest: int) -> str:
-    """The text of a program of at most that many statements."""
-
-    def below(k: int) -> int:
-        return draw(st.integers(0, k - 1))
-
-    return ExpressionWriter(below, largest).program()

@@ -1,4 +1,4 @@
-"""Random nopython programs, as a hypothesis strategy.
+"""Random nopython programs, for hypothesis.
 
 A program is the text of a module: helper functions, and `program(x, y, a, b, m, n)` with floats x
 and y, arrays a and b of one length, a matrix m of as many rows, and an integer n. It is built by
@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from hypothesis import strategies as st
 
 from fuzz.writer import Writer
 
@@ -337,9 +335,3 @@ def fresh(v, p):
     return out
 """,
 }
-
-
-@st.composite
-def programs(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return ProgramWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

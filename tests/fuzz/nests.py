@@ -1,4 +1,4 @@
-"""Random programs of nested loops and slices over matrices, as a hypothesis strategy.
+"""Random programs of nested loops and slices over matrices, for hypothesis.
 
 A program is the text of a module with `program(a, b, m, q)`: two matrices m and q of one shape, an
 array a with an entry per column, and b with one per row. Its loops are what numerical codes are
@@ -9,8 +9,6 @@ bounded.
 """
 
 from __future__ import annotations
-
-from hypothesis import strategies as st
 
 from fuzz.writer import Writer
 
@@ -202,9 +200,3 @@ class NestWriter(Writer):
 
 
 HEADER = "import math\nimport numpy as np\nfrom numba import njit\n"
-
-
-@st.composite
-def nests(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return NestWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

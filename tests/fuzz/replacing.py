@@ -1,4 +1,4 @@
-"""Random programs that replace the arrays in their arguments, as a hypothesis strategy, and their
+"""Random programs that replace the arrays in their arguments, for hypothesis, and their
 check.
 
 A program is the text of a module with `make(m, p)`, which puts copies of the rows of a matrix, and
@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from hypothesis import assume
-from hypothesis import strategies as st
 from numba.typed import List
 
 import activerules as ar
@@ -215,12 +214,6 @@ class ReplacingWriter(Writer):
         self.arrays.append(f"{name}.data")
         self.numbers.append(f"{name}.value")
         self.boxes.append(name)
-
-
-@st.composite
-def replacing_programs(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return ReplacingWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()
 
 
 def check_replacing(namespace: dict[str, Any], at: int) -> None:

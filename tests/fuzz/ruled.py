@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import strategies as st
 from numba import njit
 
 import activerules as ar
@@ -288,9 +287,3 @@ def inside(a, w):
     stir(b, a, w)
     return energy(b) + curve(b[0], w)
 """
-
-
-@st.composite
-def ruled(draw: st.DrawFn, largest: int) -> str:
-    """Texts of programs of up to `largest` statements."""
-    return RuledWriter(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

@@ -20,14 +20,15 @@ import activerules as ar
 from activerules.errors import RuleCheckError
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import rand_tangent
-from fuzz.arguments import argument_programs, check_arguments
-from fuzz.containers import container_programs
+from fuzz.arguments import ArgumentWriter, check_arguments
+from fuzz.containers import ContainerWriter
 from fuzz.expressions import ARGUMENTS as SHAPES_OF_EXPRESSIONS
-from fuzz.expressions import expression_programs
-from fuzz.generator import programs
-from fuzz.nests import nests
-from fuzz.replacing import check_replacing, replacing_programs
-from fuzz.ruled import ruled
+from fuzz.expressions import ExpressionWriter
+from fuzz.generator import ProgramWriter
+from fuzz.nests import NestWriter
+from fuzz.replacing import ReplacingWriter, check_replacing
+from fuzz.ruled import RuledWriter
+from fuzz.writer import programs_of
 
 # Numba says of some programs how they would be faster.
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
@@ -76,7 +77,7 @@ def matrices(shape: tuple[int, int], seed: int) -> tuple:
 
 
 def arrays(seed: int) -> tuple:
-    """Arrays for `expression_programs`, of any layout."""
+    """Arrays for an `ExpressionWriter`, of any layout."""
     rng = np.random.default_rng(seed)
     found = []
     for shape in SHAPES_OF_EXPRESSIONS.values():
@@ -166,7 +167,9 @@ def run_shard(shard: int) -> None:
         note(f"{[a.__name__ for a in activities]} at point({at})")
         check(text, point(at), activities, at, both_modes=shard % 5 == 0 or not FIXED)
 
-    run_examples(shard, EXAMPLES // SHARDS, run, programs(LARGEST), ACTIVITIES, SEEDS)
+    run_examples(
+        shard, EXAMPLES // SHARDS, run, programs_of(ProgramWriter, LARGEST), ACTIVITIES, SEEDS
+    )
 
 
 def run_nests(shard: int) -> None:
@@ -177,7 +180,15 @@ def run_nests(shard: int) -> None:
             check_overlapping_arguments(text, shape, at)
 
     count = 2 if FIXED else EXAMPLES // SHARDS
-    run_examples(shard, count, run, nests(LARGEST_NEST), ACTIVITIES_OF_ARRAYS, SHAPES, SEEDS)
+    run_examples(
+        shard,
+        count,
+        run,
+        programs_of(NestWriter, LARGEST_NEST),
+        ACTIVITIES_OF_ARRAYS,
+        SHAPES,
+        SEEDS,
+    )
 
 
 def run_ruled(shard: int) -> None:
@@ -186,7 +197,7 @@ def run_ruled(shard: int) -> None:
         check(text, vectors(at), activities, at, both_modes=True)
 
     count = 3 if FIXED else EXAMPLES // SHARDS
-    run_examples(shard, count, run, ruled(LARGEST), ACTIVITIES_OF_VECTORS, SEEDS)
+    run_examples(shard, count, run, programs_of(RuledWriter, LARGEST), ACTIVITIES_OF_VECTORS, SEEDS)
 
 
 def run_containers(shard: int) -> None:
@@ -194,7 +205,7 @@ def run_containers(shard: int) -> None:
         note(f"{[a.__name__ for a in activities]} at vectors({at})")
         check(text, vectors(at), activities, at, both_modes=True)
 
-    strategy = container_programs(LARGEST)
+    strategy = programs_of(ContainerWriter, LARGEST)
     run_unless_refused(shard, run, strategy, ACTIVITIES_OF_VECTORS, SEEDS)
 
 
@@ -208,7 +219,7 @@ def run_arguments(shard: int) -> None:
             # takes, or in two arguments of a program that only reads.
             assume(False)
 
-    run_unless_refused(shard, run, argument_programs(LARGEST), SEEDS)
+    run_unless_refused(shard, run, programs_of(ArgumentWriter, LARGEST), SEEDS)
 
 
 def run_replacing(shard: int) -> None:
@@ -216,7 +227,7 @@ def run_replacing(shard: int) -> None:
         note(f"check_replacing(…, {at})")
         check_replacing(namespace_of(text), at)
 
-    run_unless_refused(shard, run, replacing_programs(LARGEST), SEEDS)
+    run_unless_refused(shard, run, programs_of(ReplacingWriter, LARGEST), SEEDS)
 
 
 def run_expressions(shard: int) -> None:
@@ -225,7 +236,7 @@ def run_expressions(shard: int) -> None:
         check(text, arrays(at), activities, at, both_modes=True)
 
     count = 2 if FIXED else EXAMPLES // SHARDS
-    strategy = expression_programs(LARGEST)
+    strategy = programs_of(ExpressionWriter, LARGEST)
     run_examples(shard, count, run, strategy, ACTIVITIES_OF_EXPRESSIONS, SEEDS)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
 
 
 class Writer:
@@ -23,3 +26,9 @@ class Writer:
     def emit(self, depth: int, text: str) -> None:
         """Add a line."""
         self.lines.append("    " * depth + text)
+
+
+@st.composite
+def programs_of(draw: st.DrawFn, writer: Any, largest: int) -> str:
+    """Texts of programs of up to `largest` statements, by a class of writers."""
+    return writer(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()
