@@ -269,9 +269,9 @@ def declared_of(ty: Any) -> Declared | None:
     dictionary, or the items of one; None for any other type, and if a part is unknown.
     """
     if is_known_list(ty):
-        return Declared(integers=_LIST_INTEGERS)
+        return Declared(integers=_LIST_INTEGERS, pointers=True)
     if is_known_dict(ty):
-        return Declared(integers=_DICT_INTEGERS)
+        return Declared(integers=_DICT_INTEGERS, pointers=True)
     is_items, is_array = isinstance(ty, ItemMemory), isinstance(ty, types.Array)
     if not is_items and not (_has_memory(ty) and layout_of(ty).unknown_path is None):
         return None
@@ -282,7 +282,9 @@ def declared_of(ty: Any) -> Declared | None:
     if is_array:
         return Declared(floats, _size_of_element(ty.dtype)) if floats else NO_FLOATS
     integers = frozenset(field for part in parts for field in part.integers)
-    return Declared(floats, ty.period if is_items else 0, integers)
+    numbers = types.Number | types.Boolean
+    pointers = not all(isinstance(part.node.numba_type, numbers) for part in parts)
+    return Declared(floats, ty.period if is_items else 0, integers, pointers)
 
 
 def declared_result(ty: types.Type) -> Declared | None:

@@ -51,6 +51,20 @@ def with_sums_of_fields(given):
     return s + p["x"].sum() * p["mass"].sum()
 
 
+@njit
+def the_largest(given):
+    """A pointer to one of several records of a copy."""
+    p = given.copy()
+    largest = p[0]
+    for each in p:
+        if each.x > largest.x:
+            largest = each
+    s = largest.x**2 * largest.mass
+    for each in p:
+        s += each.x * each.mass * each.kind
+    return s
+
+
 def particles(dtype):
     found = np.zeros(4, dtype)
     found["x"], found["mass"], found["kind"] = (
@@ -64,7 +78,12 @@ def particles(dtype):
 @pytest.mark.parametrize("dtype", [PARTICLE, PACKED])
 @pytest.mark.parametrize(
     ("program", "rest"),
-    [(in_order, ()), (by_indices, (np.array([3, 0, 2]),)), (with_sums_of_fields, ())],
+    [
+        (in_order, ()),
+        (by_indices, (np.array([3, 0, 2]),)),
+        (with_sums_of_fields, ()),
+        (the_largest, ()),
+    ],
 )
 def test_copies_of_records_carry_the_derivative_of_each_field(program, rest, dtype):
     given = particles(dtype)

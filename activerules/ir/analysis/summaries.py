@@ -10,7 +10,7 @@ Invariants  S1 and S2 of `ir/analysis/memory/callee.py`. The summaries are the l
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -18,7 +18,7 @@ from activerules.ir.analysis.activity import results_of
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import is_aligned
 from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMemory, Groups, Summary
-from activerules.ir.analysis.memory.declared import FromCaller
+from activerules.ir.analysis.memory.declared import Declared, FromCaller
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.memory.points_to import FromModule, Tables
@@ -61,7 +61,7 @@ class ModuleSummaries:
     """The summaries of one module, computed on demand.
 
     outside   the pointer parameters of the function to differentiate, to memory with contents
-    plain     those to memory that holds neither floats nor pointers
+    numbers   those to arrays without pointers, and the layout of their elements
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class ModuleSummaries:
         module: Module,
         calls: EngineCalls,
         outside: Collection[Argument] = (),
-        plain: Collection[Argument] = (),
+        numbers: Mapping[Argument, Declared] | None = None,
     ) -> None:
         self._module, self._calls = module, calls
-        self._outside, self._plain = outside, plain
+        self._outside, self._numbers = outside, numbers or {}
         self._shapes: Shapes | None = None
         self._summaries: dict[Variant, Summary] = {}
         self._new: list[Variant] = []
@@ -108,7 +108,7 @@ class ModuleSummaries:
         """The shapes of the memory that a function, or a copy of it, accesses."""
         if self._shapes is None:
             self._shapes = Shapes(
-                self._module, self._calls, self.callee, self._outside, self._plain
+                self._module, self._calls, self.callee, self._outside, self._numbers
             )
         original = self._module.functions.get(function.name, function)
         values = [*original.arguments, *original.instructions()]

@@ -113,13 +113,22 @@ def prepared(request: Request, summaries: ModuleSummaries) -> Analyses:
 def summaries_of(request: Request) -> ModuleSummaries:
     """The summaries of a module's functions, as seen from the function of the request."""
     pointers = [p for p in request.parameters if p.argument.type.is_pointer]
-    declared = {p.memory for p in pointers if p.declared is not None and p.declared.is_plain}
-    declared -= {p.holder for p in request.pointees}
-    plain = [p.argument for p in pointers if p.memory in declared]
+    holders = {p.holder for p in request.pointees}
+    arrays = {
+        p.memory: p.declared
+        for p in pointers
+        if p.declared is not None and p.declared.period and p.memory not in holders
+    }
+    numbers = {
+        p.argument: declared
+        for p in pointers
+        if (declared := arrays.get(p.memory)) is not None
+        and (declared.is_plain or (p.declared == declared and not declared.pointers))
+    }
     outside = [
-        p.argument for p in pointers if not p.passed.written_only and p.argument not in plain
+        p.argument for p in pointers if not p.passed.written_only and p.argument not in numbers
     ]
-    return ModuleSummaries(request.module, EngineCalls(request.rules), outside, plain)
+    return ModuleSummaries(request.module, EngineCalls(request.rules), outside, numbers)
 
 
 def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:

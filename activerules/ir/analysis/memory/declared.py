@@ -31,11 +31,13 @@ class Declared:
     floats     the offset and type of every float in one period
     period     the number of bytes after which the layout repeats; 0: the memory is one struct
     integers   the offsets, in one period, of integers of eight bytes that are not pointers
+    pointers   whether there may be pointers in it
     """
 
     floats: tuple[tuple[int, Type], ...] = ()
     period: int = 0
     integers: frozenset[int] = frozenset()
+    pointers: bool = False
 
     @classmethod
     def array_of(cls, element: Type) -> Declared:

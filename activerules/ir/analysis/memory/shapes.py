@@ -27,7 +27,16 @@ from typing import Literal
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import Address, step_of
 from activerules.ir.analysis.memory.counted import only_counted
-from activerules.ir.analysis.memory.offsets import ANYWHERE, START, covers, moved, shifted, widest
+from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.offsets import (
+    ANYWHERE,
+    START,
+    covers,
+    moved,
+    offsets_of,
+    shifted,
+    widest,
+)
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import (
     BINARY_INT,
@@ -88,7 +97,7 @@ class Shapes:
 
     callee    the function of the module that a call goes to
     outside   the pointer parameters to memory that the caller has filled
-    plain     the pointer parameters to memory that holds neither floats nor pointers
+    numbers   the pointer parameters to arrays without pointers, and the layout of their elements
     """
 
     def __init__(
@@ -97,7 +106,7 @@ class Shapes:
         calls: EngineCalls,
         callee: Callable[[Instruction], Function | None],
         outside: Iterable[Argument],
-        plain: Iterable[Argument],
+        numbers: Mapping[Argument, Declared],
     ) -> None:
         self._module, self._calls, self._callee = module, calls, callee
         self._only_counted = only_counted(module)
@@ -107,8 +116,8 @@ class Shapes:
         self._changed = True
         for argument in outside:
             self._unknown(argument)
-        for argument in plain:
-            self._reach(self._of(argument), [ANYWHERE])
+        for argument, declared in numbers.items():
+            self._filled(self._of(argument), declared)
         self._solve()
 
     # --- answers ---
@@ -190,6 +199,15 @@ class Shapes:
         self._open(cell.node)
         self._reach(cell, [ANYWHERE])
         return cell
+
+    def _filled(self, cell: _Cell, declared: Declared) -> None:
+        """A pointer leads to an array of elements; which of them it points to is not known."""
+        self._reach(cell, [offsets_of(0, declared.period, None)])
+        floats: set[tuple[Address, int, Kind]] = {
+            (offsets_of(offset, declared.period, None), self._size(t), "float")
+            for offset, t in declared.floats
+        }
+        self._note(cell.node, floats)
 
     def _open(self, node: _Node) -> None:
         node = _find(node)

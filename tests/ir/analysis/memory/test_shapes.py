@@ -3,9 +3,10 @@
 import pytest
 
 from activerules.ir.analysis.calls import EngineCalls
+from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.types import I64, PTR
+from activerules.ir.llvm.types import DOUBLE, I64, PTR
 
 # a node: double, i64, and pointers to two nodes
 TREE = """
@@ -102,3 +103,33 @@ define void @down(ptr %at) {
     shapes, values = shapes_of("f", f"{extra}  call void @down(ptr %end)", down)
     assert shapes.may_hold(values["given"], I64, "float")
     assert not shapes.may_hold(values["root"], PTR, "pointer")
+
+
+RECORDS = """
+declare ptr @malloc(i64)
+
+define void @f(ptr %records, i64 %from, i64 %to) {
+entry:
+  %copy = call ptr @malloc(i64 64)
+  call void @llvm.memcpy.p0.p0.i64(ptr %copy, ptr %records, i64 64, i1 false)
+  %a = getelementptr [2 x i64], ptr %copy, i64 %from
+  %b = getelementptr [2 x i64], ptr %copy, i64 %to
+  %later = icmp slt i64 %from, %to
+  %best = select i1 %later, ptr %a, ptr %b
+  %alive = getelementptr i8, ptr %best, i64 8
+  ret void
+}
+"""
+
+
+def test_a_copy_of_declared_memory_has_its_layout():
+    """A double and an i64 in each record."""
+    module = parse_module(RECORDS)
+    f = module.functions["f"]
+    layout = {f.arguments[0]: Declared(((0, DOUBLE),), 16)}
+    shapes = ModuleSummaries(module, EngineCalls(None), (), layout).shapes(f)
+    values = {i.name: i for i in f.instructions()}
+    assert shapes.may_hold(values["best"], I64, "float")
+    assert not shapes.may_hold(values["alive"], I64, "float")
+    assert shapes.may_hold(f.arguments[0], I64, "float")
+    assert not shapes.may_hold(f.arguments[0], PTR, "pointer")
