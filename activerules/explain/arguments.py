@@ -28,7 +28,7 @@ from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import read_forward_arguments, wants_tangent
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.rules.compiled import annotation_type
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.derivation import Derivation
@@ -38,6 +38,9 @@ from activerules.rules.pattern import canonical_type
 from activerules.rules.views import FORWARD_REPORT_VIEW, REVERSE_REPORT_VIEW
 from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.layout import layout_of
+
+_LANES = 2
+"""How many tangents a batch has that is given by a type."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def _type_of(name: str, item: Any) -> Any:
     kind = item.kind if isinstance(item, Narrowed) else item
     ty = canonical_type(item.type) if isinstance(item, Narrowed) else None
     if isinstance(ty, types.Type):
-        return AnnotationType(kind, *[ty] * len(kind.__slots__))
+        return annotation_type(kind, ty, _LANES)
     if isinstance(kind, type) and issubclass(kind, Annotation):
         raise ActivityError(
             f"`{name}` is marked {kind.__name__} without a type",

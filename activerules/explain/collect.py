@@ -59,7 +59,8 @@ def explain(
         return_activity  Active, Const or Duplicated; by default Active for a function that returns
                          a float, and Duplicated, as for `vjp`, for one that returns arrays.
         mode             Reverse (also for split derivatives and pullbacks), or Forward: annotations
-                         are then Const, Duplicated and BatchDuplicated, and there is no tape.
+                         are then Const, Duplicated and BatchDuplicated (of a type: with two
+                         tangents), and there is no tape.
 
     Returns
         A `Report`: `print` it, show it in a notebook, or read its attributes (`lines`, `cached`,
