@@ -214,8 +214,7 @@ class NotImplementedTangent(AbstractTangent):
     def __truediv__(self, other: Any) -> Any:
         return self.refuse()
 
-    def __rtruediv__(self, other: Any) -> Any:
-        return self.refuse()
+    __rtruediv__ = __matmul__ = __rmatmul__ = __getitem__ = __truediv__
 
     def __float__(self) -> float:
         return self.refuse()

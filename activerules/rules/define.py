@@ -466,7 +466,11 @@ def _refuse_hopeless(
                     where=where,
                     instead=[f"Duplicated[{name}]"],
                 )
-            if alternative.kind is not Const and patterns.is_discrete(ty) and not is_any:
+            if (
+                alternative.kind is not Const
+                and patterns.is_discrete(getattr(ty, "dtype", ty))
+                and not is_any
+            ):
                 name = patterns.type_name(ty)
                 raise RuleDefinitionError(
                     f"{name} carries no derivative: {alternative.kind.__name__}[{name}]",

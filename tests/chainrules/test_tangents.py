@@ -207,7 +207,15 @@ def test_a_tangent_that_is_not_implemented_raises_where_it_is_needed():
     assert len({missing, NotImplementedTangent("see the paper")}) == 1
     assert -missing is conjugate(missing) is missing + ZERO is missing
     assert missing * ZERO is ZERO
-    for use in (lambda: missing / 2.0, lambda: 2.0 / missing, lambda: missing * 2.0):
+    matrix = np.eye(2)
+    for use in (
+        lambda: missing / 2.0,
+        lambda: 2.0 / missing,
+        lambda: missing * 2.0,
+        lambda: matrix @ missing,
+        lambda: missing @ matrix,
+        lambda: missing[0],
+    ):
         with pytest.raises(TangentNotImplemented, match="see the paper"):
             use()
 

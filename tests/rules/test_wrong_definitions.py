@@ -206,6 +206,11 @@ def active_integer():
     def _(config, ret: Active, x: Active[int64]): ...
 
 
+def duplicated_array_of_integers():
+    @ar.reverse(fresh())
+    def _(config, dret: Active, tape, x: Duplicated[int64[:]]): ...
+
+
 def duplicated_truth_value():
     @ar.forward(fresh())
     def _(config, ret: Duplicated, x: Duplicated[bool] | Const): ...
@@ -237,6 +242,7 @@ DEFINITIONS = [
     (starred_argument_of_the_function, r"(?s)is one, a tuple.*config, ret, x: Active, factors: A"),
     (starred_argument_item_by_item, r"(?s)takes 2 arguments, and its rule 3.*`\*factors` is one"),
     (active_integer, r"int64 carries no derivative: Active\[int64\]"),
+    (duplicated_array_of_integers, r"int64\[:\] carries no derivative: Duplicated\[int64\[:\]\]"),
     (duplicated_truth_value, r"bool carries no derivative: Duplicated\[bool\]"),
     (partials_one_by_one, "(?s)`partials` is not a Python function.*lambda Ω, x, y"),
     (spline_is_a_string, "takes a function, not 'spline'"),
