@@ -44,22 +44,22 @@ def _by_divisor(_: float, x: float, divisor: float) -> tuple[Any, Any]:
         return One(), -float(np.floor_divide(x, divisor)) if divisor else math.nan
 
 
+def _same(arity: int, partials: Callable[..., Any], *functions: Any) -> list[Row]:
+    """The rows of functions with the same partials."""
+    return [(function, arity, partials) for function in functions]
+
+
 _DEGREE = math.pi / 180
 _LN2 = math.log(2)
 
 #                function        arguments  partials at (Ω, x...)
 REAL_ROWS: tuple[Row, ...] = (
-    (math.degrees, 1, lambda y, x: (1 / _DEGREE,)),
-    (math.radians, 1, lambda y, x: (_DEGREE,)),
+    *_same(1, lambda y, x: (1 / _DEGREE,), math.degrees, np.degrees, np.rad2deg),
+    *_same(1, lambda y, x: (_DEGREE,), math.radians, np.radians, np.deg2rad),
+    *_same(1, lambda y, x: (One(),), np.positive, operator.pos, np.real, np.conjugate),
     (math.log, 2, lambda y, x, b: (1 / (x * math.log(b)), -y / (b * math.log(b)))),
-    (np.degrees, 1, lambda y, x: (1 / _DEGREE,)),
-    (np.rad2deg, 1, lambda y, x: (1 / _DEGREE,)),
-    (np.radians, 1, lambda y, x: (_DEGREE,)),
-    (np.deg2rad, 1, lambda y, x: (_DEGREE,)),
     (np.square, 1, lambda y, x: (2 * x,)),
     (np.reciprocal, 1, lambda y, x: (-y * y,)),
-    (np.positive, 1, lambda y, x: (One(),)),
-    (operator.pos, 1, lambda y, x: (One(),)),
     (np.logaddexp, 2, lambda y, a, b: (_share(a, b), _share(b, a))),
     (np.logaddexp2, 2, lambda y, a, b: (_share(a, b, _LN2), _share(b, a, _LN2))),
     # Python returns the first one unless the second one is more, or less
@@ -67,15 +67,10 @@ REAL_ROWS: tuple[Row, ...] = (
     (min, 2, lambda y, a, b: (0.0, 1.0) if b < a else (1.0, 0.0)),
     # Numba returns the second of two NaN
     (np.fmin, 2, lambda y, a, b: (1.0, 0.0) if a <= b or (b != b and a == a) else (0.0, 1.0)),
-    *((f, 2, _by_divisor) for f in (np.remainder, operator.mod, operator.imod)),
+    *_same(2, _by_divisor, np.remainder, operator.mod, operator.imod),
     (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
-    (np.sign, 1, _no_slope),
-    (np.heaviside, 2, _no_slope),
-    (np.floor_divide, 2, _no_slope),
-    (operator.floordiv, 2, _no_slope),
-    (np.signbit, 1, _no_slope),
-    (np.real, 1, lambda y, x: (One(),)),
-    (np.conjugate, 1, lambda y, x: (One(),)),
+    *_same(1, _no_slope, np.sign, np.signbit),
+    *_same(2, _no_slope, np.heaviside, np.floor_divide, operator.floordiv),
 )
 
 
@@ -120,22 +115,16 @@ def _elementary(module: Any, arc: str) -> list[Row]:
 
 
 HOLOMORPHIC_ROWS: tuple[Row, ...] = (
-    (operator.add, 2, lambda w, a, b: (One(), One())),
-    (operator.sub, 2, lambda w, a, b: (One(), -1.0)),
-    (operator.mul, 2, lambda w, a, b: (b, a)),
-    (operator.truediv, 2, lambda w, a, b: (_over(1, b), _over(-w, b))),
-    (operator.neg, 1, lambda w, z: (-1.0,)),
-    (operator.pow, 2, _power_slopes),
+    *_same(2, lambda w, a, b: (One(), One()), operator.add, np.add),
+    *_same(2, lambda w, a, b: (One(), -1.0), operator.sub, np.subtract),
+    *_same(2, lambda w, a, b: (b, a), operator.mul, np.multiply),
+    *_same(2, lambda w, a, b: (_over(1, b), _over(-w, b)), operator.truediv, np.divide),
+    *_same(1, lambda w, z: (-1.0,), operator.neg, np.negative),
+    *_same(2, _power_slopes, operator.pow, np.power),
     *_elementary(cmath, "a"),
     *_elementary(np, "arc"),
     (np.square, 1, lambda w, z: (2 * z,)),
     (np.reciprocal, 1, lambda w, z: (-w * w,)),
-    (np.power, 2, _power_slopes),
-    (np.add, 2, lambda w, a, b: (One(), One())),
-    (np.subtract, 2, lambda w, a, b: (One(), -1.0)),
-    (np.multiply, 2, lambda w, a, b: (b, a)),
-    (np.divide, 2, lambda w, a, b: (_over(1, b), _over(-w, b))),
-    (np.negative, 1, lambda w, z: (-1.0,)),
 )
 
 
