@@ -231,11 +231,15 @@ _ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
 
 
 def _uninitialised_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
-    """A new array with the shape and strides of another, the start of its memory, and its size."""
+    """A new array with the shape and strides of another, the start of its memory, and its size.
+
+    A multiple of eight bytes: to clear that many is known to end between floats.
+    """
     context, builder, ty = em.context, em.builder, node.numba_type
     primal = em.array(ty, array)
     extent = extent_of(builder, ty, primal)
-    size = builder.sub(extent.high, extent.low)
+    up = builder.add(builder.sub(extent.high, extent.low), cgutils.intp_t(7))
+    size = builder.and_(up, cgutils.intp_t(-8))
     alignment = context.get_preferred_array_alignment(ty.dtype)
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     start = context.nrt.meminfo_data(builder, meminfo)

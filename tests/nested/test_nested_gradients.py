@@ -605,3 +605,24 @@ def test_items_have_no_tangents_in_forward_mode(slope, made):
     assert held == pytest.approx(2.0 * 0.5 * 0.5 if slope is slope_with_items else 2 * 0.5 * 0.25)
     with pytest.raises(ar.NotYetSupported, match="takes a list or dictionary as a constant"):
         ar.autodiff(ar.Forward, slope, ar.Duplicated, moving, s)
+
+
+@njit
+def cubic(x, y):
+    return x[0] ** 2 * y[0] ** 3 + x[1] * y[1] ** 2
+
+
+mixed_derivatives = ar.jacobian(ar.grad(cubic, argnums=1), argnums=0)
+
+
+@njit
+def sum_of_mixed_derivatives(x, y):
+    return mixed_derivatives(x, y).sum()
+
+
+def test_third_derivatives_with_respect_to_arrays_with_gaps():
+    """The inner shadows, of which the ends are computed from strides, are cleared."""
+    x, y = np.array([0.5, 9.0, 0.7, 9.0])[::2], np.array([1.5, 9.0, 2.0, 9.0])[::2]
+    by_x, by_y = ar.grad(sum_of_mixed_derivatives, argnums=(0, 1))(x, y)
+    assert by_x == pytest.approx([6 * y[0] ** 2, 0.0])
+    assert by_y == pytest.approx([12 * x[0] * y[0], 2.0])
