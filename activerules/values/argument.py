@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from activerules.annotations.activity import BY_NAME
 from activerules.rules.pattern import type_name
 from activerules.values.layout import Node, Path, ValueActivity, show
 
@@ -25,7 +26,7 @@ class ArgumentSpec:
     @property
     def annotation(self) -> str:
         """The argument as it is annotated in a signature."""
-        return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
+        return f"{BY_NAME[self.activity].__name__}[{type_name(self.numba_type)}]"
 
     def part(self, path: Path, node: Node) -> ArgumentSpec:
         """The part at a path: an argument with the path in its name, and the same activity."""
@@ -37,11 +38,3 @@ def types_and_activities(
 ) -> tuple[tuple[Any, ...], tuple[ValueActivity, ...]]:
     """Their types and their activities, as a `DerivativeSpec` begins with."""
     return tuple(a.numba_type for a in arguments), tuple(a.activity for a in arguments)
-
-
-_ANNOTATIONS: dict[ValueActivity, str] = {
-    "const": "Const",
-    "active": "Active",
-    "duplicated": "Duplicated",
-    "mixed": "MixedDuplicated",
-}

@@ -12,6 +12,8 @@ from typing import Any
 from numba.core import types
 
 from activerules.annotations.activity import (
+    BY_NAME,
+    SHADOWED,
     Active,
     Const,
     Duplicated,
@@ -140,10 +142,9 @@ def _marked(name: str, ty: Any, mode: Mode) -> str:
 
 def _annotated(name: str, ty: Any) -> str:
     """How to annotate an argument of this type in reverse mode."""
-    kind = {"duplicated": "Duplicated", "mixed": "MixedDuplicated"}.get(layout_of(ty).activity)
-    if kind is not None:
-        return f"{kind}({name}, make_zero({name}))"
-    return f"{layout_of(ty).activity.capitalize()}({name})"
+    kind = BY_NAME[layout_of(ty).activity]
+    shadow = f", make_zero({name})" if kind in SHADOWED else ""
+    return f"{kind.__name__}({name}{shadow})"
 
 
 def _read_argument(name: str, ty: Any) -> ArgumentSpec:
