@@ -21,6 +21,7 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
     Narrowed,
+    is_annotation_class,
 )
 from activerules.errors import ActivityError, ArityError, NotYetSupported
 from activerules.ir.derivatives.rulecall import ActivityName
@@ -113,6 +114,11 @@ def read_question(
     Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would.
     """
     dispatcher = dispatcher_of(function)
+    if not (return_activity is None or is_annotation_class(return_activity)):
+        raise ActivityError(
+            f"the activity of the result is an annotation class, not {return_activity!r}",
+            instead=["return_activity=Active", "Duplicated", "Const"],
+        )
     if return_activity is None and _begins_with_that_of_the_result(dispatcher, annotated):
         return_activity, *annotated = annotated
     names = call_arguments.parameter_names(dispatcher, len(annotated))
@@ -127,7 +133,7 @@ def read_question(
 
 def _begins_with_that_of_the_result(dispatcher: Any, annotated: Sequence[Any]) -> bool:
     """Whether the activity of the result comes first, as it may in a call of `autodiff`."""
-    if not (annotated and isinstance(annotated[0], type) and issubclass(annotated[0], Annotation)):
+    if not (annotated and is_annotation_class(annotated[0])):
         return False
     try:
         call_arguments.parameter_names(dispatcher, len(annotated) - 1)
@@ -143,7 +149,7 @@ def _type_of(name: str, item: Any) -> Any:
     ty = canonical_type(item.type) if isinstance(item, Narrowed) else None
     if isinstance(ty, types.Type):
         return annotation_type(kind, ty, _LANES)
-    if isinstance(kind, type) and issubclass(kind, Annotation):
+    if is_annotation_class(kind):
         raise ActivityError(
             f"`{name}` is marked {kind.__name__} without a type",
             why="a derivative is made for the types of the arguments",

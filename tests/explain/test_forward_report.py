@@ -69,6 +69,12 @@ def test_the_activity_of_the_result_is_one_of_forward_mode(result):
         ar.explain(program, lanes, 3, return_activity=ar.Active, mode=ar.Forward)
 
 
+@pytest.mark.parametrize("mode", [ar.Reverse, ar.Forward])
+def test_the_activity_of_the_result_is_a_class(mode):
+    with pytest.raises(ar.ActivityError, match="an annotation class, not 'Const'"):
+        ar.explain(program, ar.Duplicated(2.0, 1.0), 3, return_activity="Const", mode=mode)
+
+
 def test_a_split_report_has_a_tape():
     split = ar.explain(program, ar.Active(2.0), 3, mode=ar.ReverseSplitNoPrimal)
     assert not split.forward
