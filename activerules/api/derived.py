@@ -22,12 +22,14 @@ from activerules.api.autodiff import presentable, run_compiled
 from activerules.callables import location_of
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED, LastMade, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub, found_by_name
 from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.unlinked import linked_form
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
 from activerules.numba_ext.target.dispatchers import (
     OPTIONS,
@@ -110,8 +112,18 @@ class DerivedFunction(Generic[P, R]):
 
     @property
     def dispatcher(self) -> Any:
-        """The stub for compiled callers, compiled with the rules that are registered now."""
+        """The stub, compiled with the rules that are registered now."""
         return self._dispatcher()
+
+    @property
+    def linked(self) -> Any:
+        """The same for the function that is being compiled: only linked into it, unless it may be
+        on disk, or that function is differentiated.
+        """
+        made = self.dispatcher
+        return (
+            made if self._options.get("cache") or compiles_for_derivative() else linked_form(made)
+        )
 
     @property
     def targetoptions(self) -> Mapping[str, Any]:
@@ -252,7 +264,7 @@ def imitate(derived: Any, plain: Callable[..., Any], signature: inspect.Signatur
 
 @typeof_impl.register(DerivedFunction)
 def _typeof_derived_function(value: DerivedFunction[..., Any], _context: Any) -> Any:
-    return types.Dispatcher(value.dispatcher)
+    return types.Dispatcher(value.linked)
 
 
 def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:

@@ -115,7 +115,7 @@ def jacobian_with_aux(typing_context, spec, function, *args):
     jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
     lines = [*_with_aux(len(args), f"found = jacobian({listed})"), "return found, aux"]
-    scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
+    scope = {"jacobian": jacobian.linked, **_aux_scope(dispatcher)}
     callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
     return calling(typing_context, callee, (spec, function), args)
 

@@ -111,7 +111,7 @@ def product_of(typing_context, spec, function, *argtypes):
     for k in written:
         if not is_number_list(args[k]):
             require_copyable(names[k], args[k])
-    gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).dispatcher
+    gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).linked
     parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
     allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
     passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
@@ -220,7 +220,7 @@ def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
 
 @renewed.overload(hvp)
 def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
-    product = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
+    product = ProductFunction(dispatcher_of_type(function), 0, options={}).linked
     if is_absent(x) and is_absent(v):
         return lambda function, x=None, v=None, *args: product
     return lambda function, x=None, v=None, *args: product(x, v, *args)

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from numba.core import cgutils, types
+from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
+from activerules.numba_ext.codegen.unlinked import linked_form
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 
@@ -136,7 +139,11 @@ def calling_with(
 
 
 def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-    """The return type of a compiled function for these types, and the emitter of the call."""
+    """The return type of a compiled function for these types, and the emitter of the call; in code
+    that runs as it is, the function is only linked into its caller.
+    """
+    if current_target() != AD_TARGET:
+        callee = linked_form(callee)
     callee_type = typing_context.resolve_value_type(callee)
     called = callee_type.get_call_type(typing_context, tuple(args), {})
 

@@ -22,14 +22,15 @@ def _of_numba(bodies: dict[str, str], name: str) -> list[str]:
 
 
 def test_n1_functions_of_numba_without_floats_are_optimised_and_those_of_users_are_not() -> None:
-    def masked(x, shift):
-        return np.where(x > shift, x, 0.0)
+    def repeated(x, y):
+        first, second = np.broadcast_arrays(x, y)
+        return first * second
 
-    bodies = _defined(masked, float64[::1], float64)
+    bodies = _defined(repeated, float64[::1], float64[:, ::1])
     shapes = _of_numba(bodies, "broadcast_shapes")
     assert shapes
     assert not any(" alloca i64" in body for body in shapes)  # variables as Numba lowers them
-    (own,) = (body for name, body in bodies.items() if "masked" in name)
+    (own,) = (body for name, body in bodies.items() if "repeated" in name)
     assert " alloca " in own
 
 
