@@ -137,7 +137,11 @@ def refuse_leaving(i: Instruction, facts: Facts) -> None:
                 "allocated memory with a derivative is left in memory of the caller",
                 "the shadow of what the function allocates is released when the gradient "
                 "returns; the caller's shadow would hold a pointer that leads nowhere",
-                ["allocate it in the caller, with a shadow, and pass both"],
+                [
+                    "allocate it in the caller, with a shadow, and pass both",
+                    "for a list of arrays that a recursive function replaces: one array with an "
+                    "axis more, into which it writes",
+                ],
                 MixedActivity,
             )
             raise explained(error, memory, request.module)

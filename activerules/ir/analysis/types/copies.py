@@ -111,7 +111,10 @@ def mixed_copy(copy: Instruction) -> ActiverulesError:
         copy,
         "a copy of memory that mixes types carries a derivative",
         "which bytes hold floats is not known",
-        ["copy the fields one by one, r[i].x = s[i].x"],
+        [
+            "copy the fields one by one, r[i].x = s[i].x",
+            "for a list of arrays that a recursive function takes: one array with an axis more",
+        ],
     )
 
 
