@@ -137,13 +137,18 @@ def _add_linked(dispatcher: Any, finish: Callable[[Any], None], result: Any) -> 
 _linked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-@global_compiler_lock
 def linked_form(dispatcher: Any) -> Any:
     """A dispatcher of the same function for compiled callers, by `to_link`, optimised; what the
     dispatcher has compiled is not compiled again.
     """
     if not dispatcher._can_compile:  # a declared signature converts arguments
         return dispatcher
+    made = _linked.get(dispatcher)
+    return _linked_form(dispatcher) if made is None else made
+
+
+@global_compiler_lock
+def _linked_form(dispatcher: Any) -> Any:
     if dispatcher not in _linked:
         own = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
         options = {**dispatcher.targetoptions, **own}
