@@ -227,12 +227,15 @@ class _Reverser:
         iteration = self.slots.state[loop].iteration
         assert iteration is not None
         first = self.b.icmp("eq", iteration, self.b.const(I64, 0))
+        # Here, and not on the edge back, which should stay empty: LLVM moves to the block of an
+        # edge what is used only behind it, such as sums for the next iteration. They would then
+        # be computed after the stores of this one, and the loop could not be vectorised.
+        self.b.store(self.b.binary("sub", iteration, self.b.const(I64, 1)), self.iterations[loop])
         before = self._edge(block, preheader, preheader, taken)
         again = self._edge(block, latch, latch, taken)
         self.b.cond_br(first, before, again)
         self.b.target = again
         end = again.instructions.pop()
-        self.b.store(self.b.binary("sub", iteration, self.b.const(I64, 1)), self.iterations[loop])
         rows = self.layout.rows.get(loop)
         if rows is not None and not rows.known_length:
             self.b.store(self.b.load(PTR, self.slots.state[loop].base), self.bases[loop])

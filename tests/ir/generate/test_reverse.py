@@ -5,6 +5,7 @@ import pytest
 
 from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Argument
 from activerules.ir.llvm.parser import parse_module
 from tests.ir.harness import Active, Const, Duplicated, check_gradient
@@ -60,6 +61,34 @@ def test_r2_r3_cotangents_of_values_and_memory_are_complete_where_they_are_used(
         args = [rng.normal(size=6), rng.normal(size=6), 0.8, n]
         for opt in (0, 2):
             check_gradient(WINDOW, "f", ACTIVITIES, args, opt=opt)
+
+
+SQUARES = """
+define void @f(ptr noalias %p, ptr noalias %q, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %at = getelementptr double, ptr %p, i64 %i
+  %a = load double, ptr %at
+  %square = fmul double %a, %a
+  %to = getelementptr double, ptr %q, i64 %i
+  store double %square, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
+
+def test_the_edge_back_of_a_loop_that_carries_no_float_is_empty():
+    """LLVM vectorises the loop if nothing is computed in a block of its own between iterations."""
+    module = parse_module(differentiate(SQUARES, "f", [Duplicated, Duplicated, Const]))
+    (loop,) = control_flow(module.functions["f.reverse"]).loops
+    assert loop.latch is not loop.header
+    assert [i.opcode for i in loop.latch.instructions] == ["br"]
 
 
 LEFT_IN_THE_MIDDLE = """
