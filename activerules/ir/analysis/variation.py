@@ -25,6 +25,7 @@ from activerules.ir.analysis.loops.affine import Atom, Poly, infeasible
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
 from activerules.ir.analysis.loops.trip_counts import Induction, LoopFacts, is_invariant
+from activerules.ir.analysis.memory.exchanged import apart_at_once, start_of
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.repeated_loads import is_plain_load
 from activerules.ir.derivatives.table import cost, is_pure_call
@@ -42,10 +43,20 @@ def changes_in(load: Instruction, loop: Loop, memory: MemoryFacts, dependence: D
     """Whether memory that a load in a loop reads may be written while the loop runs once."""
     size = size_of(load.type, memory.named_types)
     return any(
-        write.instruction.opcode != "store" or dependence.met_in_loop(load, write.instruction, loop)
+        write.instruction.opcode != "store"
+        or not (
+            _apart_in(load.operands[0], write.instruction.operands[1], loop, memory)
+            or not dependence.met_in_loop(load, write.instruction, loop)
+        )
         for write in memory.changes.hitting(load.operands[0], size)
         if write.instruction.owner in loop.blocks
     )
+
+
+def _apart_in(p: Value, q: Value, loop: Loop, memory: MemoryFacts) -> bool:
+    """Whether two pointers into memory that is chosen before a loop are to different memory."""
+    chosen_before = all(is_invariant(start_of(pointer), loop) for pointer in (p, q))
+    return chosen_before and apart_at_once(p, q, memory)
 
 
 @dataclass(frozen=True, eq=False)

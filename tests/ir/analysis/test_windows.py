@@ -173,6 +173,24 @@ def test_neighbours_are_a_window():
         check_gradient(text, "f", ACTIVITIES, [*numbers.normal(size=(2, 9)), n])
 
 
+EXCHANGE = """  %u = phi ptr [ %a, %entry ], [ {u}, %outer.latch ]
+  %v = phi ptr [ %b, %entry ], [ {v}, %outer.latch ]
+"""
+
+
+@pytest.mark.parametrize(("u", "v", "arms"), [("%v", "%u", [2]), ("%v", "%v", [])])
+def test_arrays_that_are_exchanged_have_windows(u, v, arms):
+    text = argument(LOOP.format(body=NEIGHBOURS))
+    text = text.replace("double, ptr %a", "double, ptr %u").replace(
+        "double, ptr %b", "double, ptr %v"
+    )
+    text = text.replace("  br label %head\n", EXCHANGE.format(u=u, v=v) + "  br label %head\n", 1)
+    assert windows(text) == arms
+    numbers = np.random.default_rng(1)
+    for n in (1, 2, 7):
+        check_gradient(text, "f", ACTIVITIES, [*numbers.normal(size=(2, 9)), n])
+
+
 PERIODIC = """
   %before = add nsw i64 %i, -1
   %first = icmp sle i64 %i, 0
