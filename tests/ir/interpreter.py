@@ -24,6 +24,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda x, y: signed(x + y), "sub": lambda x, y: signed(x - y),
     "srem": lambda x, y: abs(x) % abs(y) * (1 if x >= 0 else -1),
     "urem": lambda x, y: signed(x % (1 << 64) % (y % (1 << 64))),
+    "lshr": lambda x, y: signed(x % (1 << 64) >> y), "ashr": lambda x, y: x >> y,
+    "udiv": lambda x, y: signed(x % (1 << 64) // (y % (1 << 64))),
+    "sdiv": lambda x, y: abs(x) // abs(y) * (1 if x * y >= 0 else -1),
     "mul": lambda x, y: signed(x * y), "shl": lambda x, y: signed(x << y),
     "or": lambda x, y: x | y, "and": lambda x, y: x & y, "xor": lambda x, y: x ^ y,
     "fadd": lambda x, y: x + y, "fsub": lambda x, y: x - y, "fmul": lambda x, y: x * y,
@@ -36,6 +39,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "llvm.smax.i64": max,
     "llvm.smin.i64": min,
     "llvm.umax.i64": lambda x, y: max(x, y, key=lambda v: v % (1 << 64)),
+    "llvm.usub.sat.i64": lambda x, y: signed(max(x % (1 << 64) - y % (1 << 64), 0)),
     "llvm.umin.i64": lambda x, y: min(x, y, key=lambda v: v % (1 << 64)),
 }
 

@@ -30,6 +30,7 @@ class Nest:
         parameters = ", ".join(f"ptr %{name}" for name in self.pointers)
         self.text = (
             "declare i64 @llvm.smax.i64(i64, i64)\n"
+            "declare i64 @llvm.usub.sat.i64(i64, i64)\n"
             f"define void @f({parameters}, i64 %n, i64 %m) {{\nentry:\n{body}\n  ret void\n}}\n"
         )
 
@@ -134,6 +135,48 @@ class Nest:
     @staticmethod
     def _factor(token: str) -> str:
         return f"%{token}" if token in {"n", "m"} else token
+
+
+class RangeNest(Nest):
+    """Nests whose loops count as Numba's `range` does: how many iterations are left, from a number
+    that is found before the loop.
+    """
+
+    def _loop(self, around: list[str], depth: int) -> None:
+        rng = self.rng
+        number = self.count = self.count + 1
+        head, after = f"head{number}", f"after{number}"
+        step = rng.choice([1, 1, 1, 2, 3])
+        low = self._integer(rng.choice(["0", "1", "2", *(f"{i} + 1" for i in around)]))
+        length = self._length(rng.choice(["n", "m", "n + 1"]), low, step)
+        any_ = self._emit(f"icmp {rng.choice(['ne', 'sgt'])} i64 {length}, 0")
+        before = self.label
+        self.lines.append(f"  br i1 {any_}, label %{head}, label %{after}")
+        self._begin(head)
+        i, left = f"%i{number}", f"%left{number}"
+        latch = f"latch{number}"
+        self.lines.append(f"  {i} = phi i64 [ {low}, %{before} ], [ {i}.next, %{latch} ]")
+        self.lines.append(f"  {left} = phi i64 [ {length}, %{before} ], [ {left}.next, %{latch} ]")
+        self._inside([*around, i], depth)
+        self.lines.append(f"  br label %{latch}")
+        self._begin(latch)
+        self.lines.append(f"  {i}.next = add i64 {i}, {step}")
+        self.lines.append(f"  {left}.next = add nsw i64 {left}, -1")
+        more = self._emit(f"icmp sgt i64 {left}, 1")
+        self.lines.append(f"  br i1 {more}, label %{head}, label %{after}")
+        self._begin(after)
+
+    def _length(self, high: str, low: str, step: int) -> str:
+        """The length of `range(low, high, step)`; `high` and `low` are not negative."""
+        distance = self._emit(f"call i64 @llvm.usub.sat.i64(i64 {self._integer(high)}, i64 {low})")
+        if step == 1:
+            return distance
+        if step == 2 and self.rng.random() < 0.5:
+            odd = self._emit(f"trunc i64 {distance} to i1")
+            halves = self._emit(f"lshr i64 {distance}, 1")
+            return self._emit(f"add i64 {halves}, {self._emit(f'zext i1 {odd} to i64')}")
+        more = self._emit(f"add i64 {distance}, {step - 1}")
+        return self._emit(f"{self.rng.choice(['udiv', 'sdiv'])} i64 {more}, {step}")
 
 
 class ChoiceNest(Nest):

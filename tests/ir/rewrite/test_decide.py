@@ -9,7 +9,7 @@ from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.rewrite.decide import decide
 from tests.ir.analysis.loops.test_dependence import SIZES, parsed
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import Nest
+from tests.ir.nests import Nest, RangeNest
 
 
 def left_by(function, sizes):
@@ -21,11 +21,12 @@ def left_by(function, sizes):
     return run.memory, seen
 
 
+@pytest.mark.parametrize("kind", [Nest, RangeNest])
 @pytest.mark.parametrize("block", range(4))
-def test_e1_every_value_that_is_left_has_the_bits_it_had(block):
+def test_e1_every_value_that_is_left_has_the_bits_it_had(block, kind):
     changed = 0
     for seed in range(block * 20, block * 20 + 20):
-        before, after = (parsed(Nest(random.Random(seed)).text) for _ in range(2))
+        before, after = (parsed(kind(random.Random(seed)).text) for _ in range(2))
         if not decide(after, Integers(control_flow(after), {}, after.arguments[1:])):
             continue
         changed += 1

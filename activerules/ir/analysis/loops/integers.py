@@ -24,7 +24,7 @@ from activerules.ir.analysis.loops.trip_counts import NEGATED, Induction, induct
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Argument, Block, Constant, Instruction, Value
-from activerules.ir.llvm.types import I64, ArrayType, NamedTypes, size_of
+from activerules.ir.llvm.types import I1, I64, ArrayType, NamedTypes, size_of
 
 _LARGEST = (1 << 63) - 1
 _MOST_FACTS = 40
@@ -36,6 +36,7 @@ _CHOICES = {
 """Intrinsics that return the larger (1) or the smaller (-1) of two integers, and whether these are
 unsigned.
 """
+_DIFFERENCE_OR_ZERO = "llvm.usub.sat.i64"
 _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
 
@@ -284,24 +285,48 @@ class Integers:
         return all(infeasible([*facts, p * -1 - 1]) for p in (x, y))
 
     def _choices(self, new: list[Poly], known: list[Poly]) -> list[Poly]:
-        """What is known of each maximum or minimum of two numbers that occurs in `new`."""
+        """What is known of each atom in `new` that is a choice of two numbers or a quotient."""
         facts: list[Poly] = []
         for atom in {a for p in new for a in p.atoms}:
-            if not isinstance(atom, Instruction) or atom.callee_name not in _CHOICES:
-                continue
-            chosen, (x, y) = Poly.atom(atom), map(self.exact, atom.operands)
-            sign, unsigned = _CHOICES[atom.callee_name]
-            negative = [p for p in (x, y) if not infeasible([*known, p * -1 - 1])]
-            if unsigned and negative:
-                continue
-            if not negative:
-                facts.append(chosen)
-            facts += [(chosen - x) * sign, (chosen - y) * sign]
-            if infeasible([*known, *facts, (y - x) * sign - 1]):
-                facts.append((x - chosen) * sign)
-            elif infeasible([*known, *facts, (x - y) * sign - 1]):
-                facts.append((y - chosen) * sign)
+            if isinstance(atom, Instruction):
+                facts += self._of_choice(atom, known) if atom.opcode == "call" else []
+                facts += self._of_quotient(atom, known)
         return facts
+
+    def _of_choice(self, call: Instruction, known: list[Poly]) -> list[Poly]:
+        """What is known of a maximum, a minimum, or a difference that is at least 0."""
+        name = call.callee_name or ""
+        if name not in _CHOICES and name != _DIFFERENCE_OR_ZERO:
+            return []
+        chosen, (x, y) = Poly.atom(call), map(self.exact, call.operands)
+        negative = [p for p in (x, y) if not infeasible([*known, p * -1 - 1])]
+        sign, unsigned = _CHOICES.get(name, (1, True))
+        if unsigned and negative:
+            return []
+        facts = [] if negative else [chosen]
+        if name == _DIFFERENCE_OR_ZERO:
+            facts.append(x - chosen)
+            x, y = x - y, Poly.number(0)
+        facts += [(chosen - x) * sign, (chosen - y) * sign]
+        if infeasible([*known, *facts, (y - x) * sign - 1]):
+            facts.append((x - chosen) * sign)
+        elif infeasible([*known, *facts, (x - y) * sign - 1]):
+            facts.append((y - chosen) * sign)
+        return facts
+
+    def _of_quotient(self, i: Instruction, known: list[Poly]) -> list[Poly]:
+        """What is known of a quotient by a positive literal, and of a number that is 0 or 1."""
+        value = Poly.atom(i)
+        if i.opcode == "zext" and i.operands[0].type == I1:
+            return [value, value * -1 + 1]
+        divisor = _divisor(i)
+        if divisor is None:
+            return []
+        x = self.exact(i.operands[0])
+        if not infeasible([*known, x * -1 - 1]):
+            return []
+        rest = x - value * divisor
+        return [value, rest, rest * -1 + (divisor - 1)]
 
     def _bound(self, loop: Loop) -> None:
         """Add the bounds of the loop's counter to the facts of its header."""
@@ -384,6 +409,16 @@ def infeasible_either(difference: Poly, known: list[Poly], equal: list[Poly]) ->
     return infeasible([*known, difference - 1], equal) and infeasible(
         [*known, difference * -1 - 1], equal
     )
+
+
+def _divisor(i: Instruction) -> int | None:
+    """The positive literal by which an instruction divides a number that is not negative."""
+    number = integer_of(i.operands[1]) if len(i.operands) == 2 else None
+    if number is None or number < 1:
+        return None
+    if i.opcode in {"lshr", "ashr"}:
+        return 1 << number if number < 63 else None
+    return number if i.opcode in {"udiv", "sdiv"} else None
 
 
 def _combine(value: Instruction, x: Poly, y: Poly) -> Poly | None:

@@ -17,7 +17,7 @@ from activerules.ir.normal import normal_form
 from activerules.ir.rewrite.decide import decide
 from activerules.ir.text.normalise import normalise
 from tests.ir.interpreter import Interpreter
-from tests.ir.nests import Nest
+from tests.ir.nests import Nest, RangeNest
 
 SIZES = [(4, 4), (5, 3), (3, 6), (1, 5), (4, 2), (0, 3), (6, 6), (2, 1), (5, 7)]
 
@@ -98,11 +98,12 @@ def test_d3_assumptions_are_made_for_answers_that_follow_from_them(block: int) -
     assert made
 
 
+@pytest.mark.parametrize("kind", [Nest, RangeNest])
 @pytest.mark.parametrize("block", range(6))
-def test_d1_d2_claims_hold_in_every_run(block: int) -> None:
+def test_d1_d2_claims_hold_in_every_run(block: int, kind: type[Nest]) -> None:
     claims = 0
     for seed in range(block * 12, block * 12 + 12):
-        function = parsed(Nest(random.Random(seed)).text)
+        function = parsed(kind(random.Random(seed)).text)
         flow = control_flow(function)
         lengths = function.arguments[1:]
         if decide(function, Integers(flow, {}, lengths)):

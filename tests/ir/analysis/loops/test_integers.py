@@ -10,12 +10,17 @@ from activerules.ir.analysis.loops.integers import Integers
 from activerules.ir.llvm.cfg import Loop, control_flow
 from activerules.ir.llvm.model import Argument, Instruction
 from tests.ir.analysis.loops.test_dependence import SIZES, Watch, parsed
-from tests.ir.nests import Nest
+from tests.ir.nests import Nest, RangeNest
 
 
-@pytest.fixture(scope="module", params=range(100, 106))
+@pytest.fixture(
+    scope="module",
+    params=[(kind, seed) for kind in (Nest, RangeNest) for seed in range(100, 106)],
+    ids=lambda param: f"{param[0].__name__}-{param[1]}",
+)
 def analysed(request: pytest.FixtureRequest):
-    function = parsed(Nest(random.Random(request.param)).text)
+    kind, seed = request.param
+    function = parsed(kind(random.Random(seed)).text)
     flow = control_flow(function)
     return function, Integers(flow, {}, function.arguments[1:])
 
