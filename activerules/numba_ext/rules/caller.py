@@ -221,6 +221,14 @@ class RuleCaller:
         """A value made to replace an argument, with the type in which it is passed."""
         if isinstance(wanted, types.Record):
             return self.em.array(ty, value).data
+        return self.cast(value, ty, wanted)
+
+    def cast(self, value: Value, ty: types.Type, wanted: types.Type) -> Any:
+        """The value as one of another type. Numba has no cast to the type of an array in a record,
+        whose values are those of any contiguous array.
+        """
+        if isinstance(ty, types.Array) and isinstance(wanted, types.NestedArray):
+            return value
         return self.context.cast(self.builder, value, ty, wanted)
 
     def helper(self, function: Any, *args: types.Type) -> Any:
@@ -304,7 +312,7 @@ class RuleCaller:
     def store_result(self, name: str, value: Value, value_type: types.Type) -> None:
         """The counterpart of `load_result`; takes over the reference."""
         return_type = self.return_type
-        value = self.context.cast(self.builder, value, value_type, return_type)
+        value = self.cast(value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.typed_pointer(name, stored.type))
 

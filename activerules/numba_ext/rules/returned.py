@@ -137,7 +137,7 @@ def may_meet(
 def _arrays_of(caller: RuleCaller, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
     """The arrays of a result, or of its shadow, with the types of the result."""
     value, ty = result
-    value = caller.context.cast(caller.builder, value, ty, caller.return_type)
+    value = caller.cast(value, ty, caller.return_type)
     return list(arrays_in(caller.builder, caller.return_type, value))
 
 

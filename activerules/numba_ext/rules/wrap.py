@@ -126,7 +126,7 @@ class _Augmented(_Half):
             saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
         (primal, primal_type), (shadow, shadow_type), tape = self._checked(returned, fields)
         values = [value for value, *_ in fields]
-        result = context.cast(builder, primal, primal_type, self.return_type)
+        result = self.cast(primal, primal_type, self.return_type)
         own = [self._copied_result(result)] if rule.keeps_value else []
         tape = self._own_tape(tape, rule.augmented_types[2], result, values)
         parts = [tape]
@@ -175,7 +175,7 @@ class _Augmented(_Half):
             copier = self.helper(copy_of, ty)
             copied = self.call(copier, [value])
             self.pending.append((ty, copied))
-            return em.context.cast(em.builder, copied, copier.signature.return_type, ty)
+            return self.cast(copied, copier.signature.return_type, ty)
 
         return rebuild(self.em, layout_of(self.return_type), (result,), copied_leaf)
 
@@ -218,7 +218,7 @@ class _Augmented(_Half):
                     changing_type, changing_value = changing[position]
                     detacher = self.helper(function, ty, changing_type)
                     new = self.call(detacher, [value, changing_value])
-                    new = em.context.cast(em.builder, new, detacher.signature.return_type, ty)
+                    new = self.cast(new, detacher.signature.return_type, ty)
                     self.pending.append((ty, new))
                     replaced.append((ty, value))
                     value = new
@@ -245,7 +245,7 @@ class _Augmented(_Half):
         if rule.result.dval is not None:
             return [
                 result,
-                context.cast(builder, shadow, shadow_type, rule.result.dval),
+                self.cast(shadow, shadow_type, rule.result.dval),
             ], types.none
         return [result], shadow_type
 
@@ -306,7 +306,7 @@ class _Reverse(_Half):
                 return value
             copier = self.helper(own_leaf, ty, shadow_arrays(self.arguments))
             made = self.call(copier, [value, shadows])
-            made = em.context.cast(em.builder, made, copier.signature.return_type, ty)
+            made = self.cast(made, copier.signature.return_type, ty)
             self.scratch.append((ty, made))
             return made
 

@@ -1,5 +1,7 @@
 """Rules whose arguments are arrays of records."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numba import njit
@@ -285,3 +287,43 @@ def test_a_checkpointed_step_of_particles(unfreed):
         assert np.allclose(a, b, rtol=1e-12)
     assert np.allclose(ar.jacfwd(kept)(X, Y), wanted[0], rtol=1e-12)
     assert not unfreed(lambda: ar.grad(kept)(X, Y))
+
+
+JOINT = np.dtype([("m", "f8", (2, 2)), ("w", "f4", 2)])
+
+
+@njit
+def cubes(v):
+    return np.sum(v**3)
+
+
+@ar.augmented_primal(cubes, saves="v")
+def _(config, ret: Active, v: Duplicated):
+    return Result(cubes(v.val), None, None)
+
+
+@ar.reverse(cubes)
+def _(config, dret: Active, tape, v: Duplicated):
+    ar.accumulate(v, dret.val * 3.0 * v.val**2)
+
+
+@njit
+def chained(joints, y):
+    """Rules of the library and one of a user, for arrays in records that are overwritten then."""
+    total = y
+    for joint in joints:
+        total += (joint.m @ joint.m).sum() * cubes(joint.w) + cubes(joint.m)
+        joint.m[0] *= total
+        joint.w[1] = joint.m[0, 1]
+    return total
+
+
+def test_arrays_in_records_are_saved_for_rules(unfreed):
+    """Numba has no cast from the copies to the type of an array in a record."""
+    joints = np.zeros(3, JOINT)
+    rng = np.random.default_rng(5)
+    joints["m"], joints["w"] = rng.normal(size=(3, 2, 2)), rng.normal(size=(3, 2))
+    for activities in [(Duplicated, Active), (Const, Active)]:
+        check_gradient(chained, (joints, 0.3), activities)
+        again = partial(check_gradient, chained, (joints, 0.3), activities)
+        assert unfreed(again) == 0
