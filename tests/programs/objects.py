@@ -241,3 +241,51 @@ def search_tree(x):
     for v in x[1:]:
         put(root, v, v * v)
     return soft_value(root, 0.7)
+
+
+fork = deferred_type()
+
+
+@jitclass(
+    [
+        ("weight", float64),
+        ("data", float64[:]),
+        ("left", optional(fork)),
+        ("right", optional(fork)),
+    ]
+)
+class Fork:
+    def __init__(self, weight, data):
+        self.weight = weight
+        self.data = data
+        self.left = None
+        self.right = None
+
+
+fork.define(Fork.class_type.instance_type)
+
+
+@example(lambda rng: (rng.normal(size=5), rng.normal()), seeds=1)
+@njit
+def path_of_forks(x, y):
+    """LLVM merges what the two branches write: the offset of the field is then a select."""
+    root = Fork(x[0], x * y)
+    here = root
+    for i in range(1, len(x)):
+        new = Fork(x[i] * y, x[:i] * here.data[0])
+        if i % 2:
+            here.left = new
+        else:
+            here.right = new
+        here = new
+    s = 0.0
+    here = root
+    while True:
+        s += here.weight * here.weight * (s + here.data.sum())
+        left, right = here.left, here.right
+        if left is not None:
+            here = left
+        elif right is not None:
+            here = right
+        else:
+            return s

@@ -275,6 +275,29 @@ def step_of(
     return constant, variable
 
 
+def steps_of(
+    gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
+) -> list[tuple[int, int]]:
+    """Each of the steps that a getelementptr may take. LLVM merges accesses to two fields into one,
+    with a select or phi of their offsets.
+    """
+    if len(gep.operands) == 2:
+        numbers = _chosen(gep.operands[1])
+        size = size_of(gep.attributes["source"], named)
+        if numbers:
+            return [(n * size, 0) for n in numbers]
+    return [step_of(gep, named, multiples)]
+
+
+def _chosen(index: Value) -> set[int]:
+    """The constants among which a select or phi chooses; empty if it has other operands."""
+    if not isinstance(index, Instruction) or index.opcode not in {"select", "phi"}:
+        return set()
+    numbers = [integer_of(o) for o in index.operands[index.opcode == "select" :]]
+    known = {n for n in numbers if n is not None}
+    return known if None not in numbers else set()
+
+
 def _step_in_rows(
     gep: Instruction, named: NamedTypes, multiples: Multiples
 ) -> tuple[int, int, Rows]:

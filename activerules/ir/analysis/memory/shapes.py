@@ -25,7 +25,7 @@ from functools import reduce
 from typing import Literal
 
 from activerules.ir.analysis.calls import EngineCalls
-from activerules.ir.analysis.memory.addresses import Address, step_of
+from activerules.ir.analysis.memory.addresses import Address, steps_of
 from activerules.ir.analysis.memory.counted import only_counted
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.offsets import (
@@ -338,9 +338,9 @@ class Shapes:
     def _step(self, i: Instruction) -> None:
         cell = self._cell(i.operands[0])
         if cell is not None:
-            constant, variable = step_of(i, self._module.types)
+            steps = steps_of(i, self._module.types)
             self._unify(cell.node, self._of(i).node)
-            self._reach(self._of(i), [moved(s, constant, variable) for s in cell.addresses])
+            self._reach(self._of(i), [moved(a, *step) for a in cell.addresses for step in steps])
 
     def _load(self, i: Instruction) -> None:
         cell = self._access(i.operands[0], i.type)
