@@ -139,9 +139,11 @@ class _Planner:
     def _sums(self, reversed_: Set[Instruction], slopes: Slopes) -> Sums:
         facts, dependence = self.facts, self.recipes.dependence
         plain = reversed_ - slopes.tracked
+        # the sum of a window is one of floats that the program certainly used
+        used = reversed_ - (slopes.tracked & slopes.speculated)
         return Sums(
             across_blocks=used_across_blocks(facts.request.function),
-            windows=windows_of(facts.integers, self.memory, dependence, plain),
+            windows=windows_of(facts.integers, self.memory, dependence, used),
             hidden_rows=rows_of(self.flow, self.memory, reversed_),
             passed_over=passed_over(self.flow, reversed_, slopes.speculated | slopes.tracked),
             added_if_chosen=added_if_chosen(self.flow, self.memory, dependence, plain),

@@ -77,3 +77,27 @@ def test_k2_zero_says_whether_the_program_used_the_float():
     assert ar.grad(overflowed)(np.array([0.0, 4.0]), 1.0).tolist() == [0.0, -2 / 16 * np.exp(0.5)]
     assert np.isnan(ar.grad(overflowed)(np.array([1e-9, 4.0]), 0.0)[0])
     assert ar.grad(weighted)(np.array([4.0]), np.array([1.0]))[0] == pytest.approx(0.25)
+
+
+@njit
+def neighbours(x, w):
+    """An array of exponentials that overflow; the last one is not used."""
+    exponentials = np.exp(2.0 / x)
+    s = 0.0
+    for i in range(len(x) - 2):
+        s += (exponentials[i + 1] - 0.5 * exponentials[i]) * w
+    return s
+
+
+def test_k2_also_where_cotangents_of_neighbours_are_added_up_first():
+    spec = DerivativeSpec((float64[::1], float64), ("duplicated", "active"))
+    plan = derive(neighbours, spec).plan
+    assert plan.slopes.tracked & plan.sums.windows.keys()
+    check_gradient(neighbours, (np.array([0.5, 1.5, 2.5, 2.0]), 0.3))
+    gradient = ar.grad(neighbours)
+    assert np.isfinite(gradient(np.array([1.0, 2.0, 4.0, 0.0]), 1.0)).all()
+    assert gradient(np.array([1.0, 2.0, 4.0, 0.0]), 0.0).tolist() == [0.0] * 4
+    for k in range(3):
+        x = np.array([1.0, 2.0, 4.0, 0.0])
+        x[k] = 1e-9
+        assert np.isnan(gradient(x, 0.0)).tolist() == [j == k for j in range(4)]
