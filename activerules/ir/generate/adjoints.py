@@ -66,6 +66,8 @@ class Adjoints:
                 self.bars.add_lane(i.operands[0], self.bars.take_lane(i, lane), lane, used)
             case "call" if i in self.plan.rules:
                 self._call_rule(self.plan.rules[i], lane)
+            case "call" if i in self.plan.ownership.reused_shadows:
+                self._clear_reused(i, lane)
             case "call" if memory_intrinsic(i):
                 self._add_memory(i, lane)
             case _:
@@ -113,6 +115,10 @@ class Adjoints:
         if g is not None:
             knows_use = lane == 0 and i in self.plan.slopes.tracked
             self.bars.add_lane(value, g, lane, was_used(self.b, g) if knows_use else None)
+
+    def _clear_reused(self, allocation: Instruction, lane: int) -> None:
+        """Clear the shadow of an array, for the array for which it was used before."""
+        self.b.call(CLEAR_COUNTED, VOID, [self.values.shadow(allocation, lane)])
 
     def _add_memory(self, i: Instruction, lane: int) -> None:
         target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])

@@ -24,6 +24,7 @@ from activerules.ir.llvm.builder import Builder, at_offset, suffixed
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType
 from activerules.ir.normal.effects import (
+    REUSED_SHADOW,
     TAPE_ARRAY,
     TAPE_SHADOW,
     Allocation,
@@ -173,9 +174,29 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._retain(copy, i)
         self._shadow_of_allocation(i)
 
-    def _allocate_in_row(self, function: str, i: Instruction) -> Value:
-        """Allocate an array, or its shadow, in a row of the tape."""
-        array = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
+    def _spare(self) -> Value:
+        """A variable for a shadow that may be used again; none at first."""
+        spare = self._local(PTR)
+        none = Builder([], self.b.namer).store(null(), spare)
+        self.blocks[0].insert(1, none)
+        return spare
+
+    def _allocate_in_row(
+        self, function: str, i: Instruction, latest: Sequence[Value] = ()
+    ) -> Value:
+        """Allocate an array, or its shadow, in a row of the tape.
+
+        latest   variables for the latest shadows: the oldest is used again if it has this size
+        """
+        size = self._value(i.operands[0])
+        if latest:
+            spares = [self.b.load(PTR, spare) for spare in latest]
+            operands = [self.parameters.tape, size, spares[-1]]
+            array = self.b.call(REUSED_SHADOW, PTR, operands)
+            for spare, following in zip(latest, [array, *spares], strict=False):
+                self.b.store(following, spare)
+        else:
+            array = self.b.call(function, PTR, [self.parameters.tape, size])
         made = allocation(i)
         assert made is not None
         if made.counted:
@@ -189,8 +210,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _new_shadow(self, i: Instruction) -> Value:
         """A shadow of zeros for memory that is allocated here; it is released with the tape."""
-        if i in self.plan.ownership.shadows_in_rows:
-            shadow = self._allocate_in_row(TAPE_SHADOW, i)
+        ownership = self.plan.ownership
+        if i in ownership.shadows_in_rows:
+            latest = [self._spare() for _ in range(ownership.reused_shadows.get(i, 0))]
+            shadow = self._allocate_in_row(TAPE_SHADOW, i, latest)
             self._fail_if_null(shadow)
             return shadow
         made = allocation(i)

@@ -28,7 +28,9 @@ KEPT_CONDITION = "kept condition"
 """Marks an instruction that truncates a byte of the tape, which is 0 or 1, to a condition."""
 
 UNCHANGED = "unchanged"
-"""Marks a load of the reverse sweep from memory of the primal, which the sweep does not change."""
+"""Marks a load of the reverse sweep from memory of the primal, or from the tape: the sweep changes
+neither.
+"""
 
 Lanes = tuple[Value, ...]
 """A value per lane: with width N, the sweeps carry N cotangents at once."""
@@ -288,6 +290,7 @@ class Slots:
         address, slot = self.address(b, node)
         assert slot.type is not None
         value = b.load(slot.type, address, metadata=self.scopes.tape_access)
+        value.attributes[UNCHANGED] = True
         if not (isinstance(node, Primal) and node.value.type == I1):
             return value
         condition = b.cast("trunc", value, I1)

@@ -34,7 +34,7 @@ from activerules.ir.normal.short_axes import ENTRY, SHORT_AXIS
 _LARGEST = 80
 # a loop with more conditions has a plain version only
 _MOST_CONDITIONS = 3
-_PURE = frozenset(("icmp", "getelementptr", "trunc", "zext", "sext"))
+_PURE = frozenset(("icmp", "getelementptr", "trunc", "zext", "sext", "add", "mul"))
 
 Key = Hashable
 
@@ -48,22 +48,33 @@ def version_plain_loops(functions: Iterable[Function]) -> None:
         flow = control_flow_if_reducible(function) if marked else None
         if flow is None:
             continue
-        namer = Namer("plain", function.local_names())
+        namer, variables = Namer("plain", function.local_names()), _variables(function)
         for loop in flow.loops:
             inside = [i for i in marked if i.parent in loop.blocks]
             if inside and not loop.children:
-                _Versions(function, loop, inside, namer).make()
+                _Versions(function, loop, inside, variables, namer).make()
 
 
 class _Versions:
     def __init__(
-        self, function: Function, loop: Loop, marked: Sequence[Instruction], namer: Namer
+        self,
+        function: Function,
+        loop: Loop,
+        marked: Sequence[Instruction],
+        variables: set[Value],
+        namer: Namer,
     ) -> None:
         self.function, self.loop, self.marked, self.namer = function, loop, marked, namer
         self.blocks = [b for b in function.blocks if b in loop.blocks]
         # loads that run whenever the loop is entered, always with the same result
         beginning = takewhile(lambda i: i.opcode != "call", loop.header.instructions)
-        self.steady = {i for i in beginning if UNCHANGED in i.attributes}
+        stored = {o for b in self.blocks for i in b.instructions for o in _stored_to(i)}
+        self.steady = {
+            i
+            for i in beginning
+            if UNCHANGED in i.attributes
+            or (i.opcode == "load" and i.operands[0] in variables - stored)
+        }
 
     def __contains__(self, block: Block | None) -> bool:
         return block in self.loop.blocks
@@ -211,6 +222,19 @@ class _Versions:
         for phi, block, value in self._leaving():
             add_incoming(phi, copied(value), blocks[block])
         return blocks, copies
+
+
+def _stored_to(i: Instruction) -> Sequence[Value]:
+    return i.operands[1:] if i.opcode == "store" else ()
+
+
+def _variables(function: Function) -> set[Value]:
+    """The stack memory of a function that is only loaded from and stored to, as a whole."""
+    variables: set[Value] = {i for i in function.instructions() if i.opcode == "alloca"}
+    for i in function.instructions():
+        if i.opcode != "load":
+            variables.difference_update(i.operands[:1] if i.opcode == "store" else i.operands)
+    return variables
 
 
 def _inverse(b: Builder, condition: Value) -> Value:

@@ -102,7 +102,7 @@ class CountedMemory:
     data              the function of the runtime that returns the start of the data
     data_offset       the offset in the header of the pointer to the data
     definitions       the text of functions that the engine knows only by name: `TAPE_ARRAY`,
-                      `TAPE_SHADOW`, `GROW_SHADOW` and `CLEAR_COUNTED`
+                      `TAPE_SHADOW`, `REUSED_SHADOW`, `GROW_SHADOW` and `CLEAR_COUNTED`
     """
 
     retain: str
@@ -183,6 +183,9 @@ a resizing of memory, too."""
 TAPE_SHADOW = "activerules.tape.shadow"
 TAPE_ARRAY = "activerules.tape.array"
 """`ptr (ptr tape, i64 bytes)`: an array in a row of the tape, and one of zeros."""
+
+REUSED_SHADOW = "activerules.tape.reused_shadow"
+"""`ptr (ptr tape, i64 bytes, ptr old)`: an array of zeros, which is `old` if that has this size."""
 
 ATOMIC_UPDATES = "activerules.atomic."
 """Begins the names of the functions that update an integer in memory and do nothing else."""

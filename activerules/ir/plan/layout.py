@@ -171,7 +171,9 @@ def without_rows(plan: Plan) -> Plan:
     is done that would not have the derivative of what it stands for.
     """
     none: frozenset[Any] = frozenset()
-    ownership = replace(plan.ownership, in_rows=none, shadows_in_rows=none, needless=none)
+    ownership = replace(
+        plan.ownership, in_rows=none, shadows_in_rows=none, reused_shadows={}, needless=none
+    )
     sums = replace(plan.sums, passed_over={}, added_if_chosen=none, hidden_rows=none)
     # data is found in headers, in which the analyses see no pointer to it
     return replace(plan, ownership=ownership, sums=sums, fixed_data=none)

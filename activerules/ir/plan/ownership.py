@@ -32,6 +32,7 @@ class Ownership:
     retained        memory whose data the reverse sweep reads (`retained_memory`)
     in_rows         the arrays that are allocated in rows of the tape
     shadows_in_rows the allocations whose shadows are allocated in rows
+    reused_shadows  of those, the ones whose shadows are used again; how many are in use at a time
     needless        calls that only count references to, or free, arrays in rows (O2 and O3 of
                     `tape_arrays`)
     deferred        calls that free memory the reverse sweep reads: the tape frees it instead
@@ -42,6 +43,7 @@ class Ownership:
     retained: frozenset[MemoryObject]
     in_rows: frozenset[MemoryObject]
     shadows_in_rows: frozenset[Instruction]
+    reused_shadows: Mapping[Instruction, int]
     needless: frozenset[Instruction]
     deferred: frozenset[Instruction]
     unowned: Mapping[Instruction, frozenset[int]]
@@ -104,6 +106,7 @@ def plan_ownership(
     facts: Facts,
     retained: frozenset[MemoryObject],
     escaped: frozenset[MemoryObject],
+    reused: Mapping[Instruction, int],
     rules: Collection[RuleUse],
 ) -> Ownership:
     """Decide, for each call that allocates, counts or frees memory, whether the tape takes over."""
@@ -115,6 +118,7 @@ def plan_ownership(
         shadows_in_rows=frozenset(
             i for i in calls if is_plain(i) and MemoryObject("allocation", i) not in escaped
         ),
+        reused_shadows=reused,
         needless=frozenset(i for i in calls if _is_needless(i, in_rows, facts)),
         deferred=frozenset(i for i in calls if _is_deferred(i, retained, facts)),
         unowned={use.call: _unowned(use, retained, facts) for use in rules},

@@ -49,7 +49,7 @@ from activerules.ir.plan.recipes import Recipes
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Reversal, plan_reversal, used_across_blocks
 from activerules.ir.plan.shadow_copies import mirrored, undone_copies
-from activerules.ir.plan.tape_arrays import escaped
+from activerules.ir.plan.tape_arrays import escaped, reused_shadows
 from activerules.ir.plan.tracking import tracked_accesses
 
 
@@ -84,12 +84,15 @@ class _Planner:
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
         self.retaining: set[Instruction] = set()
+        self.reused: dict[Instruction, int] = {}
 
     def decide(self) -> Callable[..., Plan]:
         """Decide everything; return a constructor that takes the plans of the callees (`pairs`)."""
+        escaped_memory = escaped(self.facts)
+        repeated = mirrored(self.facts)
+        self.reused = reused_shadows(self.facts, escaped_memory, repeated)
         while True:
             needs, reversal, cache = self._plan_cache()
-            escaped_memory = escaped(self.facts)
             retained = retained_memory(self.facts, cache, self.rules.values(), self.derived)
             more = self._calls_to_augment(retained)
             if not more:
@@ -111,10 +114,12 @@ class _Planner:
                 for node in cache.computed
                 if isinstance(node, Primal | Shadow) and recipes.is_fixed_data(node.value)
             ),
-            ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
+            ownership=plan_ownership(
+                self.facts, retained, escaped_memory, self.reused, self.rules.values()
+            ),
             rules=self.rules,
             derived=self.derived,
-            mirrored=mirrored(self.facts),
+            mirrored=repeated,
             undone=undone_copies(self.facts, needs),
             slopes=slopes,
             sums=self._sums(needs.keys(), slopes),
@@ -231,6 +236,8 @@ class _Planner:
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         if i in self.memory.called:
             return self._needs_of_callee(i)
+        if i in self.reused:
+            return {Shadow(i)}
         info = self.facts.calls.marked(i)
         if info is not None:
             return self._needs_of_marked(i, info)

@@ -2,23 +2,30 @@
 
 Needs       the facts of the function; the memory that the reverse sweep reads
 Gives       `escaped`: memory that outlives the call, which must not be in a row; `arrays_in_rows`:
-            the arrays that are; `is_plain`: the calls whose memory may be
+            the arrays that are; `is_plain`: the calls whose memory may be; `reused_shadows`: the
+            calls in loops whose shadows, in rows too, are used for later arrays again
 Invariants  O1  a row is freed with the tape, so no reference to an array in it may outlive the tape
             O2  the tape alone releases such an array, whatever its size: its reference count is so
                 high that it never reaches zero, and wherever an array is known to be one of them,
                 the instructions that count its references may be left out
             O3  memory without a reference count is put in a row only if every call that may free
                 it frees nothing but memory in rows
+            O4  a shadow is used again only for an array that is allocated after the last access to
+                its own: the reverse sweep, which goes back, has then finished with the shadow of
+                the later array, and cleared it, before it needs that of the earlier
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
 from activerules.ir.llvm.model import Constant, Instruction
 from activerules.ir.normal.effects import allocation, effect_of, frees
 from activerules.ir.plan.facts import Facts
+
+# what only computes a pointer from others is no access
+_COMPUTED = frozenset({"phi", "select", "getelementptr", "bitcast", "addrspacecast", "freeze"})
 
 
 def escaped(facts: Facts) -> frozenset[MemoryObject]:
@@ -63,6 +70,53 @@ def arrays_in_rows(
             if not objects <= in_rows:
                 in_rows -= objects
     return frozenset(in_rows)
+
+
+def reused_shadows(
+    facts: Facts, escaped: Collection[MemoryObject], mirrored: Iterable[Instruction]
+) -> dict[Instruction, int]:
+    """The calls in loops whose shadows are used again (O4), and how many of each are in use at a
+    time: one if an array is used in the iteration that allocates it, two if in the next one, too.
+
+    mirrored   what is repeated on shadows: these hold integers that the reverse sweep reads
+    """
+    copied = (p for i in mirrored for p in i.operands if p.type.is_pointer)
+    filled = {o for p in copied for o in facts.memory.objects(p)}
+    live = [
+        i for block in facts.flow.order if block in facts.returns.live for i in block.instructions
+    ]
+    reused: dict[Instruction, int] = {}
+    for site in live:
+        o = MemoryObject("allocation", site)
+        if (
+            facts.flow.loop_of(site.owner) is not None
+            and _is_plain_site(o, facts)
+            and is_counted(o)
+            and o in facts.activity.active_memory
+            and o not in escaped
+            and o not in filled
+            and o not in facts.memory.changes.stored
+        ):
+            number = _most_in_use(o, live, facts)
+            if number is not None:
+                reused[site] = number
+    return reused
+
+
+def _most_in_use(o: MemoryObject, live: Iterable[Instruction], facts: Facts) -> int | None:
+    """How many of the arrays that a call allocates may still be accessed when it has allocated the
+    last of them; None if that is not known.
+    """
+    age = facts.memory.changes.instances.age
+    pointers = {
+        operand
+        for i in live
+        if i.opcode not in _COMPUTED
+        for operand in i.operands
+        if operand.type.is_pointer and o in facts.memory.objects(operand)
+    }
+    ages = [age(p, o) for p in pointers]
+    return 1 + max((a for a in ages if a is not None), default=0) if None not in ages else None
 
 
 def _may_be_freed(o: MemoryObject, facts: Facts) -> bool:

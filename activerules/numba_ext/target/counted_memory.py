@@ -10,6 +10,7 @@ from __future__ import annotations
 from activerules.ir.normal.effects import (
     CLEAR_COUNTED,
     GROW_SHADOW,
+    REUSED_SHADOW,
     TAPE_ARRAY,
     TAPE_SHADOW,
     CountedMemory,
@@ -69,6 +70,24 @@ zero:
   call void @llvm.memset.p0.i64(ptr align 16 %data, i8 0, i64 %bytes, i1 false)
   br label %end
 end:
+  ret ptr %made
+}
+
+; the same, or `old` if that has this size: an array of zeros that is not in use, or null
+define internal ptr @activerules.tape.reused_shadow(ptr nocapture %tape, i64 %bytes, ptr %old) \
+noinline nounwind willreturn {
+entry:
+  %none = icmp eq ptr %old, null
+  br i1 %none, label %new, label %compare
+compare:
+  %size.at = getelementptr inbounds i8, ptr %old, i64 32
+  %size = load i64, ptr %size.at, align 8
+  %fits = icmp eq i64 %size, %bytes
+  br i1 %fits, label %again, label %new
+again:
+  ret ptr %old
+new:
+  %made = call ptr @activerules.tape.shadow(ptr %tape, i64 %bytes)
   ret ptr %made
 }
 
@@ -133,6 +152,7 @@ COUNTED = CountedMemory(
     definitions={
         TAPE_ARRAY: _TAPE_ARRAY,
         TAPE_SHADOW: _TAPE_ARRAY,
+        REUSED_SHADOW: _TAPE_ARRAY,
         GROW_SHADOW: _GROW,
         CLEAR_COUNTED: _CLEAR,
     },

@@ -141,6 +141,42 @@ def test_l1_a_length_that_may_change_is_read_in_each_iteration():
     assert (after, loops) == (before, 1)
 
 
+# the length is on a tape, in a row whose number is in a variable
+BY_ROW = """  %row = load i64, ptr %variable
+  %start = add i64 %row, 0
+  %address = getelementptr i64, ptr %n, i64 %start
+"""
+
+
+@pytest.mark.parametrize(
+    ("also", "loops"),
+    [
+        ("", 3),
+        ("  store i64 %row, ptr %variable\n", 1),
+        ("  %other = getelementptr i8, ptr %variable, i64 0\n", 1),
+    ],
+    ids=["unchanged", "stored to in the loop", "accessed by another name"],
+)
+def test_l1_of_a_condition_that_is_read_from_the_tape(also, loops):
+    text = SUM.format(first=BY_ROW, more=also, term="%x").replace(
+        "i64, ptr %n\n", "i64, ptr %address\n"
+    )
+    text = text.replace(
+        "  br label %head\nhead",
+        """  %variable = alloca i64
+  store i64 1, ptr %variable
+  br label %head
+head""",
+    )
+    _, _, text, found = versions(text)
+    assert found == loops
+    a, lengths = np.arange(1.0, 8.0), np.array([1, 7])
+    compiled = compile_text(text).function("f")
+    assert compiled(a.ctypes.data, lengths.ctypes.data, 7, 1, 1, 1) == pytest.approx(
+        sum(x * 0.5 ** (7 - x) for x in a)
+    )
+
+
 @pytest.mark.parametrize(
     ("many", "exit"),
     [

@@ -156,3 +156,101 @@ def test_rules_of_numpy_functions_get_no_owner_of_arrays_that_outlive_their_tape
     found.clear()
     check_gradient(of_user, (x,))
     assert set(found) == {0}, "rules of users may keep arrays"
+
+
+def in_use(monkeypatch, function):
+    """How many shadows of each call that allocates in a loop are in use at a time."""
+    found = []
+
+    def recorded(*args):
+        reused = reused_shadows(*args)
+        found.append([reused[site] for site in reused])
+        return reused
+
+    reused_shadows = planning.reused_shadows
+    with monkeypatch.context() as context:
+        context.setattr(planning, "reused_shadows", recorded)
+        ar.grad(njit(function))(np.ones(3), np.ones(3))
+    (numbers,) = found
+    return sorted(numbers)
+
+
+def within(a, b):
+    """What a step makes is used in that step; the sum of a row is not in an array."""
+    total = 0.0
+    for k in range(4):
+        c = np.empty(3)
+        for i in range(3):
+            c[i] = a[i] * b[k % 3]
+        total += c[k % 3] * c[0]
+    return total
+
+
+def handed_on(a, b):
+    """An array and a matrix for the next step, of another size in each."""
+    m = np.outer(a, b)
+    while a.shape[0] > 1:
+        a = a[1:] * b[:-1] + 0.1 * a[:-1]
+        b = b[:-1] * a
+    return a[0] * m[1, 2]
+
+
+def wave(a, b):
+    """The last two steps."""
+    before, now = a, a * b
+    for _ in range(5):
+        before, now = now, 2.0 * now - before + 0.1 * b * now * now
+    return np.sum(before * now)
+
+
+def now_and_then(a, b):
+    """An array that is replaced in every third step, and used in each."""
+    c = a
+    for k in range(7):
+        if k % 3 == 1:
+            c = c * b
+        b = 0.5 * b + c * c
+    return np.sum(b * c)
+
+
+def collected(a, b):
+    """Arrays in a list, and one that leaves the loop at an unknown step."""
+    items = [a]
+    first = a
+    for k in range(5):
+        c = items[k] * b
+        items.append(c * c)
+        if c[0] < 1e-3:
+            first = items[k // 2]
+            break
+    return np.sum(first * items[-1])
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers"),
+    [(within, [1]), (handed_on, [2, 2]), (wave, [3]), (now_and_then, [2]), (collected, [1])],
+)
+def test_o4_shadows_are_used_again_when_their_arrays_are_not(function, numbers, monkeypatch):
+    """The loop of `now_and_then` has two sites, of which one may keep an array for any time; so has
+    that of `collected`, in a list."""
+    assert in_use(monkeypatch, function) == numbers
+    a, b = np.random.default_rng(3).uniform(0.5, 1.2, size=(2, 3))
+    check_gradient(njit(function), (a, b))
+
+
+@njit
+def unset(a, b):
+    """In every second step the first entry is whatever was there."""
+    total = 0.0
+    for k in range(4):
+        c = np.empty(3)
+        for i in range(k % 2, 3):
+            c[i] = a[i] * b[i]
+        total += np.sum(c)
+    return total
+
+
+def test_o4_what_an_array_never_held_is_cleared_too():
+    """The cotangent of such an entry would be added to that of an earlier array."""
+    a, b = np.random.default_rng(4).uniform(0.5, 1.2, size=(2, 3))
+    np.testing.assert_allclose(ar.grad(unset)(a, b), np.array([2.0, 4.0, 4.0]) * b)

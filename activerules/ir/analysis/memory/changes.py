@@ -1,7 +1,8 @@
 """Changes: which writes may change memory, and when.
 
 Needs       `Aliasing` of a function in normal form
-Gives       `Changes`: overwritten(load), hitting(pointer), writes_of(instruction)
+Gives       `Changes`: overwritten(load), hitting(pointer), writes_of(instruction); `instances`;
+            `stored`, the objects to which pointers are stored
 Invariants  M3 of `facts`
 """
 
@@ -45,7 +46,8 @@ class Changes:
     ) -> Iterator[Write]:
         """The writes that may change memory at `pointer` between `instruction` and the return."""
         for write in self.hitting(pointer, size):
-            if self._follows(instruction, write.instruction, self._renewed_in(write, pointer)):
+            avoided = self._renewed_in(write, instruction, pointer)
+            if self._follows(instruction, write.instruction, avoided):
                 yield write
 
     def group_overwritten(self, call: Instruction, group: int) -> bool:
@@ -75,6 +77,9 @@ class Changes:
         """Whether `end` may run after `start`, on a path that avoids one of the blocks `avoided`
         (None: on any path).
         """
+        avoided = tuple(avoided)
+        if not avoided:
+            return False
         a, b = start.owner, end.owner
         if a is b and a.instructions.index(start) < a.instructions.index(end):
             return True
@@ -113,9 +118,12 @@ class Changes:
         """What an instruction may write."""
         return self._by_instruction.get(instruction, [])
 
-    def _renewed_in(self, write: Write, pointer: Value) -> Iterator[Block | None]:
+    def _renewed_in(
+        self, write: Write, instruction: Instruction, pointer: Value
+    ) -> Iterator[Block | None]:
         """Per object at `pointer` that is written: the block of its site if the write can change
-        only its newest instance, which is another one after the site; else None.
+        only its newest instance, which is another one after the site; else None. Nothing for an
+        object of which `instruction` accesses an older instance.
         """
         if write.everything:
             yield None
@@ -124,7 +132,9 @@ class Changes:
         for o in self.memory.objects(pointer):
             for target in written:
                 if self.memory.may_overlap(o, target):
-                    yield self._site_of_newest(write, o) if o == target else None
+                    site = self._site_of_newest(write, o) if o == target else None
+                    if site is None or not self.instances.is_older(pointer, o, instruction):
+                        yield site
 
     def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
         """The block of the site of `o`, if a write can change only its newest instance."""
@@ -132,19 +142,20 @@ class Changes:
             return None
         pointers = write.pointers
         if o in write.objects:
-            if o in self._stored:
+            if o in self.stored:
                 return None
             pointers = (*pointers, *write.instruction.operands)
-        newest = all(self._instances.is_newest(p, o) for p in pointers)
+        newest = all(self.instances.is_newest(p, o) for p in pointers)
         return o.key.owner if newest else None
 
     @cached_property
-    def _stored(self) -> frozenset[MemoryObject]:
+    def stored(self) -> frozenset[MemoryObject]:
         """The objects to which pointers are stored in memory."""
         return frozenset[MemoryObject]().union(*self.memory.contents.values())
 
     @cached_property
-    def _instances(self) -> Instances:
+    def instances(self) -> Instances:
+        """Which pointers point to the newest object of an allocation site."""
         return Instances(self.memory.flow, self.memory.objects, self._writers)
 
     def _writers(self, load: Instruction) -> Iterator[Instruction]:
