@@ -75,12 +75,11 @@ def flattened(x: Any) -> Any:
     """The value with each dictionary and object of a dataclass replaced by a named tuple.
 
     Raises `ActivityError` for keys that are not strings, for lists in such a value, for masked
-    arrays, and for arrays of another byte order in a tuple or list. An empty dictionary is left as
-    it is.
+    arrays, and for arrays of another byte order in a tuple or list.
     """
     if _is_flat(x):
         return x
-    if is_dict(x) and x:
+    if is_dict(x):
         kind = _class_of_keys(_sorted_keys(tuple(x)))
         return _named(kind, [x[name] for name in getattr(kind, _ORIGIN)])
     if is_dataclass(x) and not isinstance(x, type | Annotation):

@@ -80,6 +80,13 @@ def test_inside_compiled_functions():
     assert (gradient, a) == ({"a": 60.0, "b": 8.0}, 2.0)
 
 
+def test_empty_dictionaries_are_kept():
+    """As of layers without parameters."""
+    found = ar.grad(lambda p, x: p["dense"]["w"] * x)({"dense": {"w": 2.0}, "relu": {}}, 3.0)
+    assert found == {"dense": {"w": 3.0}, "relu": {}}
+    assert ar.grad(lambda options, x: x * x, 1)({}, 3.0) == 6.0
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -87,7 +94,8 @@ def test_inside_compiled_functions():
         ({"a": [1.0]}, "'a' of a parameter is a list"),
         ({"a": {"b": [1.0]}}, "'b' of a parameter is a list"),
         ({"a": object()}, "Numba has no type"),
-        ({}, "Numba has no type"),
+        ({}, "`p` is dict, which has no derivative"),
+        ({"a": 1}, "`p` is dict, which has no derivative"),
     ],
 )
 def test_what_is_no_parameter(parameters, message):
