@@ -327,3 +327,21 @@ def test_arrays_in_records_are_saved_for_rules(unfreed):
         check_gradient(chained, (joints, 0.3), activities)
         again = partial(check_gradient, chained, (joints, 0.3), activities)
         assert unfreed(again) == 0
+
+
+@njit
+def squared(joints):
+    """A copy of an array in a record with floats of both precisions, whose layout the rule says."""
+    total = 0.0
+    for joint in joints:
+        before = joint.m.copy()
+        joint.m[:] = before @ before
+        total += joint.m[0, 1] * joint.w[0]
+    return total
+
+
+def test_arrays_in_records_are_copied_for_rules():
+    joints = np.zeros(3, JOINT)
+    rng = np.random.default_rng(6)
+    joints["m"], joints["w"] = rng.normal(size=(3, 2, 2)), rng.normal(size=(3, 2))
+    check_gradient(squared, (joints,))

@@ -27,7 +27,7 @@ from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory.addresses import Address, divisor
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.types.record_copies import record_fields
+from activerules.ir.analysis.types.record_copies import declared_at_both_ends, record_fields
 from activerules.ir.analysis.types.same_layout import is_same_layout
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
 from activerules.ir.llvm.constant_parts import CannotSplit, leaves_of
@@ -289,6 +289,9 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     if length is None:
         raise MixedCopy
     if any(o in types.declared for o in objects):
+        agreed = declared_at_both_ends(_pointers(copy), length, types)
+        if agreed is not None:
+            return [CopiedScalar(at, t) for at, t in agreed]
         return _record_scalars(length, _record_period(copy, objects, types), memory)
     fields: set[tuple[int, Type]] = set()
     if any(not a.type.is_int for o in copied_on for a in types.accesses.get(o, ())):

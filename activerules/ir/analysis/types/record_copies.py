@@ -3,6 +3,8 @@
 Needs       MemoryFacts and ValueTypes of a function
 Gives       `record_fields(copy, group, types)`: the period, and the floats in it with their offsets
             from the start of the copy; None if they are not known
+            `declared_at_both_ends(pointers, length, types)`: the floats of a copy between memory of
+            two layouts that are declared
 Invariants  R1  memory has the layout of declared memory if only copies join the two, and each is
                 known to move every byte of a record to the same offset in a record
             R2  no access of that memory contradicts the layout: a load at an unknown address does
@@ -17,12 +19,13 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TypeAlias
 
+from activerules.ir.analysis.memory.addresses import Address
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears, reads_any
 from activerules.ir.llvm.model import Instruction, Value
-from activerules.ir.llvm.types import Type
+from activerules.ir.llvm.types import Type, size_of
 from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
 
 Fields = tuple[int, list[tuple[int, Type]]]
@@ -56,6 +59,42 @@ def record_fields(
         return None
     (phase,) = phases
     return layout.period, [((at - phase) % layout.period, t) for at, t in layout.floats]
+
+
+def declared_at_both_ends(
+    pointers: Iterable[Value], length: int, types: ValueTypes
+) -> list[tuple[int, Type]] | None:
+    """The floats in a copy of `length` bytes whose two ends are declared, as an array in a record
+    and an argument of a rule; None if the declarations do not agree.
+    """
+    found = {
+        _declared_from(types.memory.address(pointer), o, length, types)
+        for pointer in pointers
+        for o in types.memory.objects(pointer)
+    }
+    agreed = found.pop() if len(found) == 1 else None
+    return None if agreed is None else list(agreed)
+
+
+def _declared_from(
+    start: Address, o: MemoryObject, length: int, types: ValueTypes
+) -> tuple[tuple[int, Type], ...] | None:
+    """The declared floats in `length` bytes; None if one is cut, or there may be others."""
+    layout = types.declared.get(o)
+    if layout is None or layout.pointers or not layout.period:
+        return None
+    if not types.memory.starts(start, o) or start.stride % layout.period:
+        return None
+    phase = start.offset % layout.period
+    ends = [
+        (at - phase + turn, at - phase + turn + size_of(t, types.memory.named_types), t)
+        for turn in range(0, length + layout.period, layout.period)
+        for at, t in layout.floats
+    ]
+    inside = [(at, end, t) for at, end, t in ends if at < length and end > 0]
+    if any(at < 0 or end > length for at, end, _ in inside):
+        return None
+    return tuple(sorted(((at, t) for at, _, t in inside), key=lambda field: field[0]))
 
 
 @dataclass(frozen=True)
