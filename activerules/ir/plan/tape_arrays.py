@@ -82,41 +82,30 @@ def reused_shadows(
     """
     copied = (p for i in mirrored for p in i.operands if p.type.is_pointer)
     filled = {o for p in copied for o in facts.memory.objects(p)}
-    live = [
-        i for block in facts.flow.order if block in facts.returns.live for i in block.instructions
-    ]
-    reused: dict[Instruction, int] = {}
-    for site in live:
-        o = MemoryObject("allocation", site)
+    changes, reused = facts.memory.changes, dict[Instruction, int]()
+    for o, pointers in _accessed(facts).items():
         if (
-            facts.flow.loop_of(site.owner) is not None
+            isinstance(o.key, Instruction)
             and _is_plain_site(o, facts)
             and is_counted(o)
+            and facts.flow.loop_of(o.key.owner) is not None
             and o in facts.activity.active_memory
-            and o not in escaped
-            and o not in filled
-            and o not in facts.memory.changes.stored
+            and not (o in escaped or o in filled or o in changes.stored)
         ):
-            number = _most_in_use(o, live, facts)
-            if number is not None:
-                reused[site] = number
+            ages = [changes.instances.age(p, o) for p in pointers]
+            if None not in ages:
+                reused[o.key] = 1 + max(age for age in ages if age is not None)
     return reused
 
 
-def _most_in_use(o: MemoryObject, live: Iterable[Instruction], facts: Facts) -> int | None:
-    """How many of the arrays that a call allocates may still be accessed when it has allocated the
-    last of them; None if that is not known.
-    """
-    age = facts.memory.changes.instances.age
-    pointers = {
-        operand
-        for i in live
-        if i.opcode not in _COMPUTED
-        for operand in i.operands
-        if operand.type.is_pointer and o in facts.memory.objects(operand)
-    }
-    ages = [age(p, o) for p in pointers]
-    return 1 + max((a for a in ages if a is not None), default=0) if None not in ages else None
+def _accessed(facts: Facts) -> dict[MemoryObject, set[Value]]:
+    """The pointers by which each object is accessed, on the way to a result."""
+    pointers: dict[MemoryObject, set[Value]] = {}
+    for i in facts.returns.instructions():
+        for operand in () if i.opcode in _COMPUTED else i.operands:
+            for o in facts.memory.objects(operand) if operand.type.is_pointer else ():
+                pointers.setdefault(o, set()).add(operand)
+    return pointers
 
 
 def _may_be_freed(o: MemoryObject, facts: Facts) -> bool:
