@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
-from activerules.ir.llvm.model import Constant, Instruction
+from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.normal.effects import allocation, effect_of, frees
 from activerules.ir.plan.facts import Facts
 
