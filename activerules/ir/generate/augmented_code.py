@@ -197,11 +197,11 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 self.b.store(following, spare)
         else:
             array = self.b.call(function, PTR, [self.parameters.tape, size])
+        self._fail_if_null(array)
         made = allocation(i)
         assert made is not None
         if made.counted:
             return array
-        self._fail_if_null(array)
         return self.b.load(PTR, at_offset(self.b, array, counted_memory().data_offset))
 
     def _shadow_of_allocation(self, i: Instruction) -> None:
@@ -213,9 +213,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         ownership = self.plan.ownership
         if i in ownership.shadows_in_rows:
             latest = [self._spare() for _ in range(ownership.reused_shadows.get(i, 0))]
-            shadow = self._allocate_in_row(TAPE_SHADOW, i, latest)
-            self._fail_if_null(shadow)
-            return shadow
+            return self._allocate_in_row(TAPE_SHADOW, i, latest)
         made = allocation(i)
         assert made is not None
         operands = [self._value(o) for o in i.operands]
