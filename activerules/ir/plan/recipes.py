@@ -7,7 +7,7 @@ Gives       `Recipes`: the recipe, the size and the depth of a node; where it is
 
 from __future__ import annotations
 
-from activerules.ir.analysis.cache import RELOAD_COST
+from activerules.ir.analysis.cache import LOOP_WEIGHT, RELOAD_COST
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
 from activerules.ir.analysis.memory.objects import has_header, is_counted
@@ -35,6 +35,8 @@ from activerules.ir.plan.reversal import Decision, Reversal
 
 # in bytes of tape that it is worth spending to avoid the recomputation (nodes.Recipe)
 INDUCTION_COST = 0.05
+# per byte that an array is kept alive for, instead of one that is kept on the tape
+KEPT_ALIVE = 0.75
 NEVER_KEPT = 1 << 40
 
 
@@ -94,7 +96,7 @@ class Recipes:
                     return self._from(self.copies[value])
                 if self._is_overwritten(value):
                     return MUST_KEEP
-                return self._from(value.operands[0], cost=RELOAD_COST)
+                return self._from(value.operands[0], cost=self._cost_of_reading(value))
             case "call":
                 return self._of_call(value)
             case "inttoptr" | "va_arg":
@@ -114,6 +116,17 @@ class Recipes:
             or not load.is_ordinary
             or self.memory.changes.written_by_callers(load.operands[0])
         )
+
+    def _cost_of_reading(self, load: Instruction) -> float:
+        """The cost of reading memory again. An array that was handed on from an earlier iteration
+        must then be kept alive, which takes as much memory as to keep its values, but less time.
+        """
+        objects = self.memory.objects(load.operands[0])
+        if not any(self.memory.changes.is_older(load, o) for o in objects):
+            return RELOAD_COST
+        node = Primal(load)
+        share = LOOP_WEIGHT ** (self.depth_kept(node) - self.depth(node))
+        return RELOAD_COST + KEPT_ALIVE * self.size(node) * share
 
     def _of_phi(self, phi: Instruction) -> Recipe:
         induction = self._induction(phi)

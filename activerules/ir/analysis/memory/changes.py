@@ -136,6 +136,10 @@ class Changes:
                     if site is None or not self.instances.is_older(pointer, o, instruction):
                         yield site
 
+    def is_older(self, load: Instruction, o: MemoryObject) -> bool:
+        """Whether a load reads only what the site of an object no longer allocated last."""
+        return self.instances.is_older(load.operands[0], o, load)
+
     def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
         """The block of the site of `o`, if a write can change only its newest instance."""
         if o.kind not in {"allocation", "result"} or not isinstance(o.key, Instruction):
