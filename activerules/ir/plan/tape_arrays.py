@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
+from activerules.ir.analysis.memory.objects import SAME_OBJECT, MemoryObject, is_counted
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.normal.effects import allocation, effect_of, frees
 from activerules.ir.plan.facts import Facts
 
 # what only computes a pointer from others is no access
-_COMPUTED = frozenset({"phi", "select", "getelementptr", "bitcast", "addrspacecast", "freeze"})
+_COMPUTED = SAME_OBJECT | {"phi", "select"}
 
 
 def escaped(facts: Facts) -> frozenset[MemoryObject]:

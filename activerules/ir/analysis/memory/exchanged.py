@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from activerules.ir.analysis.memory.aliasing import Aliasing
+from activerules.ir.analysis.memory.objects import SAME_OBJECT
 from activerules.ir.llvm.model import Instruction, Value
-
-_SAME_MEMORY = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 
 
 def apart_at_once(p: Value, q: Value, memory: Aliasing) -> bool:
@@ -42,7 +41,7 @@ def apart_at_once(p: Value, q: Value, memory: Aliasing) -> bool:
 
 def start_of(pointer: Value) -> Value:
     """The pointer from which one is computed by address arithmetic."""
-    while isinstance(pointer, Instruction) and pointer.opcode in _SAME_MEMORY:
+    while isinstance(pointer, Instruction) and pointer.opcode in SAME_OBJECT:
         pointer = pointer.operands[0]
     return pointer
 

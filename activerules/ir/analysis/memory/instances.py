@@ -35,14 +35,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.objects import SAME_OBJECT, MemoryObject
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.normal.effects import effect_of
 
 # of pointers whose age is of use: to the last three objects but the newest
 _OLDEST = 3
-_SAME_OBJECT = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +173,6 @@ def _sources(value: Value) -> Sequence[Value] | None:
     if value.opcode == "select":
         return value.operands[1:]
     effect = effect_of(value.callee_name) if value.opcode == "call" else None
-    if value.opcode in _SAME_OBJECT or (effect is not None and effect.gives_data):
+    if value.opcode in SAME_OBJECT or (effect is not None and effect.gives_data):
         return value.operands[:1]
     return None

@@ -37,6 +37,9 @@ class MemoryObject:
         return f"<{self.kind} {self.key}>"
 
 
+SAME_OBJECT = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
+"""The instructions whose result points into the object that their first operand points to."""
+
 RUNTIME = MemoryObject("runtime", "runtime")
 UNKNOWN = MemoryObject("loaded", "integer")
 

@@ -22,6 +22,7 @@ from activerules.ir.analysis.memory.callee import Summaries
 from activerules.ir.analysis.memory.declared import FromCaller, Target
 from activerules.ir.analysis.memory.objects import (
     RUNTIME,
+    SAME_OBJECT,
     UNKNOWN,
     MemoryObject,
     is_counted,
@@ -47,7 +48,7 @@ HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
 
 # opcodes whose result points into the memory of their operands; a slice of these
 _SAME_MEMORY = {
-    **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
+    **dict.fromkeys(SAME_OBJECT, (0, 1)),
     "phi": (0, None),
     "select": (1, None),
 }
