@@ -289,3 +289,24 @@ def path_of_forks(x, y):
             here = right
         else:
             return s
+
+
+_WEIGHTS_LAST = np.dtype([("kind", np.int32), ("w", np.float64, (20,))])
+_WEIGHTS_FIRST = np.dtype([("w", np.float64, (20,)), ("kind", np.int8)])
+
+
+@example(lambda rng: (rng.normal(size=20),))
+@njit
+def one_packed_record(x):
+    """`np.zeros` clears bytes that are no multiple of eight."""
+    first = np.zeros(1, _WEIGHTS_LAST)[0]
+    second = np.zeros(1, _WEIGHTS_FIRST)[0]
+    first.kind = 2
+    second.kind = 3
+    for k in range(20):
+        first.w[k] = x[k] * k
+        second.w[k] = math.sin(x[k])
+    s = 0.0
+    for k in range(19):
+        s += first.w[k] * second.w[k + 1] * first.kind * second.kind
+    return s

@@ -33,7 +33,7 @@ from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, root
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.types.copies import cuts_floats
+from activerules.ir.analysis.types.clears import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.derivatives.rulecall import CallArgument

@@ -6,7 +6,6 @@ Gives       `kind_of(copy)`: the float type, if all bytes are floats of one type
             `scalars_of(copy)`: where the floats and pointers are, if the copy mixes types
             `periodic_copy(copy)`: where the floats are, if the length is known only at run time
             `may_end_inside(copy)`: the floats inside which it, or a `memset`, may end
-            `cuts_floats(memset)`: whether a `memset` is known to begin or end inside a float
             `may_begin_inside(copy)`: the type of the floats inside which it may begin
 Invariants  C1  what is known of memory also holds for memory that its bytes are copied to or from
             C2  a byte that may belong to a float with a derivative is in a `CopiedScalar` of float
@@ -30,7 +29,6 @@ from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.record_copies import declared_at_both_ends, record_fields
 from activerules.ir.analysis.types.same_layout import is_same_layout
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
-from activerules.ir.llvm.constant_parts import CannotSplit, leaves_of
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -55,13 +53,13 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
 
     Raises `MixedCopy` if neither is known.
     """
-    direct, objects = _objects_of(copy, types)
+    direct, objects = objects_of(copy, types)
     kinds = {t for o in objects for t in types.float_types(o)}
     if not kinds:
         if not all(_is_seen_through(o, types) for o in objects):
             raise MixedCopy
         return None
-    if len(kinds) > 1 or any(_moves_other_values(copy, o, types) for o in direct):
+    if len(kinds) > 1 or any(moves_other_values(copy, o, types) for o in direct):
         raise MixedCopy
     (kind,) = kinds
     is_uneven = any(_is_uneven(o, kind, copy, types) for o in objects)
@@ -70,7 +68,7 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
     return kind
 
 
-def _objects_of(
+def objects_of(
     copy: Instruction, types: ValueTypes
 ) -> tuple[frozenset[MemoryObject], frozenset[MemoryObject]]:
     """The objects a copy acts on; and these with all objects that copies join to them."""
@@ -93,7 +91,7 @@ def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
     try:
         copied_scalars(copy, types)
     except MixedCopy:
-        _, objects = _objects_of(copy, types)
+        _, objects = objects_of(copy, types)
         return any(types.holds_float(o) or _is_filled_with_integers(o, types) for o in objects)
     return False
 
@@ -195,7 +193,7 @@ def _is_uneven(o: MemoryObject, kind: Type, copy: Instruction, types: ValueTypes
     )
 
 
-def _moves_other_values(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
+def moves_other_values(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether a value that is not a float may be among the bytes copied from or to an object."""
     return any(
         not a.type.is_float
@@ -221,7 +219,7 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
     Raises `MixedCopy` if they are not known, or there are pointers or other float types among them.
     """
     memory = types.memory
-    direct, objects = _objects_of(copy, types)
+    direct, objects = objects_of(copy, types)
     if copy.callee_name == COPY_RESIZED:
         raise MixedCopy
     if any(o in types.declared for o in objects):
@@ -284,7 +282,7 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     """
     length = integer_of(copy.operands[2]) if copy.callee_name != COPY_RESIZED else None
     memory = types.memory
-    direct, objects = _objects_of(copy, types)
+    direct, objects = objects_of(copy, types)
     copied_on = objects - direct
     if length is None:
         raise MixedCopy
@@ -412,53 +410,7 @@ def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
     return None if periodic.period and factor % periodic.period == 0 else periodic
 
 
-def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
-    """Whether a `memset` is known to begin or end inside a float."""
-    direct, objects = _objects_of(clear, types)
-    pointer, length = clear.operands[0], integer_of(clear.operands[2])
-    named = types.memory.named_types
-    layout = record_fields(clear, objects, types)
-    if layout is not None:
-        places = [(at, layout[0], t) for at, t in layout[1]]
-    else:
-        places = _float_places(pointer, direct, types)
-        kinds = {t for o in objects for t in types.float_types(o)}
-        if len(kinds) == 1 and not any(_moves_other_values(clear, o, types) for o in direct):
-            size = size_of(next(iter(kinds)), named)
-            # in packed records, the distance of two floats need not be a multiple of their size
-            is_packed = any(stride % size for _, stride, _ in places)
-            if (
-                length is not None
-                and length % size
-                and not is_packed
-                and not all(_lies_between_scalars(pointer, length, o, types) for o in direct)
-            ):
-                return True
-    ends = [0] if length is None else [0, length]
-    return any(
-        0 < ((end - at) % stride if stride else end - at) < size_of(t, named)
-        for at, stride, t in places
-        for end in ends
-    )
-
-
-def _lies_between_scalars(pointer: Value, length: int, o: MemoryObject, types: ValueTypes) -> bool:
-    """Whether bytes of a local value, whose type has floats, begin and end inside no scalar."""
-    address, named, site = types.memory.address(pointer), types.memory.named_types, o.key
-    if not isinstance(site, Instruction) or site.opcode != "alloca" or site.operands:
-        return False
-    if address.stride or not types.memory.starts(address, o):
-        return False
-    try:
-        leaves = leaves_of(site.attributes["allocated"], named)
-    except CannotSplit:
-        return False
-    ends = address.offset, address.offset + length
-    cut = any(0 < end - x.offset < size_of(x.type, named) for x in leaves for end in ends)
-    return not cut and any(x.type.is_float for x in leaves)
-
-
-def _float_places(
+def float_places(
     pointer: Value, direct: frozenset[MemoryObject], types: ValueTypes
 ) -> list[tuple[int, int, Type]]:
     """Offsets of floats from a pointer, with strides, as far as they are accessed or declared at
