@@ -342,3 +342,37 @@ def test_integers_that_meet_such_a_vector_are_refused(f, error):
     given, shadow = sites(), np.zeros(4, SITE)
     with pytest.raises(error):
         ar.autodiff(ar.Reverse, f, ar.Active, ar.Duplicated(given, shadow))
+
+
+PACKED_SITE = np.dtype([("charge", np.float64), ("place", np.float64, (3,)), ("kind", np.int32)])
+
+
+@njit
+def of_scaled_places(p):
+    """What `*=` leaves is copied onto itself, here also at 44 bytes from the start."""
+    for i in range(p.size):
+        p[i].place[:] *= p[i].charge
+    return p[0].place[1] * p[1].place[2]
+
+
+@njit
+def with_scaled_places(given, numbers):
+    for i in range(given.size):
+        given[i].charge, given[i].place[:] = numbers[i, 0], numbers[i, 1:]
+    return of_scaled_places(given)
+
+
+def test_vectors_in_packed_records_that_are_copied():
+    given, shadow = np.zeros(4, PACKED_SITE), np.zeros(4, PACKED_SITE)
+    numbers = np.random.default_rng(6).normal(size=(4, 4))
+    given["kind"] = shadow["kind"] = [1, 2, 3, 4]
+    given["charge"], given["place"] = numbers[:, 0], numbers[:, 1:]
+    p = given.copy()
+    ar.autodiff(ar.Reverse, of_scaled_places, ar.Active, ar.Duplicated(p, shadow))
+    assert list(shadow["kind"]) == [1, 2, 3, 4]
+    found = np.column_stack([shadow["charge"], shadow["place"]])
+
+    def of_numbers(x):
+        return with_scaled_places(given.copy(), x)
+
+    assert found == pytest.approx(gradient_fd(of_numbers, (numbers,)), rel=1e-6)

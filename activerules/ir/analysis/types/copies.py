@@ -443,14 +443,34 @@ def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
             continue
         for o in memory.objects(pointer):
             floats = [a for a in types.accesses.get(o, ()) if a.type == kind]
-            if any(a.aligned for a in floats) and not any(
-                a.address is not None
-                and memory.starts(start, o)
-                and gcd(start.stride, a.address.stride) % size == 0
-                for a in floats
+            if (
+                any(a.aligned for a in floats)
+                and not _is_packed(o, kind, types)
+                and not any(
+                    a.address is not None
+                    and memory.starts(start, o)
+                    and gcd(start.stride, a.address.stride) % size == 0
+                    for a in floats
+                )
             ):
                 return kind
     return None
+
+
+def _is_packed(o: MemoryObject, kind: Type, types: ValueTypes) -> bool:
+    """Whether floats are at distances that are no multiples of their size, as in packed records.
+    Numba declares that accesses to arrays in these are aligned, though they are not.
+    """
+    size = size_of(kind, types.memory.named_types)
+    layout = types.declared.get(o)
+    if layout is not None and any(
+        n % size for n in (layout.period, *(at for at, _ in layout.floats))
+    ):
+        return True
+    addresses = [a.address for a in types.accesses.get(o, ()) if a.type == kind]
+    return any(
+        (a.stride if a.rows is None else a.rows.stride) % size for a in addresses if a is not None
+    )
 
 
 def cut_floats(copy: Instruction, types: ValueTypes) -> Type | PeriodicCopy | None:
