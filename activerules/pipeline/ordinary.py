@@ -14,7 +14,7 @@ Invariants  O1  ordinary code keeps what it needs in arrays (T6 of `ir.plan.layo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activerules.ir.derivatives.table import cost, is_pure_call
 from activerules.ir.generate.assemble import generate
@@ -22,6 +22,7 @@ from activerules.ir.llvm.model import Function, Instruction
 from activerules.ir.normal.effects import effect_of
 from activerules.ir.plan.layout import Layout, make_array_layout, without_rows
 from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.planning import make_plan
 
 _FEW = 8
 """So many calls of mathematical functions take less time than the arrays of several tangents."""
@@ -50,6 +51,9 @@ def generate_ordinary(plan: Plan) -> Ordinary | None:
         return None
     if caller.split or asked.options.strong_zero or asked.width != 1 or not caller.separate:
         return None
+    if plan.ranges:
+        request = replace(asked, caller=replace(caller, copies_entries=False))
+        plan = make_plan(request, rewritten=plan)
     plan = without_rows(plan)
     layout = make_array_layout(plan)
     if layout is None:

@@ -3,7 +3,8 @@
 A node is a value of the primal (`Primal`), the shadow of a pointer (`Shadow`), the number of the
 iteration that left a loop (`LeavingIteration`), the predecessor through which a block was entered
 (`Taken`), the tape and results of a rule (`RuleTape`, `SavedStruct`), the address of a callee's
-frame (`CalleeFrame`), or that of a loop's rows (`Link`). A `Recipe` says whether a node is at hand
+frame (`CalleeFrame`), that of a loop's rows (`Link`), or that of a copy of the entries which a loop
+reads (`Entries`). A `Recipe` says whether a node is at hand
 in the reverse sweep, can be computed from other nodes, or must be kept on the tape.
 """
 
@@ -99,7 +100,31 @@ class CalleeFrame:
         return f"frame of {self.call.callee_name}"
 
 
-Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | CalleeFrame | Link
+@dataclass(frozen=True)
+class Entries:
+    """The address of a copy of the entries that `loop` reads of an array, made before it runs.
+
+    first_load   the first of the loads that read them
+    """
+
+    loop: Loop
+    first_load: Instruction
+
+    def __repr__(self) -> str:
+        return f"entries of {self.first_load.operands[0].ref} in {self.loop.header.name}"
+
+
+Node = (
+    Primal
+    | Shadow
+    | LeavingIteration
+    | Taken
+    | RuleTape
+    | SavedStruct
+    | CalleeFrame
+    | Link
+    | Entries
+)
 
 
 @dataclass(frozen=True)

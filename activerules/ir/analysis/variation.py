@@ -202,8 +202,8 @@ class Variation:
         if bounds is None:
             return None
         first, last = bounds
-        counters = self._counters(first.atoms | last.atoms, loop)
-        known = [*self.integers.facts(load.owner), *self._counted(inside)]
+        counters = self.counters(first.atoms | last.atoms, loop)
+        known = [*self.integers.facts(load.owner), *self.counted(inside)]
         if counters is None or not all(
             infeasible([*known, outside - 1]) for outside in (first - entry, entry - last)
         ):
@@ -225,7 +225,7 @@ class Variation:
                 first, last = at_end(first, loop, final, -1), at_end(last, loop, final, 1)
         return first, last
 
-    def _counted(self, loops: list[Loop]) -> list[Poly]:
+    def counted(self, loops: list[Loop]) -> list[Poly]:
         """The distance of each counter from the last iteration, in loops with no other exit."""
         counted = [
             loop for loop in loops if (c := self.facts[loop].trip_count) and c.predicate == "ne"
@@ -233,7 +233,7 @@ class Variation:
         ends = [(loop, last_iteration(loop, self.facts, self.integers)) for loop in counted]
         return [final - Poly.atom(loop) for loop, final in ends if final is not None]
 
-    def _counters(self, atoms: set[Atom], loop: Loop) -> dict[Loop, Value] | None:
+    def counters(self, atoms: set[Atom], loop: Loop) -> dict[Loop, Value] | None:
         """For the loops among the atoms of polynomials, phis that are their iteration; None if not
         all atoms are known before `loop`.
         """

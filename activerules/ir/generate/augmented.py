@@ -19,6 +19,7 @@ from functools import partial
 
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
+from activerules.ir.analysis.read_ranges import ReadRange
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null
@@ -26,7 +27,7 @@ from activerules.ir.llvm.builder import Builder, add_incoming
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I1, I8, I64, PTR, StructType, align_up
+from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, StructType, align_up
 from activerules.ir.plan.layout import ALIGNMENT, Arrays, Layout, stack_size, taken_type
 from activerules.ir.plan.plan import Plan
 
@@ -88,6 +89,7 @@ class _Augmenter(AugmentedCode):
             self._instruction(i, live)
         if live:
             self._make_tables(block)
+            self._copy_entries(block)
             self._reserve_rows(block)
         self._terminator(block)
         self.tails[block] = self.current
@@ -117,29 +119,67 @@ class _Augmenter(AugmentedCode):
             self._keep_shadow(phi)
 
     def _make_tables(self, block: Block) -> None:
-        """In the preheader of a loop, before the terminator, reserve the tables that it fills.
-
-        The address that is kept is the one that an entry for address 0 would have.
-        """
+        """In the preheader of a loop, before the terminator, reserve the tables that it fills."""
         for node, keeping in self.plan.keeping.items():
             table = keeping.table
             if table is None or table.loop.preheader is not block:
                 continue
-            size, one = self.b.const(I64, table.size), self.b.const(I64, 1)
+            first = self._integer(table.first, table.counters)
             count = self._integer(table.count, table.counters)
-            count = self.b.intrinsic("llvm.smax", I64, [count, one])
-            rows = self.b.call(
-                "activerules.tape.reserve_rows", PTR, [self.parameters.tape, count, size]
-            )
-            self._fail_if_null(rows)
-            start = self.b.cast("ptrtoint", self._value(table.base), I64)
-            first = self.b.binary("mul", self._integer(table.first, table.counters), size)
-            start = self.b.binary("add", start, first)
-            back = self.b.binary("sub", self.b.const(I64, 0), start)
-            base = self.b.gep(I8, rows, [back])
+            _, base = self._reserve_entries(table.base, first, count, table.size)
             self.slots.tables[table] = base
             address, _ = self.slots.slot(self.b, node)
             self.b.store(base, address, metadata=self.scopes.tape_access)
+
+    def _copy_entries(self, block: Block) -> None:
+        """In the preheader of a loop, before the terminator, copy what the loop will read."""
+        b = self.b
+        for node, entries in self.plan.ranges.items():
+            if entries.loop.preheader is not block:
+                continue
+            first, *others = [self._integer(p, entries.counters) for p in entries.firsts]
+            for other in others:
+                first = b.intrinsic("llvm.smin", I64, [first, other])
+            last, *others = [self._integer(p, entries.counters) for p in entries.lasts]
+            for other in others:
+                last = b.intrinsic("llvm.smax", I64, [last, other])
+            size = b.const(I64, entries.size)
+            count = b.binary("add", b.binary("sub", last, first), b.const(I64, 1))
+            count = b.select(self._will_run(entries), count, b.const(I64, 0))
+            rows, base = self._reserve_entries(entries.base, first, count, entries.size)
+            source = b.gep(I8, self._value(entries.base), [b.binary("mul", first, size)])
+            copied = [rows, source, b.binary("mul", count, size), b.const(I1, 0)]
+            b.call("llvm.memcpy.p0.p0.i64", VOID, copied)
+            self.slots.write(b, node, base)
+
+    def _will_run(self, entries: ReadRange) -> Value:
+        """Whether the loop will read all entries (E2 of `read_ranges`)."""
+        b, zero = self.b, self.b.const(I64, 0)
+        runs: Value = b.const(I1, 1)
+        for test in entries.tests:
+            if isinstance(test, Poly):
+                holds = b.icmp("sge", self._integer(test, entries.counters), zero)
+            else:
+                holds = b.binary("xor", self._value(test[0]), b.const(I1, int(not test[1])))
+            runs = b.select(runs, holds, b.const(I1, 0))
+        return runs
+
+    def _reserve_entries(
+        self, base: Value, first: Value, count: Value, size: int
+    ) -> tuple[Value, Value]:
+        """Memory for `count` entries, from the one `first` behind `base` on; and the address in it
+        of an entry for the address 0.
+        """
+        one, each = self.b.const(I64, 1), self.b.const(I64, size)
+        count = self.b.intrinsic("llvm.smax", I64, [count, one])
+        rows = self.b.call(
+            "activerules.tape.reserve_rows", PTR, [self.parameters.tape, count, each]
+        )
+        self._fail_if_null(rows)
+        start = self.b.cast("ptrtoint", self._value(base), I64)
+        start = self.b.binary("add", start, self.b.binary("mul", first, each))
+        back = self.b.binary("sub", self.b.const(I64, 0), start)
+        return rows, self.b.gep(I8, rows, [back])
 
     def _integer(self, poly: Poly, counters: Mapping[Loop, Value]) -> Value:
         """The value of a polynomial, modulo 2^64."""

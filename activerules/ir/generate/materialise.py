@@ -13,7 +13,14 @@ from collections.abc import Callable
 from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
-from activerules.ir.generate.sweep import UNCHANGED, Parameters, Slots, leaving_iteration, null
+from activerules.ir.generate.sweep import (
+    UNCHANGED,
+    Parameters,
+    Slots,
+    by_address,
+    leaving_iteration,
+    null,
+)
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Block, Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
@@ -151,6 +158,9 @@ class AtHand:
         if i in self.plan.fixed_data:
             return self._data(self.primal(i.operands[0]))
         operands = [self.primal(o) for o in i.operands]
+        entries = self.plan.entries_of(i)
+        if entries is not None:
+            operands = [by_address(self.b, self.obtain(entries), operands[0])]
         keep = {
             k: v
             for k, v in i.attributes.items()
@@ -158,9 +168,9 @@ class AtHand:
         }
         if i.opcode == "load":
             keep[UNCHANGED] = True
-            keep["metadata"] = self.slots.scopes.primal_access(
-                self.plan.memory.objects(i.operands[0])
-            )
+            scopes = self.slots.scopes
+            objects = self.plan.memory.objects(i.operands[0])
+            keep["metadata"] = scopes.tape_access if entries else scopes.primal_access(objects)
         return self.b.append(
             Instruction(i.opcode, i.type, operands, self.b.namer(), i.flags, [], i.callee, keep)
         )

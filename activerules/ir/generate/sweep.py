@@ -168,6 +168,11 @@ def _steps_until(b: Builder, count: TripCount, first: Value, bound: Value) -> Va
     return b.select(b.icmp(count.predicate, first, bound), number, b.const(t, 0))
 
 
+def by_address(b: Builder, base: Value, pointer: Value) -> Value:
+    """The entry for the address `pointer`, where `base` is the one for the address 0."""
+    return b.gep(I8, base, [b.cast("ptrtoint", pointer, I64)])
+
+
 @dataclass(eq=False)
 class RowState:
     """The rows and the iteration of a loop at the current point of a sweep.
@@ -209,8 +214,7 @@ class Slots:
         base = self.tables.get(table)
         if base is None:
             base = b.load(PTR, self.slot(b, node)[0], metadata=self.scopes.tape_access)
-        distance = b.cast("ptrtoint", self.value_of(table.pointer), I64)
-        return b.gep(I8, base, [distance]), TapeSlot(0, table.size, t)
+        return by_address(b, base, self.value_of(table.pointer)), TapeSlot(0, table.size, t)
 
     def pointer(self, b: Builder, node: Node | None) -> Value:
         """A pointer to where the node is kept; null if there is none."""

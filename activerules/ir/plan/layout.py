@@ -11,7 +11,8 @@ Invariants  T1  a node of a loop lies in a row of that loop; its address needs o
                 iteration k is at base + length * offset + k * size
             T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
                 previous row
-            T5  a value that is kept by address has a Table, whose address lies in such a slot
+            T5  a value that is kept by address has a Table, whose address lies in such a slot; so
+                does that of Entries
             T6  in a layout with `Arrays`, which the engine can differentiate, nothing is kept in
                 rows: each node of a loop has an array of its own, of one type, on the heap
             T7  the same function has the same layout in every process
@@ -30,6 +31,7 @@ from activerules.ir.analysis.loops.trip_counts import is_invariant
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
+    Entries,
     LeavingIteration,
     Link,
     Node,
@@ -192,7 +194,7 @@ def make_array_layout(plan: Plan) -> Layout | None:
     most = {loop: _most_iterations(loop, plan) for loop in loops if loop.parent is not None}
     owned = list(owned_by_tape(plan))
     if (
-        any(plan.table(node) is not None for node in kept)
+        any(plan.table(node) is not None or isinstance(node, Entries) for node in kept)
         or any(plan.loops[loop].trip_count is None for loop in loops)
         or None in most.values()
         or any(plan.flow.loop_of(call.owner) is not None for (call, _), _ in owned)
@@ -277,7 +279,7 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
             return size_of(t, named), min(alignment_of(t, named), ALIGNMENT), t
         case Shadow() if plan.request.width > 1:
             return 8 * plan.request.width, 8, None
-        case Shadow() | Link() | CalleeFrame():
+        case Shadow() | Link() | CalleeFrame() | Entries():
             return 8, 8, PTR
         case LeavingIteration():
             return 8, 8, I64

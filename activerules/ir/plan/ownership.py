@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from activerules.errors import MixedActivity
 from activerules.ir.analysis.cache import CachePlan
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
-from activerules.ir.analysis.nodes import Primal, Shadow
+from activerules.ir.analysis.nodes import Entries, Node, Primal, Shadow
 from activerules.ir.llvm.model import Argument, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.normal.effects import effect_of
@@ -60,6 +60,8 @@ def retained_memory(
     read = _shared_with_calls(facts, derived)
     for node in cache.computed.keys() | cache.needed:
         match node:
+            case Primal(Instruction(opcode="load")) if _is_copied(node, cache):
+                pass
             case Primal(Instruction(opcode="load") as load):
                 read |= memory.objects(load.operands[0])
             case Primal(Instruction(opcode="call") as call) | Shadow(
@@ -73,6 +75,11 @@ def retained_memory(
         if use.result is not None:
             read.add(MemoryObject("result", use.call))
     return frozenset(o for o in read | _owners(read, facts) if o.kind in MADE)
+
+
+def _is_copied(load: Node, cache: CachePlan) -> bool:
+    """Whether the reverse sweep reads a copy on the tape, instead of the memory itself."""
+    return any(isinstance(n, Entries) for n in cache.computed.get(load, ()))
 
 
 def _shared_with_calls(facts: Facts, derived: Collection[Instruction]) -> set[MemoryObject]:

@@ -18,6 +18,7 @@ from activerules.ir.analysis.loops.dependence import Assumption
 from activerules.ir.analysis.loops.trip_counts import LoopFacts
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
+    Entries,
     LeavingIteration,
     Link,
     Node,
@@ -27,6 +28,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.read_ranges import ReadRange
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.analysis.variation import Keeping, Table
 from activerules.ir.analysis.windows import Window
@@ -81,6 +83,7 @@ class Plan(Facts):
 
     needs         per instruction that is reversed, the nodes that its reverse reads
     keeping       where values of the primal are kept, if that may be outside of their own loop
+    ranges        what kept Entries are copies of
     copies        per load, the value of an earlier load or store that it reads again
     overwriters   per load that cannot be repeated, an instruction that may later write the memory
     fixed_data    values that are addresses of the data of counted memory, which never moves
@@ -95,6 +98,7 @@ class Plan(Facts):
     needs: Mapping[Instruction, frozenset[Node]]
     cache: CachePlan
     keeping: Mapping[Node, Keeping]
+    ranges: Mapping[Entries, ReadRange]
     copies: Mapping[Value, Value]
     overwriters: Mapping[Instruction, Instruction]
     fixed_data: frozenset[Value]
@@ -112,6 +116,11 @@ class Plan(Facts):
         """The innermost loop in whose rows a node, or its table, is kept; None: in the frame."""
         return self.keeping[node].home if node in self.keeping else home_of(node, self.flow)
 
+    def entries_of(self, load: Instruction) -> Entries | None:
+        """The copy from which the reverse sweep reads what a load has read, if it does."""
+        first, *_ = self.cache.computed.get(Primal(load)) or (None,)
+        return first if isinstance(first, Entries) else None
+
     def table(self, node: Node) -> Table | None:
         """The table in which a node is kept by address; the node's home holds its start."""
         return self.keeping[node].table if node in self.keeping else None
@@ -122,7 +131,7 @@ def home_of(node: Node, flow: ControlFlow) -> Loop | None:
     match node:
         case Primal(value) | Shadow(value):
             return flow.loop_of(value.owner) if isinstance(value, Instruction) else None
-        case LeavingIteration(loop) | Link(loop):
+        case LeavingIteration(loop) | Link(loop) | Entries(loop):
             return loop.parent
         case Taken(block):
             return flow.loop_of(block)

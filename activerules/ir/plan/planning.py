@@ -16,6 +16,7 @@ from activerules.ir.analysis.choices import added_if_chosen, passed_over
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     AT_HAND,
+    Entries,
     LeavingIteration,
     Node,
     Primal,
@@ -107,6 +108,7 @@ class _Planner:
             needs=needs,
             cache=cache,
             keeping={n: k for n in cache.kept if (k := recipes.keeping(n)) is not None},
+            ranges={n: recipes.ranges[n] for n in cache.kept if isinstance(n, Entries)},
             copies=recipes.copies,
             overwriters={load: by for load, by in recipes.overwriters.items() if by is not None},
             fixed_data=frozenset(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
+    Entries,
     LeavingIteration,
     Link,
     Node,
@@ -101,6 +102,8 @@ def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
             return f"where {_call_name(call, plan)} left its frame"
         case Link():
             return "where the rows of an inner loop are"
+        case Entries(_, load):
+            return f"a copy of values of {_memory_at(load.operands[0], plan, name_of)}"
 
 
 _WHY_KEPT: dict[type, str] = {
@@ -111,6 +114,7 @@ _WHY_KEPT: dict[type, str] = {
     SavedStruct: "the reverse of the rule reads it",
     CalleeFrame: "the reverse of the called function works on it",
     Link: "the reverse sweep finds the rows by it",
+    Entries: "a loop reads them several times, and the memory is overwritten",
 }
 
 
@@ -147,6 +151,8 @@ def origin(node: Node) -> Instruction | None:
             return value if isinstance(value, Instruction) else None
         case RuleTape(call) | SavedStruct(call) | CalleeFrame(call):
             return call
+        case Entries(_, load):
+            return load
         case LeavingIteration(loop) | Link(loop):
             return loop_branch(loop)
         case Taken(block):

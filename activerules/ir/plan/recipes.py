@@ -14,6 +14,7 @@ from activerules.ir.analysis.memory.objects import has_header, is_counted
 from activerules.ir.analysis.nodes import (
     AT_HAND,
     MUST_KEEP,
+    Entries,
     LeavingIteration,
     Node,
     Primal,
@@ -23,6 +24,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.read_ranges import ReadRange, ReadRanges
 from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.variation import Keeping, Variation
 from activerules.ir.derivatives.table import cost, is_pure_call
@@ -35,6 +37,8 @@ from activerules.ir.plan.reversal import Decision, Reversal
 
 # in bytes of tape that it is worth spending to avoid the recomputation (nodes.Recipe)
 INDUCTION_COST = 0.05
+# of the size of what a loop reads, which is copied first
+COPIED = 1.25
 # per byte that an array is kept alive for, instead of one that is kept on the tape
 KEPT_ALIVE = 0.75
 NEVER_KEPT = 1 << 40
@@ -46,6 +50,7 @@ class Recipes:
     overwriters   per load that was asked about, an instruction that may later write the memory it
                   reads, or None
     copies        per load, the value of an earlier load or store that it reads again
+    ranges        what Entries that were asked about are copies of
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -56,6 +61,8 @@ class Recipes:
         self.variation = Variation(
             facts.integers, self.loops, facts.memory, self.dependence, self.overwriters
         )
+        self.read_ranges = ReadRanges(self.variation, facts.returns)
+        self.ranges: dict[Entries, ReadRange] = {}
         self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
@@ -95,7 +102,7 @@ class Recipes:
                 if value in self.copies:
                     return self._from(self.copies[value])
                 if self._is_overwritten(value):
-                    return MUST_KEEP
+                    return self._from_entries(value)
                 return self._from(value.operands[0], cost=self._cost_of_reading(value))
             case "call":
                 return self._of_call(value)
@@ -116,6 +123,18 @@ class Recipes:
             or not load.is_ordinary
             or self.memory.changes.written_by_callers(load.operands[0])
         )
+
+    def _from_entries(self, load: Instruction) -> Recipe:
+        """How to obtain what was read from memory that is overwritten: from a copy, if one has what
+        several loads read.
+        """
+        found = self.read_ranges.of(load) if self.facts.request.caller.copies_entries else None
+        pointer = load.operands[0]
+        if found is None or self.moves(pointer):
+            return MUST_KEEP
+        entries = Entries(found.loop, found.first_load)
+        self.ranges[entries] = found
+        return Recipe((entries, Primal(pointer)), RELOAD_COST)
 
     def _cost_of_reading(self, load: Instruction) -> float:
         """The cost of reading memory again. An array that was handed on from an earlier iteration
@@ -200,6 +219,8 @@ class Recipes:
                 return 1
             case RuleTape(_, size, _) | SavedStruct(_, _, size):
                 return size
+            case Entries():
+                return round(COPIED * self.ranges[node].size)
             case _:
                 return 8
 
@@ -210,6 +231,8 @@ class Recipes:
 
     def depth_kept(self, node: Node) -> float:
         """The number of loops around the place where a node is kept."""
+        if isinstance(node, Entries):
+            return self.ranges[node].depth
         keeping = self.keeping(node)
         return self.depth(node) if keeping is None else keeping.depth
 

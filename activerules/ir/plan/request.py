@@ -124,6 +124,7 @@ class Caller:
     changing    structs that are overwritten before the reverse sweep runs, although the IR does not
                 show it
     needs_primal  it reads what the function returns
+    copies_entries  the tape may have copies of parts of arrays
     """
 
     disjoint: bool = True
@@ -132,6 +133,7 @@ class Caller:
     split: bool = False
     changing: frozenset[MemoryObject] = frozenset()
     needs_primal: bool = True
+    copies_entries: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,299 @@
+"""Read ranges: what a nest of loops reads of an array that it does not write.
+
+Needs       the Variation of a function, with its Integers, LoopFacts and MemoryFacts; its Returns
+Gives       ReadRanges: `of(load)`, the ReadRange that has what a load reads
+Invariants  E1  while `loop` runs once, each load that belongs to a range reads one of its entries,
+                and nothing writes there
+            E2  where all `tests` hold, the first and the last entry of the range are read before
+                the loop ends; otherwise no load that belongs to the range runs
+
+`u[i + 1] - u[i]` in a loop reads each entry of `u` twice. Kept load by load, that takes two numbers
+per iteration; a copy of the entries, which can be made before the loop because of E2, takes one.
+Two loads share entries if their distance does not depend on the loop. A range of several axes also
+has entries that nothing reads, between the rows that the loops traverse: at most `_BORDER` per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import log
+
+from activerules.ir.analysis.cache import LOOP_WEIGHT
+from activerules.ir.analysis.loops.affine import Atom, Monomial, Poly, infeasible, quotient
+from activerules.ir.analysis.loops.trip_counts import is_invariant
+from activerules.ir.analysis.repeated_loads import is_plain_load
+from activerules.ir.analysis.returns import Returns
+from activerules.ir.analysis.variation import Variation, changes_in, last_iteration
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.llvm.types import I1, size_of
+
+_LARGEST_STRIDE = 16
+_BORDER = 16
+# a copy for fewer iterations takes more time than it saves
+_FEWEST = 8
+
+Test = Poly | tuple[Value, bool]
+
+_Distance = frozenset[tuple[Monomial, int]]
+"""The terms of a distance other than the constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRange:
+    """The entries of `size` bytes behind `base`, from the least of `firsts` to the greatest of
+    `lasts`; see the module docstring.
+
+    tests        in the order in which the program makes them, so that one that fails hides those
+                 after it: a number must not be negative, a condition be what is said
+    first_load   the first of the loads that belong to it
+    counters     for each loop that occurs in the numbers, a phi that is its iteration
+    depth        the number of entries, expressed as a loop depth
+    """
+
+    loop: Loop
+    first_load: Instruction
+    base: Value
+    size: int
+    firsts: tuple[Poly, ...]
+    lasts: tuple[Poly, ...]
+    tests: tuple[Test, ...]
+    counters: Mapping[Loop, Value]
+    depth: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    """A load from some entries behind `base`: `fixed`, and in each iteration of a loop its stride
+    more. A stride is a single term.
+    """
+
+    load: Instruction
+    base: Value
+    size: int
+    strides: dict[Loop, tuple[Monomial, int]]
+    fixed: Poly
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """When a block runs: for the iterations from 0 to `ends` of the loops, innermost first, if the
+    `tests` hold, among which are those that no end is negative.
+    """
+
+    ends: dict[Loop, Poly]
+    tests: tuple[Test, ...]
+
+
+class ReadRanges:
+    """The answers for one function, made on demand and memoised."""
+
+    def __init__(self, variation: Variation, returns: Returns) -> None:
+        self.variation, self.returns = variation, returns
+        self.integers, self.flow = variation.integers, variation.integers.flow
+        self._ranges: dict[Loop, dict[Instruction, ReadRange]] = {}
+
+    def of(self, load: Instruction) -> ReadRange | None:
+        """The smallest range that a load belongs to, of an outermost loop; None if there is none
+        that another load, from another address, belongs to as well.
+        """
+        best: ReadRange | None = None
+        innermost = self.flow.loop_of(load.owner)
+        for loop in innermost.ancestors() if innermost is not None else ():
+            if loop not in self._ranges:
+                self._ranges[loop] = {
+                    a.load: found for found, members in self._found(loop) for a in members
+                }
+            found = self._ranges[loop].get(load)
+            if found is not None and (best is None or found.depth <= best.depth):
+                best = found
+        return best
+
+    def _found(self, loop: Loop) -> Iterator[tuple[ReadRange, list[_Access]]]:
+        """The ranges of a loop, and the loads that belong to them."""
+        groups: dict[object, list[_Access]] = {}
+        for block in self.flow.order:
+            if block in loop.blocks and block in self.returns.live:
+                for access in filter(None, (self._access(i, loop) for i in block.instructions)):
+                    key = access.base, access.size, frozenset(access.strides.items())
+                    groups.setdefault(key, []).append(access)
+        memory, dependence = self.variation.memory, self.variation.dependence
+        for group in groups.values():
+            if _is_shared(group) and not any(
+                changes_in(a.load, loop, memory, dependence) for a in group
+            ):
+                found = self._range(group, loop)
+                if found is not None:
+                    yield found
+
+    def _access(self, i: Instruction, loop: Loop) -> _Access | None:
+        if not is_plain_load(i) or i.type == I1 or i.type.is_pointer:
+            return None
+        address = self.integers.address(i.operands[0])
+        size = size_of(i.type, self.integers.named_types)
+        if address is None or not is_invariant(address.base, loop):
+            return None
+        strides: dict[Loop, tuple[Monomial, int]] = {}
+        fixed: dict[Monomial, int] = {}
+        for monomial, c in address.offset.terms.items():
+            inside = [atom for atom in monomial if self._varies(atom, loop)]
+            if c % size:
+                return None
+            match inside:
+                case []:
+                    fixed[monomial] = c // size
+                case [Loop() as inner] if inner not in strides:
+                    strides[inner] = tuple(a for a in monomial if a is not inner), c // size
+                case _:
+                    return None
+        return _Access(i, address.base, size, strides, Poly(fixed)) if strides else None
+
+    def _varies(self, atom: Atom, loop: Loop) -> bool:
+        """Whether an atom may vary while a loop runs once."""
+        inner = self.integers.loop_of(atom)
+        return inner is not None and inner.header in loop.blocks
+
+    def _range(self, group: list[_Access], loop: Loop) -> tuple[ReadRange, list[_Access]] | None:
+        """The range of loads that move alike, and those of them that belong to it."""
+        runs = {b: self._runs(b, loop) for b in dict.fromkeys(a.load.owner for a in group)}
+        first, when = next(
+            ((a, r) for a in group if (r := runs[a.load.owner]) is not None), (None, None)
+        )
+        if first is None or when is None:
+            return None
+        certain = [a for a in group if _same(runs[a.load.owner], when)]
+        reach = _extremes(certain)
+        members = [
+            a
+            for a in group
+            if (ends := reach.get(_without_constant(a.fixed)))
+            and ends[0] <= a.fixed.constant <= ends[1]
+            and self.flow.dominates(first.load.owner, a.load.owner)
+        ]
+        extent = self._extent(first, when)
+        if not _is_shared(members) or extent is None:
+            return None
+        down, up, depth = extent
+        firsts = tuple(down + Poly(dict(key)) + ends[0] for key, ends in reach.items())
+        lasts = tuple(up + Poly(dict(key)) + ends[1] for key, ends in reach.items())
+        atoms = {a for p in (*firsts, *lasts, *when.ends.values()) for a in p.atoms}
+        counters = self.variation.counters(atoms, loop)
+        if counters is None:
+            return None
+        found = ReadRange(
+            loop, first.load, first.base, first.size, firsts, lasts, when.tests, counters, depth
+        )
+        return found, members
+
+    # --- when a block runs ---
+
+    def _runs(self, block: Block, loop: Loop) -> _Runs | None:
+        """When a block in a loop runs while the loop runs once; None if that is not known, or may
+        depend on what the loop does.
+        """
+        ends: dict[Loop, Poly] = {}
+        tests: list[Test] = []
+        inside = self.flow.loop_of(block)
+        while inside is not None and inside.latch is not None:
+            exits = inside.exit_edges()
+            last = last_iteration(inside, self.variation.facts, self.integers)
+            if last is None or [block for block, _ in exits] != [inside.latch]:
+                return None
+            while not self.flow.dominates(block, inside.latch):
+                condition = self._condition(block, loop)
+                if condition is None:
+                    return None
+                block, value, holds = condition
+                tests.append((value, holds))
+            ends[inside] = last
+            tests.append(last)
+            if inside is loop or inside.preheader is None:
+                break
+            block, inside = inside.preheader, inside.parent
+        known = loop in ends and loop.preheader is not None
+        return _Runs(ends, tuple(reversed(tests))) if known else None
+
+    def _condition(self, block: Block, loop: Loop) -> tuple[Block, Value, bool] | None:
+        """The one block from which a block is entered, and what must hold there for that: a value
+        from before the loop.
+        """
+        before = self.flow.predecessors[block]
+        if len(before) != 1:
+            return None
+        branch = before[0].terminator
+        if branch.opcode != "br" or len(set(branch.blocks)) != 2:
+            return None
+        condition = branch.operands[0]
+        if not is_invariant(condition, loop):
+            return None
+        return before[0], condition, branch.blocks[0] is block
+
+    # --- where the entries lie ---
+
+    def _extent(self, access: _Access, when: _Runs) -> tuple[Poly, Poly, float] | None:
+        """How far the loops move the address down and up, and the number of entries as a depth."""
+        known = [*self.integers.facts(access.load.owner), *self.variation.counted([*when.ends])]
+        down = up = Poly.number(0)
+        for inner, (atoms, c) in access.strides.items():
+            end = when.ends[inner]
+            never = [Poly.atom(inner) - end - 1, *(Poly.atom(atom) * -1 - 1 for atom in atoms)]
+            if not all(infeasible([*known, p]) for p in never):
+                return None
+            step = Poly({atoms: c}) * end
+            down, up = (down, up + step) if c > 0 else (down + step, up)
+        depth = self._depth(access.strides, when, known)
+        return (down, up, depth) if depth is not None else None
+
+    def _depth(
+        self, strides: Mapping[Loop, tuple[Monomial, int]], when: _Runs, known: list[Poly]
+    ) -> float | None:
+        """The number of entries as a loop depth; None if it may be far more than are read."""
+        outermost = [*when.ends][-1]
+        numbers = {inner: abs(c) for inner, (atoms, c) in strides.items() if not atoms}
+        if not numbers or max(numbers.values()) > _LARGEST_STRIDE:
+            return None
+        depth = outermost.depth + log(sum(numbers.values()), LOOP_WEIGHT)
+        row: tuple[Monomial, int] = (), 1
+        length = Poly.number(1)
+        for inner, number in numbers.items():
+            length += when.ends[inner] * number
+        for inner in sorted(strides.keys() - numbers.keys(), key=lambda k: len(strides[k][0])):
+            atoms, c = strides[inner]
+            stride = quotient(atoms, row[0])
+            if stride is None or c % row[1]:
+                return None
+            between = Poly({stride: abs(c // row[1])}) - length
+            if not infeasible([*known, between - _BORDER - 1]):
+                return None
+            depth, row, length = depth + 1, (atoms, abs(c)), when.ends[inner] + 1
+        return depth
+
+
+def _same(runs: _Runs | None, others: _Runs) -> bool:
+    """Whether two blocks run together."""
+    if runs is None or len(runs.tests) != len(others.tests):
+        return False
+    return all(
+        not (x - y).terms if isinstance(x, Poly) and isinstance(y, Poly) else x == y
+        for x, y in zip(runs.tests, others.tests, strict=True)
+    )
+
+
+def _extremes(accesses: list[_Access]) -> dict[_Distance, tuple[int, int]]:
+    """The least and the greatest constant of fixed distances that differ only in the constant."""
+    extremes: dict[_Distance, tuple[int, int]] = {}
+    for access in accesses:
+        key, c = _without_constant(access.fixed), access.fixed.constant
+        low, high = extremes.get(key, (c, c))
+        extremes[key] = min(low, c), max(high, c)
+    return extremes
+
+
+def _without_constant(p: Poly) -> _Distance:
+    return frozenset((m, c) for m, c in p.terms.items() if m)
+
+
+def _is_shared(accesses: list[_Access]) -> bool:
+    """Whether accesses are at several distances, so that they may have entries in common."""
+    return len({(_without_constant(a.fixed), a.fixed.constant) for a in accesses}) > 1

@@ -1,0 +1,197 @@
+"""What nests of loops read of an array, by execution in an interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.read_ranges import ReadRange
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.plan.recipes import Recipes
+from tests.ir.analysis.test_variation import Run
+from tests.ir.plan.planned import plan_of
+
+# rows and columns; with fewer than three, the inner loops do not run
+SIZES = list(product((1, 2, 3, 6), (1, 2, 3, 7)))
+FIVE_POINTS = ["%row, %j", "%row, %j.after", "%row, %j.before", "%above, %j", "%below, %j"]
+
+INNER_LOOP = {
+    "tested first": (
+        "br label %j.entry",
+        "%go = icmp slt i64 %j, %columns\n  br i1 %go, label %body, label %i.latch",
+        "br label %j.head",
+    ),
+    "tested last": (
+        "br i1 %some, label %j.entry, label %i.latch",
+        "br label %body",
+        "%more = icmp slt i64 %j.next, %columns\n  br i1 %more, label %j.head, label %i.latch",
+    ),
+}
+
+
+def nest(points: list[str], tested: str, leaves: str = "") -> str:
+    """`w` from the products of the entries of `u` around it, before `u` is overwritten.
+
+    leaves   what the body branches on, if it may leave the nest
+    """
+    enter, first, last = INNER_LOOP[tested]
+    loads = "\n".join(
+        f"""  %at.{k} = add nsw i64 {point}
+  %p.{k} = getelementptr double, ptr %u, i64 %at.{k}
+  %x.{k} = load double, ptr %p.{k}, align 8
+  %y.{k + 1} = fmul double %y.{k}, %x.{k}"""
+        for k, point in enumerate(points)
+    )
+    rest = f"{leaves}\n  br i1 %leave, label %over, label %rest\nrest:" if leaves else ""
+    loads = loads.replace("%y.0", "2.0")
+    return f"""define void @f(ptr noalias %u, ptr noalias %w, i64 %n, i64 %m) {{
+entry:
+  %rows = sub nsw i64 %n, 1
+  %columns = sub nsw i64 %m, 1
+  %any = icmp sgt i64 %rows, 1
+  %some = icmp sgt i64 %columns, 1
+  br i1 %any, label %i.entry, label %over
+i.entry:
+  br label %i.head
+i.head:
+  %i = phi i64 [ 1, %i.entry ], [ %i.next, %i.latch ]
+  %row = mul nsw i64 %i, %m
+  %above = sub nsw i64 %row, %m
+  %i.next = add nsw i64 %i, 1
+  %below = mul nsw i64 %i.next, %m
+  {enter}
+j.entry:
+  br label %j.head
+j.head:
+  %j = phi i64 [ 1, %j.entry ], [ %j.next, {"%rest" if leaves else "%body"} ]
+  {first}
+body:
+  %j.next = add nsw i64 %j, 1
+  %j.after = add nsw i64 %j, 1
+  %j.before = sub nsw i64 %j, 1
+{loads}
+  {rest}
+  %at = add nsw i64 %row, %j
+  %q = getelementptr double, ptr %w, i64 %at
+  store double %y.{len(points)}, ptr %q, align 8
+  {last}
+i.latch:
+  %again = icmp slt i64 %i.next, %rows
+  br i1 %again, label %i.head, label %over
+over:
+  br label %k.head
+k.head:
+  %k = phi i64 [ 0, %over ], [ %k.next, %k.head ]
+  %s = getelementptr double, ptr %w, i64 %k
+  %z = load double, ptr %s, align 8
+  %t = getelementptr double, ptr %u, i64 %k
+  %half = fmul double %z, 5.000000e-01
+  store double %half, ptr %t, align 8
+  %k.next = add nsw i64 %k, 1
+  %next = icmp slt i64 %k.next, %n
+  br i1 %next, label %k.head, label %end
+end:
+  ret void
+}}
+"""
+
+
+def found(text: str) -> tuple[Any, dict[Instruction, ReadRange]]:
+    """The plan, and the range of each load that has one."""
+    plan = plan_of(text, [Duplicated, Duplicated, Const, Const])
+    ranges = Recipes(plan).read_ranges
+    loads = [i for i in plan.request.function.instructions() if i.opcode == "load"]
+    return plan, {load: r for load in loads if (r := ranges.of(load)) is not None}
+
+
+def runs(tested: str) -> Iterator[tuple[Run, dict[Instruction, ReadRange], tuple[int, int]]]:
+    for points in (FIVE_POINTS, FIVE_POINTS[1:3], FIVE_POINTS[3:]):
+        plan, ranges = found(nest(points, tested))
+        assert len(ranges) == len(points)
+        for sizes in SIZES:
+            yield Run(plan), ranges, sizes
+
+
+def number(p: Poly, of: ReadRange, values: dict[Value, Any]) -> int:
+    total = 0
+    for monomial, c in p.terms.items():
+        for atom in monomial:
+            c *= values[of.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
+        total += c
+    return total
+
+
+def holds(of: ReadRange, values: dict[Value, Any]) -> bool:
+    return all(
+        number(t, of, values) >= 0 if isinstance(t, Poly) else bool(values[t[0]]) == t[1]
+        for t in of.tests
+    )
+
+
+@pytest.mark.parametrize("tested", INNER_LOOP)
+def test_e1_each_load_reads_an_entry_of_the_range(tested: str) -> None:
+    read = 0
+    for run, ranges, sizes in runs(tested):
+
+        def note(i: Instruction, run: Run = run, ranges=ranges) -> None:
+            nonlocal read
+            if i in ranges:
+                of, values = ranges[i], run.interpreter.values
+                assert values[of.base] == ("u", 0)
+                first = min(number(p, of, values) for p in of.firsts)
+                last = max(number(p, of, values) for p in of.lasts)
+                assert first * 8 <= values[i.operands[0]][1] <= last * 8
+                read += 1
+
+        run(sizes, note)
+    assert read > 200
+
+
+@pytest.mark.parametrize("tested", INNER_LOOP)
+def test_e2_where_the_tests_hold_the_first_and_the_last_entry_are_read(tested: str) -> None:
+    outcomes = set()
+    for run, ranges, sizes in runs(tested):
+        addresses = set()
+
+        def note(i: Instruction, run: Run = run, ranges=ranges, addresses=addresses) -> None:
+            if i in ranges:
+                addresses.add(run.interpreter.values[i.operands[0]][1])
+
+        run(sizes, note)
+        (of,) = set(ranges.values())
+        values = run.interpreter.values
+        if run.runs[of.loop]:
+            outcomes.add(holds(of, values))
+            if holds(of, values):
+                assert min(addresses) == 8 * min(number(p, of, values) for p in of.firsts)
+                assert max(addresses) == 8 * max(number(p, of, values) for p in of.lasts)
+            else:
+                assert not addresses
+    assert outcomes == {True, False}
+
+
+def test_one_range_for_the_nest() -> None:
+    _, ranges = found(nest(FIVE_POINTS, "tested last"))
+    (of,) = set(ranges.values())
+    assert (of.loop.header.name, of.depth) == ("i.head", 2)
+
+
+def test_none_for_one_load() -> None:
+    assert not found(nest(FIVE_POINTS[:1] * 2, "tested last"))[1]
+
+
+def test_none_where_the_nest_may_be_left_early() -> None:
+    text = nest(FIVE_POINTS, "tested last", "%leave = fcmp ogt double %x.0, 3.0")
+    assert not found(text)[1]
+
+
+def test_none_for_rows_that_are_hardly_read() -> None:
+    """A copy of all columns, of which three are read, could need far more memory."""
+    text = nest(FIVE_POINTS, "tested last").replace("sub nsw i64 %m, 1", "add nsw i64 0, 4")
+    assert not [r for r in found(text)[1].values() if r.loop.header.name == "i.head"]
