@@ -220,15 +220,15 @@ class _Collector(_Reader[Plan]):
         return min((p for p in inside if p.line), key=lambda p: p.line, default=SourceLine())
 
     def _kept(self, node: Node) -> Kept:
-        home, table = self.plan.home(node), self.plan.table(node)
+        home, entries = self.plan.home(node), self.plan.per_entry(node)
         reason = why_kept(node, self.plan)
         culprit = self._location(reason.culprit)
         return Kept(
             what=describe(node, self.plan, self._name_of),
             location=self._location_of(node),
-            bytes=self.layout.field(node, home).size if table is None else table.size,
+            bytes=self.layout.field(node, home).size if entries is None else entries.size,
             loop=None if home is None else self._location_of_loop(home),
-            read_in=None if table is None else self._location_of_loop(table.loop),
+            read_in=None if entries is None else self._location_of_loop(entries.loop),
             reason=reason.text + (f" at line {culprit.line}" if culprit.line else ""),
         )
 

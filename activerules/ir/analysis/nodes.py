@@ -102,7 +102,7 @@ class CalleeFrame:
 
 @dataclass(frozen=True)
 class Entries:
-    """The address of a copy of the entries that `loop` reads of an array, made before it runs.
+    """The address of a copy of the entries that `loop` has read of an array.
 
     first_load   the first of the loads that read them
     """

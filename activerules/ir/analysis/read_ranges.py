@@ -4,11 +4,14 @@ Needs       the Variation of a function, with its Integers, LoopFacts and Memory
 Gives       ReadRanges: `of(load)`, the ReadRange that has what a load reads
 Invariants  E1  while `loop` runs once, each load that belongs to a range reads one of its entries,
                 and nothing writes there
-            E2  where all `tests` hold, the first and the last entry of the range are read before
-                the loop ends; otherwise no load that belongs to the range runs
+            E2  when control leaves the loop for the block `after`, the first and the last entry of
+                the range have been read if all `tests` hold; otherwise no load that belongs to the
+                range has run
+            E3  control leaves the loop for no other block on the way to a return that succeeds
 
 `u[i + 1] - u[i]` in a loop reads each entry of `u` twice. Kept load by load, that takes two numbers
-per iteration; a copy of the entries, which can be made before the loop because of E2, takes one.
+per iteration; a copy of the entries takes one. Made after the loop, it reads no memory that the
+program does not read (E2), even if there are exceptions that end the loop early.
 Two loads share entries if their distance does not depend on the loop. A range of several axes also
 has entries that nothing reads, between the rows that the loops traverse: at most `_BORDER` per row.
 """
@@ -53,6 +56,7 @@ class ReadRange:
     """
 
     loop: Loop
+    after: Block
     first_load: Instruction
     base: Value
     size: int
@@ -112,6 +116,9 @@ class ReadRanges:
 
     def _found(self, loop: Loop) -> Iterator[tuple[ReadRange, list[_Access]]]:
         """The ranges of a loop, and the loads that belong to them."""
+        after = self._exit(loop)
+        if after is None:
+            return
         groups: dict[object, list[_Access]] = {}
         for block in self.flow.order:
             if block in loop.blocks and block in self.returns.live:
@@ -123,7 +130,7 @@ class ReadRanges:
             if _is_shared(group) and not any(
                 changes_in(a.load, loop, memory, dependence) for a in group
             ):
-                found = self._range(group, loop)
+                found = self._range(group, loop, after)
                 if found is not None:
                     yield found
 
@@ -154,7 +161,9 @@ class ReadRanges:
         inner = self.integers.loop_of(atom)
         return inner is not None and inner.header in loop.blocks
 
-    def _range(self, group: list[_Access], loop: Loop) -> tuple[ReadRange, list[_Access]] | None:
+    def _range(
+        self, group: list[_Access], loop: Loop, after: Block
+    ) -> tuple[ReadRange, list[_Access]] | None:
         """The range of loads that move alike, and those of them that belong to it."""
         runs = {b: self._runs(b, loop) for b in dict.fromkeys(a.load.owner for a in group)}
         first, when = next(
@@ -182,8 +191,9 @@ class ReadRanges:
         if counters is None:
             return None
         found = ReadRange(
-            loop, first.load, first.base, first.size, firsts, lasts, when.tests, counters, depth
-        )
+            loop, after, first.load, first.base, first.size, firsts, lasts, when.tests, counters,
+            depth,
+        )  # fmt: skip
         return found, members
 
     # --- when a block runs ---
@@ -196,9 +206,8 @@ class ReadRanges:
         tests: list[Test] = []
         inside = self.flow.loop_of(block)
         while inside is not None and inside.latch is not None:
-            exits = inside.exit_edges()
             last = last_iteration(inside, self.variation.facts, self.integers)
-            if last is None or [block for block, _ in exits] != [inside.latch]:
+            if last is None or self._exit(inside) is None:
                 return None
             while not self.flow.dominates(block, inside.latch):
                 condition = self._condition(block, loop)
@@ -213,6 +222,16 @@ class ReadRanges:
             block, inside = inside.preheader, inside.parent
         known = loop in ends and loop.preheader is not None
         return _Runs(ends, tuple(reversed(tests))) if known else None
+
+    def _exit(self, loop: Loop) -> Block | None:
+        """The block for which control leaves a loop, always at the end of an iteration."""
+        match self.returns.exits_of(loop):
+            case [(block, after)] if block is loop.latch:
+                parent = self.flow.loop_of(after)
+                only = self.flow.predecessors[after] == [block]
+                return after if only and parent is loop.parent else None
+            case _:
+                return None
 
     def _condition(self, block: Block, loop: Loop) -> tuple[Block, Value, bool] | None:
         """The one block from which a block is entered, and what must hold there for that: a value

@@ -85,11 +85,11 @@ class _Augmenter(AugmentedCode):
         own = block.instructions[len(phis) :]
         if live:
             self._begin(block, phis)
+            self._copy_entries(block)
         for i in own[:-1]:
             self._instruction(i, live)
         if live:
             self._make_tables(block)
-            self._copy_entries(block)
             self._reserve_rows(block)
         self._terminator(block)
         self.tails[block] = self.current
@@ -132,10 +132,10 @@ class _Augmenter(AugmentedCode):
             self.b.store(base, address, metadata=self.scopes.tape_access)
 
     def _copy_entries(self, block: Block) -> None:
-        """In the preheader of a loop, before the terminator, copy what the loop will read."""
+        """After a loop, copy what it has read."""
         b = self.b
         for node, entries in self.plan.ranges.items():
-            if entries.loop.preheader is not block:
+            if entries.after is not block:
                 continue
             first, *others = [self._integer(p, entries.counters) for p in entries.firsts]
             for other in others:
@@ -145,15 +145,15 @@ class _Augmenter(AugmentedCode):
                 last = b.intrinsic("llvm.smax", I64, [last, other])
             size = b.const(I64, entries.size)
             count = b.binary("add", b.binary("sub", last, first), b.const(I64, 1))
-            count = b.select(self._will_run(entries), count, b.const(I64, 0))
+            count = b.select(self._have_run(entries), count, b.const(I64, 0))
             rows, base = self._reserve_entries(entries.base, first, count, entries.size)
             source = b.gep(I8, self._value(entries.base), [b.binary("mul", first, size)])
             copied = [rows, source, b.binary("mul", count, size), b.const(I1, 0)]
             b.call("llvm.memcpy.p0.p0.i64", VOID, copied)
             self.slots.write(b, node, base)
 
-    def _will_run(self, entries: ReadRange) -> Value:
-        """Whether the loop will read all entries (E2 of `read_ranges`)."""
+    def _have_run(self, entries: ReadRange) -> Value:
+        """Whether the loop has read the first and the last entry (E2 of `read_ranges`)."""
         b, zero = self.b, self.b.const(I64, 0)
         runs: Value = b.const(I1, 1)
         for test in entries.tests:

@@ -121,6 +121,10 @@ class Plan(Facts):
         first, *_ = self.cache.computed.get(Primal(load)) or (None,)
         return first if isinstance(first, Entries) else None
 
+    def per_entry(self, node: Node) -> Table | ReadRange | None:
+        """The entries of which a node has one value each, if it is not a single value."""
+        return self.ranges[node] if isinstance(node, Entries) else self.table(node)
+
     def table(self, node: Node) -> Table | None:
         """The table in which a node is kept by address; the node's home holds its start."""
         return self.keeping[node].table if node in self.keeping else None

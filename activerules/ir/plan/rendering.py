@@ -100,11 +100,11 @@ def render_kept(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _bytes_of(node: Node, plan: Plan, layout: Layout) -> str:
-    home, table = plan.home(node), plan.table(node)
-    size = layout.field(node, home).size if table is None else table.size
+    home, entries = plan.home(node), plan.per_entry(node)
+    size = layout.field(node, home).size if entries is None else entries.size
     per = "call" if home is None else f"iteration of %{home.header.name}"
-    if table is not None:
-        per = f"entry that %{table.loop.header.name} reads, per {per}"
+    if entries is not None:
+        per = f"entry that %{entries.loop.header.name} reads, per {per}"
     return f"{size} byte{'s' * (size != 1)} per {per}"
 
 

@@ -35,10 +35,10 @@ INNER_LOOP = {
 }
 
 
-def nest(points: list[str], tested: str, leaves: str = "") -> str:
+def nest(points: list[str], tested: str, leaves_for: str = "") -> str:
     """`w` from the products of the entries of `u` around it, before `u` is overwritten.
 
-    leaves   what the body branches on, if it may leave the nest
+    leaves_for   the block for which the body may leave the nest
     """
     enter, first, last = INNER_LOOP[tested]
     loads = "\n".join(
@@ -48,7 +48,9 @@ def nest(points: list[str], tested: str, leaves: str = "") -> str:
   %y.{k + 1} = fmul double %y.{k}, %x.{k}"""
         for k, point in enumerate(points)
     )
-    rest = f"{leaves}\n  br i1 %leave, label %over, label %rest\nrest:" if leaves else ""
+    leave = f"""%leave = fcmp ogt double %x.0, 3.0
+  br i1 %leave, label %{leaves_for}, label %rest
+rest:"""
     loads = loads.replace("%y.0", "2.0")
     return f"""define void @f(ptr noalias %u, ptr noalias %w, i64 %n, i64 %m) {{
 entry:
@@ -69,14 +71,14 @@ i.head:
 j.entry:
   br label %j.head
 j.head:
-  %j = phi i64 [ 1, %j.entry ], [ %j.next, {"%rest" if leaves else "%body"} ]
+  %j = phi i64 [ 1, %j.entry ], [ %j.next, {"%rest" if leaves_for else "%body"} ]
   {first}
 body:
   %j.next = add nsw i64 %j, 1
   %j.after = add nsw i64 %j, 1
   %j.before = sub nsw i64 %j, 1
 {loads}
-  {rest}
+  {leave if leaves_for else ""}
   %at = add nsw i64 %row, %j
   %q = getelementptr double, ptr %w, i64 %at
   store double %y.{len(points)}, ptr %q, align 8
@@ -98,7 +100,11 @@ k.head:
   br i1 %next, label %k.head, label %end
 end:
   ret void
+fail:
+  call void @abort()
+  unreachable
 }}
+declare void @abort() noreturn
 """
 
 
@@ -186,9 +192,9 @@ def test_none_for_one_load() -> None:
     assert not found(nest(FIVE_POINTS[:1] * 2, "tested last"))[1]
 
 
-def test_none_where_the_nest_may_be_left_early() -> None:
-    text = nest(FIVE_POINTS, "tested last", "%leave = fcmp ogt double %x.0, 3.0")
-    assert not found(text)[1]
+def test_e3_none_where_the_nest_may_be_left_early_but_for_an_error() -> None:
+    assert not found(nest(FIVE_POINTS, "tested last", "over"))[1]
+    assert found(nest(FIVE_POINTS, "tested last", "fail"))[1]
 
 
 def test_none_for_rows_that_are_hardly_read() -> None:
