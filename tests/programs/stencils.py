@@ -171,3 +171,51 @@ def slices_as_stencil(u, steps):
     for _ in range(steps):
         u[1:-1] = u[1:-1] + 0.2 * (u[:-2] - 2.0 * u[1:-1] + u[2:])
     return np.sum(u * u)
+
+
+@example(lambda rng: (rng.normal(size=(6, 7)), rng.uniform(0.5, 1.5, size=(6, 7)), 3))
+@njit
+def variable_conductivity(u, k, steps):
+    n, m = u.shape
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                east = (k[i, j] + k[i, j + 1]) * (u[i, j + 1] - u[i, j])
+                west = (k[i, j] + k[i, j - 1]) * (u[i, j] - u[i, j - 1])
+                north = (k[i, j] + k[i + 1, j]) * (u[i + 1, j] - u[i, j])
+                south = (k[i, j] + k[i - 1, j]) * (u[i, j] - u[i - 1, j])
+                new[i, j] = u[i, j] + 0.05 * (east - west + north - south)
+        u, new = new, u
+    return np.sum(u * u)
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=12), float(rng.uniform(0.1, 0.4)), 3))
+@njit
+def slope_limiter(u, c, steps):
+    """Divides by what may be zero, which is an error; nothing is read where there is no room."""
+    n = len(u)
+    flux = np.zeros(n)
+    for _ in range(steps):
+        for i in range(2, n - 1):
+            ratio = (u[i - 1] - u[i - 2]) / (u[i] - u[i - 1])
+            flux[i] = c * (u[i - 1] + 0.5 * (1.0 - c) * (ratio + abs(ratio)) / (1.0 + abs(ratio)))
+        for i in range(2, n - 2):
+            u[i] -= flux[i + 1] - flux[i]
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=(5, 4, 6)), 2))
+@njit
+def products_in_three_axes(u, steps):
+    n, m, o = u.shape
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(n - 2, 0, -1):
+            for j in range(1, m - 1):
+                for k in range(1, o - 1):
+                    x, y = u[i + 1, j, k] * u[i - 1, j, k], u[i, j + 1, k] * u[i, j - 1, k]
+                    new[i, j, k] = 0.4 * u[i, j, k] + 0.2 * (
+                        x + y + u[i, j, k - 1] * u[i, j, k + 1]
+                    )
+        u, new = new, u
+    return np.sum(u)

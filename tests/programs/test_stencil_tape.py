@@ -46,3 +46,30 @@ def test_a_history_keeps_nothing_it_holds_itself():
     used = ar.tape_bytes(stencils.time_by_space_history, history, return_activity=ar.Const)
     # only what a step overwrites itself: one value per cell
     assert used <= 8 * 39 * 28 + CONTROL * 41
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (3, 40), (30, 2), (1, 1), (0, 5)])
+def test_the_neighbours_of_all_cells_are_kept_once(shape):
+    """Four differences per cell are needed, of the values of one array."""
+    steps = 3
+    arrays = duplicated(*shape), duplicated(*shape)
+    used = ar.tape_bytes(stencils.variable_conductivity, *arrays, ar.Const(steps))
+    states = 8 * shape[0] * shape[1] * steps
+    assert used <= states + CONTROL * (2 + steps * 2)
+    assert used >= states - 8 * 2 * (shape[1] + 2) * steps or min(shape) < 3
+
+
+def test_neighbours_in_a_line_are_kept_once():
+    """Whether a slope is positive, and what it takes: the values around the cell, and a ratio."""
+    steps, n = 4, 50
+    used = ar.tape_bytes(
+        stencils.slope_limiter, ar.Duplicated(np.arange(50.0) ** 2, np.zeros(50)),
+        ar.Const(0.2), ar.Const(steps), return_activity=ar.Const,
+    )  # fmt: skip
+    assert 8 * n * steps <= used <= (8 + 8) * n * steps + CONTROL * (2 + steps * 2)
+
+
+def test_neighbours_in_three_axes_are_kept_once():
+    steps, shape = 2, (8, 9, 10)
+    used = ar.tape_bytes(stencils.products_in_three_axes, duplicated(*shape), ar.Const(steps))
+    assert used <= 8 * 720 * steps + CONTROL * (4 + steps * 2)
