@@ -23,7 +23,13 @@ from dataclasses import dataclass
 from math import log
 
 from activerules.ir.analysis.cache import LOOP_WEIGHT
-from activerules.ir.analysis.loops.affine import Atom, Monomial, Poly, infeasible, quotient
+from activerules.ir.analysis.loops.affine import (
+    Atom,
+    Monomial,
+    Poly,
+    infeasible,
+    quotient,
+)
 from activerules.ir.analysis.loops.trip_counts import is_invariant
 from activerules.ir.analysis.repeated_loads import is_plain_load
 from activerules.ir.analysis.returns import Returns
@@ -171,21 +177,25 @@ class ReadRanges:
         )
         if first is None or when is None:
             return None
+        extent = self._extent(first, when)
+        if extent is None:
+            return None
+        down, up, depth = extent
         certain = [a for a in group if _same(runs[a.load.owner], when)]
         reach = _extremes(certain)
+        firsts = tuple(down + Poly(dict(key)) + ends[0] for key, ends in reach.items())
+        lasts = tuple(up + Poly(dict(key)) + ends[1] for key, ends in reach.items())
         members = [
             a
             for a in group
-            if (ends := reach.get(_without_constant(a.fixed)))
-            and ends[0] <= a.fixed.constant <= ends[1]
-            and self.flow.dominates(first.load.owner, a.load.owner)
+            if a in certain
+            or (
+                self.flow.dominates(first.load.owner, a.load.owner)
+                and (_lies_between(a, reach) or any(self._is_read(a, c, when) for c in certain))
+            )
         ]
-        extent = self._extent(first, when)
-        if not _is_shared(members) or extent is None:
+        if not _is_shared(members):
             return None
-        down, up, depth = extent
-        firsts = tuple(down + Poly(dict(key)) + ends[0] for key, ends in reach.items())
-        lasts = tuple(up + Poly(dict(key)) + ends[1] for key, ends in reach.items())
         atoms = {a for p in (*firsts, *lasts, *when.ends.values()) for a in p.atoms}
         counters = self.variation.counters(atoms, loop)
         if counters is None:
@@ -264,6 +274,23 @@ class ReadRanges:
         depth = self._depth(access.strides, when, known)
         return (down, up, depth) if depth is not None else None
 
+    def _is_read(self, access: _Access, certain: _Access, when: _Runs) -> bool:
+        """Whether what a load reads is what another one, which runs in all iterations, reads in one
+        of them.
+        """
+        known = self.integers.facts(access.load.owner)
+        for monomial, c in (access.fixed - certain.fixed).terms.items():
+            inner, step = next(
+                ((k, step) for k, (atoms, step) in access.strides.items() if atoms == monomial),
+                (None, 1),
+            )
+            if inner is None or c % step:
+                return False
+            other = Poly.atom(inner) + c // step
+            if not all(infeasible([*known, p * -1 - 1]) for p in (other, when.ends[inner] - other)):
+                return False
+        return True
+
     def _depth(
         self, strides: Mapping[Loop, tuple[Monomial, int]], when: _Runs, known: list[Poly]
     ) -> float | None:
@@ -307,6 +334,11 @@ def _extremes(accesses: list[_Access]) -> dict[_Distance, tuple[int, int]]:
         low, high = extremes.get(key, (c, c))
         extremes[key] = min(low, c), max(high, c)
     return extremes
+
+
+def _lies_between(access: _Access, extremes: Mapping[_Distance, tuple[int, int]]) -> bool:
+    low, high = extremes.get(_without_constant(access.fixed), (0, -1))
+    return low <= access.fixed.constant <= high
 
 
 def _without_constant(p: Poly) -> _Distance:

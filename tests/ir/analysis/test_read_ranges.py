@@ -197,6 +197,28 @@ def test_e3_none_where_the_nest_may_be_left_early_but_for_an_error() -> None:
     assert found(nest(FIVE_POINTS, "tested last", "fail"))[1]
 
 
+def test_a_load_that_does_not_always_run_belongs_to_the_range_it_reads_in() -> None:
+    text = nest(["%row, %j", "%row, %j.before"], "tested last")
+    guarded = text.replace(
+        "  %at.1 = ",
+        """  %first = icmp eq i64 %j, 1
+  br i1 %first, label %rest, label %inside
+inside:
+  %at.1 = """,
+    ).replace(
+        "  %y.2 = fmul double %y.1, %x.1\n",
+        """  %more.y = fmul double %y.1, %x.1
+  br label %rest
+rest:
+  %y.2 = phi double [ %y.1, %body ], [ %more.y, %inside ]
+""",
+    )
+    guarded = guarded.replace("[ %j.next, %body ]", "[ %j.next, %rest ]")
+    always = guarded.replace("%j.before = sub nsw i64 %j, 1", "%j.before = sub nsw i64 %j, 2")
+    for text, members in ((guarded, 2), (always, 0)):
+        assert len(found(text)[1]) == members
+
+
 def test_none_for_rows_that_are_hardly_read() -> None:
     """A copy of all columns, of which three are read, could need far more memory."""
     text = nest(FIVE_POINTS, "tested last").replace("sub nsw i64 %m, 1", "add nsw i64 0, 4")
