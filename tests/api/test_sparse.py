@@ -304,5 +304,15 @@ def test_it_describes_itself_and_is_pickled(given):
     np.testing.assert_array_equal(again(x, 0.3).toarray(), given(x, 0.3).toarray())
 
 
+def test_a_tuple_of_arrays_of_different_lengths_is_an_argument():
+    def scaled(x, weights):
+        return x * weights[0] * weights[1][0]
+
+    jac = ar.jacobian(scaled, sparsity="detect")
+    for n in (3, 5):
+        found = jac(np.ones(n), (np.arange(float(n)), np.array([2.0])))
+        np.testing.assert_array_equal(found.toarray(), np.diag(2.0 * np.arange(n)))
+
+
 def test_an_argument_without_items():
     assert ar.jacobian(lambda x: 2.0 * x, sparsity="detect")(np.empty(0)).shape == (0, 0)

@@ -8,7 +8,7 @@ path that it takes. So each matrix is checked against one more product, with a r
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -86,7 +86,7 @@ class SparseFunction:
                 why="its columns are the items of an array of floats",
                 instead=["a function of an array", f"{self._kind} without sparsity"],
             )
-        key = tuple(a if isinstance(a, int) else np.shape(a) for a in args)
+        key = tuple(map(_kind, args))
         plan = self._given or self._plans.get(key)
         if plan is not None:
             matrix, wrong = self._computed(plan, args)
@@ -182,6 +182,21 @@ class SparseFunction:
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
         return with_rules(SparseFunction, self._made_from)
+
+
+def _kind(value: Any) -> Hashable:
+    """The key under which a pattern is remembered: the value of an integer, the shape of an array,
+    the length of a list.
+    """
+    match value:
+        case tuple():
+            return tuple(map(_kind, value))
+        case int():
+            return value
+        case np.ndarray():
+            return value.shape
+        case _:
+            return type(value), len(value) if hasattr(value, "__len__") else 0
 
 
 @typeof_impl.register(SparseFunction)
