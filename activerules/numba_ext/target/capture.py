@@ -58,8 +58,7 @@ from activerules.numba_ext.target.marked_calls import (
     MarkedCall,
     qualified_name,
 )
-from activerules.numba_ext.target.methods import with_originals
-from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu
+from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu, on_cpu
 from activerules.numba_ext.target.target import Session
 from activerules.rules.views import RuleView
 from activerules.rules.written import replacement_of
@@ -136,7 +135,7 @@ def capture(
         try:
             entry = _function_to_capture(dispatcher, rules, argtypes)
             # a function that is passed on in code which is captured itself is a twin there
-            pysig, argument_types = folded(entry, tuple(map(with_originals, argtypes)))
+            pysig, argument_types = folded(entry, tuple(map(on_cpu, argtypes)))
             result = session.compile(entry, tuple(argument_types))
         except ActiverulesError:
             raise

@@ -7,8 +7,8 @@ definition" of it. So an AD typing context has its own types of such methods, wh
 never sees.
 
 A call of a jitted class or of its method is typed with the user's functions that are passed to it,
-not their twins, since Numba compiles `__init__` or the method for the CPU to find its result type.
-When the call is lowered, it is compiled for the AD target with the twins.
+not their twins, nor with their rules, since Numba compiles `__init__` or the method for the CPU to
+find its result type. When the call is lowered, it is compiled for the AD target, with both.
 
 `x.sum()` is `np.sum(x)` if that carries a rule.
 """
@@ -26,8 +26,7 @@ from numba.extending import register_model
 
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import TypingContext
-from activerules.numba_ext.target.rule_function import RuleFunction
-from activerules.values.kinds import items_of
+from activerules.numba_ext.target.rule_function import RuleFunction, on_cpu
 
 
 class Method(types.BoundFunction):
@@ -107,29 +106,14 @@ def of_context(ty: Any, context: TypingContext) -> Any:
     return Method(Template, ty.this, context)
 
 
-def with_originals(ty: Any) -> Any:
-    """The type of a function, or of a tuple of some, with the originals of twins."""
-    plain = getattr(getattr(ty, "dispatcher", None), "original", None)
-    if plain is not None:
-        return types.Dispatcher(plain)
-    if isinstance(ty, types.BaseTuple):
-        items = items_of(ty)
-        plain_items = tuple(map(with_originals, items))
-        if plain_items != items:
-            return types.BaseTuple.from_types(plain_items, getattr(ty, "instance_class", None))
-    return ty
-
-
-def typed_with_originals(
+def typed_on_cpu(
     resolve: Callable[..., Any], callee: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> Any:
-    """The signature of a call of a method or class. `resolve` types it with the originals of the
-    twins that are passed; the signature has the twins again.
+    """The signature of a call of a method or class. `resolve` types it with the functions that are
+    passed as they are on the CPU; the signature has the types of this target again.
     """
-    passed = (*args, *kws.values())
-    plain = {ty: with_originals(ty) for ty in passed}
-    typed = resolve(callee, tuple(map(plain.get, args)), {n: plain[ty] for n, ty in kws.items()})
-    twins = {ordinary: ty for ty, ordinary in plain.items() if ordinary is not ty}
-    if typed is None or not twins:
-        return typed
-    return typed.replace(args=tuple(twins.get(ty, ty) for ty in typed.args))
+    on_target = {on_cpu(ty): ty for ty in (*args, *kws.values())}
+    typed = resolve(callee, tuple(map(on_cpu, args)), {n: on_cpu(ty) for n, ty in kws.items()})
+    if typed is None:
+        return None
+    return typed.replace(args=tuple(on_target.get(ty, ty) for ty in typed.args))

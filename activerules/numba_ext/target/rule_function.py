@@ -50,7 +50,7 @@ from activerules.numba_ext.target.marked_calls import (
 )
 from activerules.rules.pattern import type_name
 from activerules.rules.treatment import element_count
-from activerules.values.kinds import leaves_of
+from activerules.values.kinds import items_of, leaves_of
 from activerules.values.layout import layout_of
 
 NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
@@ -321,7 +321,7 @@ def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Sequenc
 
 
 def on_cpu(arg: Any) -> Any:
-    """The type that an argument has on the CPU target; only those of functions differ."""
+    """The type that an argument has on the CPU target: others for functions and tuples of them."""
     if isinstance(arg, RuleFunction):
         context: Any = cpu_target.typing_context
         return context.resolve_value_type(arg.function)
@@ -330,8 +330,10 @@ def on_cpu(arg: Any) -> Any:
     if isinstance(arg, TypedOnce):
         return types.Function(arg.templates)
     if isinstance(arg, types.BaseTuple):
-        items: Any = arg
-        return items.from_types(tuple(map(on_cpu, items)), getattr(arg, "instance_class", None))
+        items = items_of(arg)
+        plain = tuple(map(on_cpu, items))
+        if plain != items:
+            return types.BaseTuple.from_types(plain, getattr(arg, "instance_class", None))
     return arg
 
 

@@ -95,7 +95,7 @@ from activerules.numba_ext.target.methods import (
     RuledMethod,
     function_of,
     of_context,
-    typed_with_originals,
+    typed_on_cpu,
 )
 from activerules.numba_ext.target.operators import AugmentedOperator, plain_operator
 from activerules.numba_ext.target.pipelines import ad_pipeline, compile_kernel, numbas_pipeline
@@ -156,7 +156,7 @@ class ADTypingContext(NumbaTypingContext):
 
         is_method = isinstance(callee, types.BoundFunction) and not isinstance(callee, Method)
         if is_method or isinstance(callee, types.ClassType):
-            return typed_with_originals(super().resolve_function_type, callee, args, kws)
+            return typed_on_cpu(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(func, function, args, kws, resolve)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 from numba import complex128, float32, float64, int64, types
+from numba.experimental import jitclass
 
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.target.capture import capture
@@ -320,6 +321,22 @@ def test_m2_what_the_cpu_cannot_compile_alone():
 
     captured = capture(program, (int64,), rules=Keeping(np.zeros))
     assert captured.signature.return_type == float32[::1]
+
+
+@jitclass([("factor", float64)])
+class Scaling:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def scaled(self, function, x):
+        return self.factor * function(x)
+
+
+@pytest.mark.parametrize("rules", [NOTHING, Keeping(affine)])
+def test_a_function_passed_to_a_method_keeps_its_rule(rules):
+    program = numba.njit(lambda x: Scaling(2.0).scaled(affine, x))
+    captured = capture(program, (float64,), rules=rules)
+    assert [call.function for call in captured.marked.values()] == rules.functions
 
 
 # --- rules come and go ---
