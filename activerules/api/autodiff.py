@@ -18,7 +18,7 @@ from activerules.annotations.signature import Mode, PlainSpec, no_mode
 from activerules.errors import ActiverulesError
 from activerules.numba_ext.calls.call_arguments import types_of
 from activerules.numba_ext.calls.emitter import is_batched
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative, forward_form
+from activerules.numba_ext.calls.forward_forms import forward_form
 from activerules.numba_ext.calls.intrinsics import (
     autodiff_form,
     compiled_only,
@@ -33,7 +33,8 @@ from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
-from activerules.numba_ext.codegen.types import ModeType, marker_class, runtime_type
+from activerules.numba_ext.codegen.types import ModeType, read_marker, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.split.batch import batch_form
 from activerules.numba_ext.target.derivative import (
     ArgumentsOverlap,
@@ -118,23 +119,20 @@ def _entry_form(typing_context, mode, function, *args, deferred: bool = False):
     """Like `_mode_form`, for entries, which may defer the version for overlapping arguments
     (`Versions.deferred`).
     """
-    args = tuple(map(runtime_type, args))
-    if compiles_for_derivative() and isinstance(mode, ModeType):
-        mode.value.require_supported()
-        if _is_rewritten(mode.value, args):
-            if mode.value.direction != "forward" and (form := ordinary_form(mode, function, args)):
-                return form
-            marker = marker_class(args[0]) if args else None
-            annotated = args if marker is None else args[1:]
-            call = NestedCall(dispatcher_of_type(function), annotated, mode.value, marker)
-            return nested_form(typing_context, call, (mode, function), args)
-    if not isinstance(mode, ModeType) or mode.value.direction != "forward":
-        if isinstance(mode, ModeType) and is_batched(args):
-            mode.value.require_supported()
-            return batch_form(mode, function, args, deferred)
-        return autodiff_form(typing_context, mode, function, *args, deferred=deferred)
+    if not isinstance(mode, ModeType):
+        raise no_mode(None, function.value if isinstance(function, ModeType) else None)
     mode.value.require_supported()
-    return forward_form(mode, function, args)
+    args = tuple(map(runtime_type, args))
+    forward = mode.value.direction == "forward"
+    if compiles_for_derivative() and _is_rewritten(mode.value, args):
+        if not forward and (form := ordinary_form(mode, function, args)):
+            return form
+        marker, annotated = read_marker(args)
+        call = NestedCall(dispatcher_of_type(function), tuple(annotated), mode.value, marker)
+        return nested_form(typing_context, call, (mode, function), args)
+    if forward:
+        return forward_form(mode, function, args)
+    return (batch_form if is_batched(args) else autodiff_form)(mode, function, args, deferred)
 
 
 def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:

@@ -22,7 +22,6 @@ from activerules.api.autodiff import presentable, run_compiled
 from activerules.callables import location_of
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import call_arguments
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
@@ -30,6 +29,7 @@ from activerules.numba_ext.codegen.made_once import COMPILED, LastMade, MadeOnce
 from activerules.numba_ext.codegen.on_disk import compiled_stub, found_by_name
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.unlinked import linked_form
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
 from activerules.numba_ext.target.dispatchers import (
     OPTIONS,

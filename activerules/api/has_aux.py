@@ -23,12 +23,12 @@ from activerules.api.value_and_aux import aux_of, constant_aux, value_alone
 from activerules.api.vjp import vjp_stub
 from activerules.errors import NotAFloatReturn
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.dispatchers import require_known
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, tuple_of

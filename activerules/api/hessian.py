@@ -44,11 +44,11 @@ from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from

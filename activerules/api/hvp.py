@@ -24,13 +24,13 @@ from activerules.api.jvp import along
 from activerules.callables import location_of
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import call_arguments
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen import renewed
 from activerules.numba_ext.codegen.arity import free_name
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.values.kinds import is_absent, is_number_list
 

@@ -36,10 +36,10 @@ from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import NotYetSupported, UnknownOption
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.factories import give_factory_form
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.replaced.in_steps import steps_form
 from activerules.rules.registry import RULES
 from activerules.rules.views import FORWARD_VIEW

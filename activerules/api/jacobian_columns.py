@@ -17,12 +17,12 @@ from activerules.annotations.signature import Forward
 from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import RUN_TIME, carrying
 from activerules.errors import ShadowMismatch
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.random_states import random_states, set_random_states
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
 from activerules.rules.written import by_name

@@ -26,9 +26,10 @@ from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.list_arguments import by_arrays
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, error_context
-from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
+from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of

@@ -39,10 +39,10 @@ from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split

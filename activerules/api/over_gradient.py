@@ -13,8 +13,8 @@ from typing import Any
 from activerules.api.jacobian_columns import Run
 from activerules.errors import ActiverulesError
 from activerules.numba_ext.calls.checks import read_gradient_arguments
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import ordinary_gradient
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 
 

@@ -24,7 +24,6 @@ from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
 from activerules.api.autodiff import make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import compiled_only, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
@@ -32,6 +31,7 @@ from activerules.numba_ext.codegen.arity import first_names, free_name
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.split.forms import halves_form
 from activerules.numba_ext.split.split_batch import playing, recording
 from activerules.numba_ext.target.dispatchers import dispatcher_of

@@ -23,7 +23,6 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
 from activerules.numba_ext.codegen import renewed
@@ -32,6 +31,7 @@ from activerules.numba_ext.codegen.made_once import COMPILED, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.split.pullback import (
     Pullback,
     PullbackApart,

@@ -22,11 +22,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import callconv, cgutils
-from numba.core.target_extension import current_target
 
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.numba_ext.codegen.protocols import Builder, Emit, call_named
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.values.extent_tables import (
     ALIKE,
     APART,
@@ -194,7 +193,7 @@ class Tests:
         """Emit all tests. The result is true at run time if extents passed to `tell` overlap."""
         if not self._tests and not self._conditions:
             return cgutils.false_bit
-        if current_target() == AD_TARGET:
+        if compiles_for_derivative():
             if any(isinstance(extent, ExtentTable) for extent in self._extents):
                 raise NotYetSupported(
                     "a derivative with respect to a list or dictionary of arrays or objects, "

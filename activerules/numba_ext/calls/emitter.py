@@ -24,7 +24,7 @@ from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.machine_code import MachineCode
 from activerules.numba_ext.codegen.protocols import Context, Emit, Value, call_named
-from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.types import AnnotationType, read_marker
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.numba_ext.substitutes.vector_math import link_vector_math
@@ -119,9 +119,10 @@ def _support(context: Context) -> str:
 
 
 def all_fields(em: Emit, args: Sequence[Any], packed: Value) -> list[Field]:
-    """Primal and shadows of every annotated argument."""
-    values = cgutils.unpack_tuple(em.builder, packed, len(args))
-    return [_field(em, ty, value) for ty, value in zip(args, values, strict=True)]
+    """Primal and shadows of every argument of a call; the activity of the return has none."""
+    _, annotated = read_marker(args)
+    values = cgutils.unpack_tuple(em.builder, packed, len(args))[len(args) - len(annotated) :]
+    return [_field(em, ty, value) for ty, value in zip(annotated, values, strict=True)]
 
 
 def _field(em: Emit, ty: Any, value: Value) -> Field:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba.core import cgutils, types
-from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.signature import ForwardWithPrimal, Mode
@@ -30,8 +29,8 @@ from activerules.numba_ext.calls.forward_emitter import (
 )
 from activerules.numba_ext.calls.intrinsics import compiled, derivative_form, dispatcher_of_type
 from activerules.numba_ext.codegen.protocols import Emit, Value, emitting
-from activerules.numba_ext.codegen.types import marker_class, runtime_type
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.types import read_marker, runtime_type
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative, DerivativeSpec
 from activerules.values.argument import ArgumentSpec, types_and_activities
 from activerules.values.kinds import items_of
@@ -40,28 +39,22 @@ from activerules.values.layout import CONSTANT
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     """`autodiff(Forward, function, [return activity,] *annotated)`."""
-    marker = marker_class(args[0]) if args else None
-    skipped = 0 if marker is None else 1
+    marker, annotated = read_marker(args)
     dispatcher = dispatcher_of_type(function)
     with error_context.of_call(dispatcher):
-        names = call_arguments.parameter_names(dispatcher, len(args) - skipped)
-        checks.require_marked(dispatcher, mode.value, names, args[skipped:])
-        read = read_forward_arguments(names, args[skipped:])
+        names = call_arguments.parameter_names(dispatcher, len(annotated))
+        checks.require_marked(dispatcher, mode.value, names, annotated)
+        read = read_forward_arguments(names, annotated)
     gradient = compiled_forward(
         dispatcher, read.arguments, wants_tangent(marker), read.width, mode=mode.value
     )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
 
     def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
-        primal, tangent = ForwardEmitter(em, call).push(fields[skipped:])
+        primal, tangent = ForwardEmitter(em, call).push(fields)
         return tangent, primal
 
     return derivative_form(mode, function, args, call.tangent_type, gradient.result_type, emit)
-
-
-def compiles_for_derivative() -> bool:
-    """Whether the call being typed is in a function that is itself differentiated."""
-    return current_target() == AD_TARGET
 
 
 def compiled_forward(

@@ -16,11 +16,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.target_extension import current_target
 from numba.core.typing.templates import make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
-from activerules.annotations.signature import Mode, Reverse, no_mode
+from activerules.annotations.signature import Mode, Reverse
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, checks, error_context
@@ -40,12 +39,11 @@ from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
-    ModeType,
     SpecType,
-    marker_class,
+    read_marker,
     runtime_type,
 )
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import (
     CompiledDerivative,
     DerivativeCompiler,
@@ -90,28 +88,24 @@ def compiled_only(definition: Callable[..., Any]) -> Any:
     return function
 
 
-def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
-    """`autodiff(mode, function, [return activity,] *annotated)`."""
-    if not isinstance(mode, ModeType):
-        raise no_mode(None, function.value if isinstance(function, ModeType) else None)
-    mode.value.require_supported()
-    args = tuple(map(runtime_type, args))
-    call, skipped = _read_call(dispatcher_in(function), args, mode.value, deferred)
-    return _autodiff_form(call, skipped, mode, function, args)
+def autodiff_form(mode, function, args, deferred):
+    """`autodiff(Reverse, function, [return activity,] *annotated)`, one shadow per argument."""
+    call = _read_call(dispatcher_in(function), args, mode.value, deferred)
+    return _autodiff_form(call, mode, function, args)
 
 
 def ordinary_form(mode, function, args):
     """`autodiff_form` in code that is differentiated; None unless the derivative is ordinary code,
     of arrays and numbers.
     """
-    annotated = args[1:] if args and marker_class(args[0]) else args
+    _, annotated = read_marker(args)
     values = [ty.val if isinstance(ty, AnnotationType) else ty for ty in annotated]
     if is_batched(args) or mode.value.options or not _has_plain_leaves(values):
         return None
-    call, skipped = _read_call(dispatcher_of_type(function), args, mode.value, again=True)
+    call = _read_call(dispatcher_of_type(function), args, mode.value, again=True)
     if not call.gradient.again.ordinary:
         return None
-    return _autodiff_form(call, skipped, mode, function, args)
+    return _autodiff_form(call, mode, function, args)
 
 
 def ordinary_gradient(
@@ -135,13 +129,11 @@ def _has_plain_leaves(values: Sequence[Any]) -> bool:
     return all(isinstance(leaf, plain) for leaf in leaves)
 
 
-def _autodiff_form(
-    call: DerivativeCall, skipped: int, mode: Any, function: Any, args: Sequence[Any]
-):
+def _autodiff_form(call: DerivativeCall, mode: Any, function: Any, args: Sequence[Any]):
     derivative_type = types.Tuple(call.derivative_types)
 
     def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
-        (derivatives,), primal = Emitter(em, call).emit(fields[skipped:])
+        (derivatives,), primal = Emitter(em, call).emit(fields)
         return em.context.make_tuple(em.builder, derivative_type, derivatives), primal
 
     return derivative_form(mode, function, args, derivative_type, call.gradient.result_type, emit)
@@ -157,7 +149,7 @@ def derivative_form(
 ):
     """The form that returns a derivative, and what the primal returned if the mode asks for it.
 
-    emit   from the fields of `args` to both of these values
+    emit   from the fields of the arguments to both of these values
     """
     returns_primal = mode.value.returns_primal
     result_type = types.Tuple([derivative_type, primal_type]) if returns_primal else derivative_type
@@ -176,10 +168,10 @@ def derivative_form(
 def counted_tape_bytes(typing_context, mode, function, *args):
     """`autodiff` of annotated arguments that returns only the size of the tape in bytes."""
     args = tuple(map(runtime_type, args))
-    call, skipped = _read_call(dispatcher_in(function), args)
+    call = _read_call(dispatcher_in(function), args)
 
     def emit(em: Emit, values: Sequence[Value]) -> Value:
-        fields = all_fields(em, args, values[2])[skipped:]
+        fields = all_fields(em, args, values[2])
         stats = cgutils.alloca_once_value(em.builder, ir.IntType(64)(0))
         _, primal = Emitter(em, call).emit(fields, stats)
         em.context.nrt.decref(em.builder, call.gradient.result_type, primal)
@@ -199,7 +191,7 @@ def gradient_of(typing_context, spec, function, *args):
         names = call_arguments.parameter_names(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
     argtypes, activities = types_and_activities(arguments)
-    if current_target() == AD_TARGET:
+    if compiles_for_derivative():
         gradient = ordinary_gradient(dispatcher, arguments, needs_primal=request.with_value)
         if gradient is None:
             nested_call = NestedCall(dispatcher, argtypes, gradient=request)
@@ -261,14 +253,13 @@ def _read_call(
     mode: Mode = Reverse,
     deferred: bool = False,
     again: bool = False,
-) -> tuple[DerivativeCall, int]:
-    """The typed call, and how many of `args` (0 or 1) are the activity of the return."""
-    marker = marker_class(args[0]) if args else None
-    skipped = 0 if marker is None else 1
+) -> DerivativeCall:
+    """The typed call."""
+    marker, annotated = read_marker(args)
     with error_context.of_call(dispatcher):
-        names = call_arguments.parameter_names(dispatcher, len(args) - skipped)
-        checks.require_marked(dispatcher, mode, names, args[skipped:])
-        arguments = checks.read_arguments(names, args[skipped:])
+        names = call_arguments.parameter_names(dispatcher, len(annotated))
+        checks.require_marked(dispatcher, mode, names, annotated)
+        arguments = checks.read_arguments(names, annotated)
     returned = return_activity(marker)
     holomorphic = "holomorphic" in mode.options
     if holomorphic:
@@ -284,7 +275,7 @@ def _read_call(
         needs_primal=mode.returns_primal,
     )
     gradient = compiled(dispatcher, arguments, spec)
-    return DerivativeCall(arguments, gradient, holomorphic=holomorphic), skipped
+    return DerivativeCall(arguments, gradient, holomorphic=holomorphic)
 
 
 def dispatcher_of_type(function: Any) -> Any:
@@ -302,7 +293,7 @@ def dispatcher_of_type(function: Any) -> Any:
 def dispatcher_in(function: Any) -> Any:
     """Like `dispatcher_of_type`; refused in code that is itself differentiated."""
     dispatcher = dispatcher_of_type(function)
-    if current_target() == AD_TARGET:
+    if compiles_for_derivative():
         raise NotYetSupported(
             f"the tape of {dispatcher.py_func.__name__} inside a function that is differentiated",
             why="a tape is not differentiated",

@@ -21,10 +21,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.target_extension import current_target
 
 from activerules.numba_ext.codegen.protocols import Builder, Emit, Value, call_named
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -170,7 +169,7 @@ class _Checker:
         if not (written or self._writes_shadowed) or not (is_instance(ty) or is_collection(ty)):
             return
         table = None
-        if written and current_target() != AD_TARGET:  # tables are not compared there
+        if written and not compiles_for_derivative():  # tables are not compared there
             table = ExtentTable(self.builder)
         depth = Depth.FIELDS if table is None else Depth.ITEMS
         for visit in walk(em, layout_of(ty), (primal,), depth=depth, where=_is_followed):

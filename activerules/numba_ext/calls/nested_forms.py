@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from numba.core import cgutils, types
-from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Annotation
@@ -20,7 +19,7 @@ from activerules.annotations.signature import GradientSpec, Mode, Reverse, Split
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.unlinked import linked_form
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 
@@ -142,7 +141,7 @@ def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> 
     """The return type of a compiled function for these types, and the emitter of the call; in code
     that runs as it is, the function is only linked into its caller.
     """
-    if current_target() != AD_TARGET:
+    if not compiles_for_derivative():
         callee = linked_form(callee)
     callee_type = typing_context.resolve_value_type(callee)
     called = callee_type.get_call_type(typing_context, tuple(args), {})

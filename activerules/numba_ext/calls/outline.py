@@ -14,7 +14,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.target_extension import current_target
 
 from activerules.numba_ext.codegen.on_disk import depend_on_rules
 from activerules.numba_ext.codegen.protocols import (
@@ -24,7 +23,7 @@ from activerules.numba_ext.codegen.protocols import (
     Value,
     entry_builder,
 )
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 
 _numbers = count()
 
@@ -38,7 +37,7 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(form)
     def outlined_form(typing_context: TypingContext, *argtypes: Any) -> Any:
         formed = form(typing_context, *argtypes)
-        if formed is None or current_target() == AD_TARGET:
+        if formed is None or compiles_for_derivative():
             return formed
         typed, codegen = formed
         return typed, functools.partial(_outline, codegen)

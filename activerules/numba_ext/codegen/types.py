@@ -211,6 +211,12 @@ def marker_class(ty: Any) -> type[Annotation] | None:
     return key if isinstance(key, type) and issubclass(key, Annotation) else None
 
 
+def read_marker(args: Sequence[Any]) -> tuple[type[Annotation] | None, Sequence[Any]]:
+    """The activity of the return, if it precedes the arguments of a call, and the arguments."""
+    marker = marker_class(args[0]) if args else None
+    return marker, args if marker is None else args[1:]
+
+
 # --- values that are known at compile time: types without data ---
 
 

@@ -2,8 +2,8 @@
 
 Needs       Numba's own code libraries, which these classes cut short
 Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`),
-            nothing executable; `NeverCalled`; the name of the target; `LOWERING`, the registry of
-            implementations that are its own
+            nothing executable; `NeverCalled`; the name of the target, and whether code is compiled
+            for it; `LOWERING`, the registry of implementations that are its own
 Invariants  N1  no pass runs over code that the engine has to see as it was lowered: what a user
                 calls first, comparisons of floats (Q1 of `ir.text.equalities`), copies in which
                 only the caller's types tell floats (`ir.text.byte_blocks`), marked calls
@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 from numba.core import codegen
 from numba.core.cgutils import normalize_ir_text
 from numba.core.imputils import Registry
+from numba.core.target_extension import current_target
 
 from activerules.numba_ext.codegen.numba_versions import with_pointers
 
@@ -29,6 +30,11 @@ AD_TARGET = "activerules_ad"
 LOWERING = Registry(AD_TARGET)
 # in code with functions that are not compiled yet; where None or no further item is returned (N2)
 _AS_LOWERED = r"\.numba\.unresolved\$|\bret i32 -[23]\b"
+
+
+def compiles_for_derivative() -> bool:
+    """Whether the code being typed or lowered is itself differentiated."""
+    return current_target() == AD_TARGET
 
 
 def _is_entry_of_numba(function: Any) -> bool:

@@ -31,7 +31,7 @@ from activerules.numba_ext.calls.intrinsics import (
 )
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.codegen.protocols import Emit, Value
-from activerules.numba_ext.codegen.types import AnnotationType, marker_class
+from activerules.numba_ext.codegen.types import AnnotationType, read_marker
 from activerules.numba_ext.split.forms import SplitEmitter
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.values import shadows as floats
@@ -42,8 +42,7 @@ from activerules.values.shadows import zero_shadow
 
 def batch_form(mode, function, args, deferred):
     """`autodiff(Reverse, function, [return activity,] *annotated)` with batched arguments."""
-    marker = marker_class(args[0]) if args else None
-    annotated = args if marker is None else args[1:]
+    marker, annotated = read_marker(args)
     dispatcher = dispatcher_in(function)
     with error_context.of_call(dispatcher):
         names = call_arguments.parameter_names(dispatcher, len(annotated))
@@ -68,7 +67,6 @@ def batch_form(mode, function, args, deferred):
     derivatives = types.Tuple(by_argument)
 
     def emit(em: Emit, fields: list[Field]) -> tuple[Value, Value]:
-        fields = fields[len(args) - len(annotated) :]
         if together:
             lanes, primal = Emitter(em, call).emit(fields)
         else:
