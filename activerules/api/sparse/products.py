@@ -44,9 +44,6 @@ SEEDS = "x0"
 class _Products(Columns):
     """Lines that compute the products: a row for each row of the seeds."""
 
-    def _takes_one_run(self) -> bool:
-        return False
-
     def counts(self) -> list[str]:
         """A line for the number of columns."""
         return [f"n_{self._root} = {SEEDS}.shape[0]", "k = 0"]

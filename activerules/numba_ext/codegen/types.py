@@ -8,7 +8,7 @@ invalidated when the rules change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numba.core import cgutils, types
@@ -156,12 +156,18 @@ for _kind in KINDS:
 
 @unbox(AnnotationType)
 def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeValue:
-    return unboxed_struct(c, annotation, _fields_of(annotation, value, c))
+    fields = dict(zip(annotation.kind.__slots__, annotation.fields, strict=True))
+    return unboxed_struct(c, annotation, attributes_of(c, value, fields))
 
 
-def _fields_of(annotation: AnnotationType, value: Any, c: Any) -> Iterator[tuple[str, Any, Any]]:
-    for name, field in zip(annotation.kind.__slots__, annotation.fields, strict=True):
-        item = c.pyapi.object_getattr_string(value, name)
+def attributes_of(
+    c: Any, value: Any, fields: Mapping[str, types.Type], prefix: str = ""
+) -> Iterator[tuple[str, types.Type, Any]]:
+    """The members of a struct for `unboxed_struct`: the attributes of an object, whose names are
+    those of the fields after a prefix.
+    """
+    for name, field in fields.items():
+        item = c.pyapi.object_getattr_string(value, prefix + name)
         yield name, field, item
         c.pyapi.decref(item)
 
@@ -190,16 +196,12 @@ def unboxed_struct(c: Any, ty: types.Type, members: Iterable[tuple[str, Any, Any
 @box(AnnotationType)
 def _box_annotation(annotation: AnnotationType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(annotation)(c.context, c.builder, value)
-    items = []
-    for name, field in zip(annotation.kind.__slots__, annotation.fields, strict=True):
-        member = getattr(native, name)
-        c.context.nrt.incref(c.builder, field, member)
-        items.append(c.box(field, member))
+    fields = zip(annotation.kind.__slots__, annotation.fields, strict=True)
+    items = [c.box(field, getattr(native, name)) for name, field in fields]
     kind = c.pyapi.unserialize(c.pyapi.serialize_object(annotation.kind))
     result = c.pyapi.call_function_objargs(kind, items)
     for item in (kind, *items):
         c.pyapi.decref(item)
-    c.context.nrt.decref(c.builder, annotation, value)
     return result
 
 

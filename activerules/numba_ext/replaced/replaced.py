@@ -25,6 +25,7 @@ from numba.core import types
 from activerules.errors import ActiverulesError, NotYetSupported
 from activerules.fallbacks import with_fallbacks
 from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.replaced import replaced_lists
 from activerules.numba_ext.replaced.local_objects import (
     arrays_in,
@@ -70,7 +71,7 @@ T = TypeVar("T")
 
 _changing: weakref.WeakKeyDictionary[Any, tuple[Any, frozenset[int]]]
 _changing = weakref.WeakKeyDictionary()
-_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_made = MadeOnce()
 
 
 def changing_arguments(dispatcher: Any) -> frozenset[int]:
@@ -145,16 +146,17 @@ def _may_hide_objects(leaf: Any) -> bool:
 
 def with_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[int]) -> Any:
     """The function on copies of what is in the arguments `changing`; made once per signature."""
-    known = _made.setdefault(dispatcher, {})
-    key = (tuple(argtypes), changing)
-    if key not in known:
+
+    def make() -> Any:
         of_lists = replaced_lists.serves(argtypes, changing)
         write = replaced_lists.function_on_copies if of_lists else _function_on_copies
         copied = write(dispatcher, argtypes, changing)
         copied.__name__ = copied.__qualname__ = dispatcher.py_func.__name__  # also a lambda
-        known[key] = numba.njit(copied)
-        _changing[known[key]] = dispatcher, changing
-    return known[key]
+        made = numba.njit(copied)
+        _changing[made] = dispatcher, changing
+        return made
+
+    return _made.get(dispatcher, (tuple(argtypes), changing), make)
 
 
 def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], changing: frozenset[int]) -> Any:

@@ -77,6 +77,12 @@ def has_no_target(shadow, first, last):
 
 
 @register_jitable
+def moves(first, last):
+    """Whether a cotangent is moved."""
+    return is_another(first, last) and first.shape == last.shape
+
+
+@register_jitable
 def require_target(lost):
     """Raise for a cotangent without an array to go to; nothing is owned here that would leak."""
     if lost:
@@ -112,8 +118,7 @@ _CHECK = """
 """
 _TAKE = """
     taken{k} = before.dval[{k}]
-    moves{k} = is_another(before.val[{k}], after.val[{k}])
-    moves{k} &= before.val[{k}].shape == after.val[{k}].shape
+    moves{k} = moves(before.val[{k}], after.val[{k}])
     if moves{k}:
         taken{k} = taken{k}.copy()
         before.dval[{k}][...] = 0
@@ -136,7 +141,7 @@ _CHECK_TANGENT = """
 """
 _TAKE_TANGENT = """
     tangent{k} = before.dval[{k}]
-    moves{k} = is_another(before.val[{k}], after.val[{k}])
+    moves{k} = moves(before.val[{k}], after.val[{k}])
     if moves{k}:
         if active(after):
             tangent{k} = after.dval[{k}].copy()
@@ -148,7 +153,7 @@ _GIVE_TANGENT = """
         overwrite(before.dval[{k}], tangent{k})
 """
 _NAMES = {
-    **by_name(active, is_another, has_no_target, overwrite),
+    **by_name(active, has_no_target, moves, overwrite),
     **by_name(require_target, require_tangent_target),
     "np": np,
 }
@@ -194,12 +199,6 @@ def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
     for which, written in halves.items():
         half = define_on(function, which, written, keeps_shadow=which != "augmented_primal")
         RULES.attach(function, which, *half)
-
-
-@register_jitable
-def moves(first, last):
-    """Whether a cotangent is moved."""
-    return is_another(first, last) and first.shape == last.shape
 
 
 _LISTS = """
@@ -289,7 +288,7 @@ def transferring_lists(ndim: int, count: int) -> Any:
     arguments = ", ".join(["appended", *names])
     nothing = ", ".join(["None"] * (1 + len(names)))
     source = (_IN_LISTS + _LISTS).format(arguments=arguments, nothing=nothing, **text)
-    scope = {**_NAMES, **by_name(AugmentedReturn, moves, require_not_appended)}
+    scope = {**_NAMES, **by_name(AugmentedReturn, require_not_appended)}
     functions = {
         name: function_from(source, name, scope, module=__name__)
         for name in ("transfer", "augmented", "reverse", "forward")

@@ -34,7 +34,12 @@ from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, TypingContext, Value
 from activerules.numba_ext.codegen.stubs import StubType
-from activerules.numba_ext.codegen.types import AnnotationType, runtime_type
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    attributes_of,
+    runtime_type,
+    unboxed_struct,
+)
 from activerules.numba_ext.split import cotangents
 from activerules.numba_ext.split.cotangents import require_fitting
 from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
@@ -206,12 +211,7 @@ def is_never_boxed(ty: Any) -> bool:
 
 @unbox(PullbackType)
 def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
-    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
-    item = c.pyapi.object_getattr_string(value, "_data")
-    unboxed = c.unbox(ty.data, item)
-    c.pyapi.decref(item)
-    native.data = unboxed.value
-    return NativeValue(native._getvalue(), is_error=unboxed.is_error, cleanup=unboxed.cleanup)
+    return unboxed_struct(c, ty, attributes_of(c, value, {"data": ty.data}, prefix="_"))
 
 
 @compiled_only

@@ -18,6 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import NativeValue, box, models, register_model, unbox
 
 from activerules.numba_ext.codegen.protocols import Emit, Value
+from activerules.numba_ext.codegen.types import attributes_of, unboxed_struct
 
 I64 = ir.IntType(64)
 BLOCK = types.MemInfoPointer(types.voidptr)
@@ -87,15 +88,8 @@ def constant(c: Any, value: Any) -> Value:
 
 @unbox(TapeType)
 def _unbox_tape(tape: TapeType, value: Any, c: Any) -> NativeValue:
-    native = cgutils.create_struct_proxy(tape)(c.context, c.builder)
-    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
-    for name, field in (("block", BLOCK), ("owned", tape.owned)):
-        item = c.pyapi.object_getattr_string(value, f"_{name}")
-        unboxed = c.unbox(field, item)
-        c.pyapi.decref(item)
-        setattr(native, name, unboxed.value)
-        c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
-    return NativeValue(native._getvalue(), is_error=c.builder.load(failed))
+    fields = {"block": BLOCK, "owned": tape.owned}
+    return unboxed_struct(c, tape, attributes_of(c, value, fields, prefix="_"))
 
 
 class HandleFields:

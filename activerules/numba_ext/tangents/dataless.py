@@ -25,7 +25,6 @@ from numba.extending import (
 
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import (
-    LINEAR,
     AbstractTangent,
     NoTangent,
     NotImplementedTangent,
@@ -239,27 +238,20 @@ def _same(x):
 # --- functions of tangents ---
 
 
-def _register_linear(name: str) -> None:
-    function = getattr(np, name)
-    if name == "sum":
-
-        @overload(function)
-        def _of_one(a):
-            return (lambda a: a) if is_zero_type(a) and a != types.none else None
-
-        return
-
-    @overload(function)
-    def _of_two(a, b):
-        for ty in (a, b):
-            if isinstance(ty, TangentType) and is_zero(ty.value):
-                zero = ty.value
-                return lambda a, b: zero
-        return None
+@overload(np.sum)
+def _sum_of(a):
+    return (lambda a: a) if is_zero_type(a) and a != types.none else None
 
 
-for _name in LINEAR:
-    _register_linear(_name)
+@overload(np.dot)
+@overload(np.vdot)
+@overload(np.outer)
+def _product_of(a, b):
+    for ty in (a, b):
+        if isinstance(ty, TangentType) and is_zero(ty.value):
+            zero = ty.value
+            return lambda a, b: zero
+    return None
 
 
 @overload(conjugate)

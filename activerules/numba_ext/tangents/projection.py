@@ -42,6 +42,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.types import (
     TangentType,
+    attributes_of,
     is_zero_type,
     runtime_type,
     unboxed_struct,
@@ -125,10 +126,7 @@ def _box(ty: ProjectionType, value: Any, c: Any) -> Any:
 
 @unbox(ProjectionType)
 def _unbox(ty: ProjectionType, value: Any, c: Any) -> NativeValue:
-    shapes = c.pyapi.object_getattr_string(value, "shapes")
-    native = unboxed_struct(c, ty, [("shapes", ty.shapes, shapes)])
-    c.pyapi.decref(shapes)
-    return native
+    return unboxed_struct(c, ty, attributes_of(c, value, {"shapes": ty.shapes}))
 
 
 @chosen_by_types

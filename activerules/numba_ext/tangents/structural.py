@@ -121,15 +121,12 @@ def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
 @box(StructuralTangentType)
 def _box(ty: StructuralTangentType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
-    items = []
-    for i, numba_type in enumerate(ty.fields.values()):
-        member = getattr(native, f"field{i}")
-        c.context.nrt.incref(c.builder, numba_type, member)
-        items.append(c.box(numba_type, member))
+    items = [
+        c.box(field, getattr(native, f"field{i}")) for i, field in enumerate(ty.fields.values())
+    ]
     result = call_python(c, _rebuilt, ty.primal, tuple(ty.fields), *items)
     for item in items:
         c.pyapi.decref(item)
-    c.context.nrt.decref(c.builder, ty, value)
     return result
 
 
