@@ -72,16 +72,7 @@ def check_memory(
     time if arguments overlap.
     """
     checker = _Checker(em, gradient, release)
-    lanes = checker.lanes(arguments, values, gradient.width)
-    for memories in lanes:
-        for memory in memories:
-            checker.keep_shadow_apart(memory, memories)
-        for i, second in enumerate(memories):
-            for first in memories[:i]:
-                checker.compare(first, second)
-    for k, memories in enumerate(lanes):
-        for earlier in lanes[:k]:
-            checker.keep_lanes_apart(memories, earlier, written_only=False)
+    checker.check(arguments, values, gradient.width, written_only=False)
     overlap = checker.tests.emit()
     if gradient.versions.conservative == gradient.symbol:
         return cgutils.false_bit
@@ -110,17 +101,7 @@ def check_lanes(
     overlap no shadow of another lane.
     """
     checker = _Checker(em, gradient, release)
-    lanes = checker.lanes(arguments, values, width)
-    for memories in lanes:
-        for i, second in enumerate(memories):
-            touched = [m for m in memories if m.written or second.written]
-            checker.keep_shadow_apart(second, touched)
-            for first in memories[:i]:
-                if first in touched:
-                    checker.compare(first, second)
-    for k, memories in enumerate(lanes):
-        for earlier in lanes[:k]:
-            checker.keep_lanes_apart(memories, earlier, written_only=True)
+    checker.check(arguments, values, width, written_only=True)
     checker.tests.emit()
 
 
@@ -135,6 +116,26 @@ class _Checker:
         self._in_loop = False
         self._writes_shadowed = False
         self.tests = Tests(em, (gradient.requested,) if gradient.requested else (), release)
+
+    def check(
+        self,
+        arguments: Sequence[ArgumentSpec],
+        values: Sequence[tuple[Any, Sequence[Any]]],
+        width: int,
+        *,
+        written_only: bool,
+    ) -> None:
+        """Check everything, or K2 to K5 only for memory that is written and what it may meet."""
+        lanes = self.lanes(arguments, values, width)
+        for k, memories in enumerate(lanes):
+            for i, memory in enumerate(memories):
+                met = [m for m in memories if m.written or memory.written or not written_only]
+                self.keep_shadow_apart(memory, met)
+                for earlier in memories[:i]:
+                    if earlier in met:
+                        self.compare(earlier, memory)
+            for earlier_lane in lanes[:k]:
+                self.keep_lanes_apart(memories, earlier_lane, written_only=written_only)
 
     def memories(
         self, argument: ArgumentSpec, primal: Value, shadow: Value | None, written: bool
