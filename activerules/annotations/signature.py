@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from activerules.annotations.activity import Annotation
+from activerules.annotations.activity import Annotation, DuplicatedNoNeed
 from activerules.errors import ActivityError, NotYetSupported, UnknownOption
 
 
@@ -50,6 +50,11 @@ class SplitSpec:
     returns_primal: bool
     repeated: bool = False
     options: frozenset[str] = frozenset()
+
+    @property
+    def wants_primal(self) -> bool:
+        """Whether what the function returned is asked for, and the activity does not forgo it."""
+        return self.returns_primal and self.result is not DuplicatedNoNeed
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from activerules.api.autodiff import autodiff
 from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.nested.options import zero_where_same
 from activerules.nested.pullbacks import copy_arrays
+from activerules.nested.read_calls import autodiff_of, names_of, returned_by, values_of
 from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.calls.lanes import first_lane, width_of
-from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
+from activerules.numba_ext.calls.nested_forms import NestedCall
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
@@ -40,16 +41,13 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     result = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(result)
-    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
-    numbered = enumerate(annotated)
     # lanes run on copies: shadows are compared with the argument's own memory before
     compares = "runtime_activity" in mode.options
-    values = (f"a{k}.val" if isinstance(ty, AnnotationType) else f"a{k}" for k, ty in numbered)
-    lines = [f"states = states_if_drawn(function, {tuple_of(values)})"]
+    lines = [f"states = states_if_drawn(function, {tuple_of(values_of(annotated))})"]
     for lane in range(width):
         listed = _lane_arguments(annotated, lane, last=lane == width - 1, compares=compares)
         lines += ["exchange_states(states)"] * (lane > 0)
-        lines.append(f"f{lane} = {text}{', '.join(listed)})")
+        lines.append(f"f{lane} = {autodiff_of(marker, listed)}")
     lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
     scope = {
         **by_name(Active, Const, Duplicated, autodiff, copy_arrays, zero_where_same),
@@ -58,8 +56,7 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
         "marker": marker,
         "mode": replace(mode, options=mode.options - {"runtime_activity"}),
     }
-    parameters = [f"a{k}" for k, _ in enumerate(annotated)]
-    return compiled_lines(dispatcher, "call", parameters, lines, scope, "nested", call)
+    return compiled_lines(dispatcher, "call", names_of(annotated), lines, scope, "nested", call)
 
 
 def _lane_arguments(
@@ -67,9 +64,8 @@ def _lane_arguments(
 ) -> list[str]:
     """The source text of the arguments of one lane of a batch."""
     arguments = []
-    for k, ty in enumerate(annotated):
+    for k, (ty, value) in enumerate(zip(annotated, values_of(annotated), strict=True)):
         kind = ty.kind if isinstance(ty, AnnotationType) else None
-        value = f"a{k}" if kind is None else f"a{k}.val"
         value = value if last else f"copy_arrays({value})"
         if kind in BATCHED:
             shadow = f"a{k}.dval[{lane}]"

@@ -37,14 +37,14 @@ from activerules.api.autodiff import autodiff
 from activerules.api.same_draws import exchange_states
 from activerules.errors import NotYetSupported
 from activerules.nested.lists import call_by_arrays, has_number_lists
+from activerules.nested.read_calls import ReadCall, names_of, values_of
 from activerules.numba_ext.calls.emitter import BY_SHADOW
 from activerules.numba_ext.calls.forward_forms import compiled_forward
-from activerules.numba_ext.calls.nested_forms import ReadCall
 from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, NO_C_WRAPPER, in_place_of
 from activerules.numba_ext.codegen.random_states import random_states
-from activerules.numba_ext.codegen.types import AnnotationType, as_strict
+from activerules.numba_ext.codegen.types import as_strict
 from activerules.numba_ext.replaced.in_steps import passing
 from activerules.numba_ext.rules.checks import apart, copy_in_place
 from activerules.numba_ext.target.derivative import CompiledDerivative
@@ -416,10 +416,7 @@ def call_of(nested: ReadCall) -> Any:
 
 def _annotated_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
     """The function that replaces `autodiff(mode, f, …)` by a call of a nested gradient."""
-    values = [
-        f"a{k}{'.val' if isinstance(ty, AnnotationType) else ''}"
-        for k, ty in enumerate(nested.call.argtypes)
-    ]
+    values = values_of(nested.call.argtypes)
     arguments = [values[x.argument] + x.path for x in writer.leaves]
     arguments += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
@@ -434,8 +431,7 @@ def _annotated_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) ->
     lines.append(
         f"return ({result}, derivatives[-1])" if nested.with_primal else f"return {result}"
     )
-    names = [f"a{k}" for k, _ in enumerate(nested.call.argtypes)]
-    return _compile_call(writer, names, lines, gradient=gradient)
+    return _compile_call(writer, nested, lines, gradient=gradient)
 
 
 def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
@@ -454,14 +450,13 @@ def _gradient_call(nested: ReadCall, gradient: Any, writer: _GradientWriter) -> 
     entries = [writer.rebuilt(k, entry) for k in spec.argnums]
     result = entries[0] if spec.single else tuple_of(entries)
     lines.append(f"return (derivatives[-1], {result})" if spec.with_value else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(nested.call.argtypes)]
-    return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
+    return _compile_call(writer, nested, lines, gradient=gradient, make_zero=make_zero)
 
 
 def _compile_call(
-    writer: _GradientWriter, names: Sequence[str], lines: Sequence[str], **more: Any
+    writer: _GradientWriter, nested: ReadCall, lines: Sequence[str], **more: Any
 ) -> Any:
-    scope = {**writer.texts.classes, **more}
+    scope, names = {**writer.texts.classes, **more}, names_of(nested.call.argtypes)
     return in_place_of(writer.spec.dispatcher, "call", names, lines, scope)
 
 

@@ -20,7 +20,7 @@ from activerules.api.list_arguments import (
     shadow_array,
     typed_list_of,
 )
-from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.nested.read_calls import ReadCall, names_of, values_of
 from activerules.numba_ext.codegen.made_once import in_place_of
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import by_name, tuple_of
@@ -38,14 +38,11 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     listed = [k for k, ty in enumerate(argtypes) if is_number_list(ty)]
     changed = [k for k in listed if written[k]]
     target = of_arrays(nested.call.dispatcher, argtypes, changed)
-    values = [
-        f"a{k}{'.val' * isinstance(ty, AnnotationType)}"
-        for k, ty in enumerate(nested.call.argtypes)
-    ]
+    parameters, values = names_of(argtypes), values_of(nested.call.argtypes)
     lines = [f"v{k} = array_of({values[k]})" for k in listed]
     shadowed = [k for k in listed if nested.call.gradient is None and _has_shadow(nested, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
-    passed = [f"a{k}" for k, _ in enumerate(argtypes)]
+    passed = list(parameters)
     for k in listed:
         passed[k] = (
             f"{nested.call.argtypes[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
@@ -69,7 +66,6 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
     lines += [f"put_into({values[k]}, v{k})" for k in changed]
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
     lines.append(f"return {result}")
-    parameters = [f"a{k}" for k, _ in enumerate(argtypes)]
     return in_place_of(nested.call.dispatcher, "call", parameters, lines, scope)
 
 

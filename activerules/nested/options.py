@@ -25,8 +25,9 @@ from activerules.annotations.signature import Mode
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.list_arguments import array_of, typed_list_of
+from activerules.nested.read_calls import autodiff_of, names_of, returned_by
 from activerules.numba_ext.calls import call_arguments, checks, error_context
-from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
+from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import NO_C_WRAPPER, MadeOnce, compiled_lines
 from activerules.numba_ext.codegen.protocols import TypingContext
@@ -43,7 +44,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
     """The compiled function that replaces a call with options of `REWRITTEN`."""
     dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.argtypes
     texts = TupleTexts()
-    passed = parameters = [f"a{k}" for k, _ in enumerate(annotated)]
+    passed = parameters = names_of(annotated)
     result, lines = "result", list[str]()
     target, dtype = dispatcher, None
     if "runtime_activity" in mode.options:
@@ -57,8 +58,7 @@ def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any
             lines.append("value = np.zeros(1, dtype)")
             passed = [*passed, "Duplicated(value, np.zeros(1, dtype))"]
             result = f"({result}, value[0])"
-    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(passed)})"
-    lines += [f"result = {text}", f"return {result}"]
+    lines += [f"result = {autodiff_of(marker, passed)}", f"return {result}"]
     scope: dict[str, Any] = {
         **texts.classes,
         **by_name(*_SHADOWED, autodiff, zero_where_same),

@@ -28,11 +28,12 @@ from activerules.api.list_arguments import array_of, typed_list_of
 from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same
+from activerules.nested.read_calls import names_of, returned_by
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.emitter import RETURNED_NONE, is_batched
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import one_lane, width_of
-from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
+from activerules.numba_ext.calls.nested_forms import NestedHalf
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
 from activerules.numba_ext.codegen.protocols import TypingContext
@@ -109,24 +110,20 @@ def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
 
     A function that returns memory of its arguments is refused at run time.
     """
-    split_spec, arguments, dispatcher, _ = _read_split(typing_context, call, call.argtypes)
-    width = (
-        width_of([a.name for a in arguments], call.argtypes) if is_batched(call.argtypes) else None
-    )
-    plan = (dispatcher, split_spec, tuple(a.activity for a in arguments), width)
+    plan, _ = _read_split(typing_context, call, call.argtypes)
     return _once(_record_stub, *plan)
 
 
 def _record_stub(
     dispatcher: Any, split_spec: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
-    names = [f"a{k}" for k, _ in enumerate(activities)]
+    names = names_of(activities)
     values = [
         name if kind is Const else f"{name}.val"
         for name, kind in zip(names, split_spec.arguments, strict=True)
     ]
     shadowed = has_shadow(split_spec.result)
-    primal = split_spec.returns_primal and split_spec.result is not DuplicatedNoNeed
+    primal = "out" if split_spec.wants_primal else "None"
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
         f"data = {tuple_of(f'copy_arrays({value})' for value in values)}",
@@ -135,7 +132,7 @@ def _record_stub(
         *(f"require_no_alias(out, {value})" for value in values if shadowed),
         f"shadow = {shadow if shadowed else 'None'}",
         "used = np.zeros(1, np.int64)",
-        f"return (data, shadow, used, states), {'out' if primal else 'None'}, shadow",
+        f"return (data, shadow, used, states), {primal}, shadow",
     ]
     return _compile(dispatcher, "record", names, lines, function=dispatcher)
 
@@ -145,16 +142,15 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     None) and the tape.
     """
     *annotated, dret, tape = map(runtime_type, call.argtypes)
-    split_spec, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
+    plan, result = _read_split(typing_context, call, annotated)
+    dispatcher, split_spec, _, width = plan
     if not isinstance(tape, types.BaseTuple) or len(tape) != 4:
         raise TapeError(
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
-    width = width_of([a.name for a in arguments], annotated) if is_batched(annotated) else None
     if split_spec.result in (Active, MixedDuplicated):
         require_fitting(result if width is None else types.UniTuple(result, width), dret)
-    plan = (dispatcher, split_spec, tuple(a.activity for a in arguments), width)
     return _once(_play_stub, *plan)
 
 
@@ -162,7 +158,7 @@ def _play_stub(
     dispatcher: Any, split_spec: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
     """The function that calls the gradient, once per lane of a batch."""
-    names = [f"a{k}" for k, _ in enumerate(activities)]
+    names = names_of(activities)
     seeded = split_spec.result is not Const
 
     def call(lane: str, data: str) -> str:
@@ -214,12 +210,18 @@ def _shadow(split_spec: SplitSpec, k: int, lane: str) -> str:
     return f"zero_where_same(a{k}.val, {shadow})" if compared else shadow
 
 
-def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
+def _read_split(
+    typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]
+) -> tuple[tuple[Any, SplitSpec, tuple[str, ...], int | None], Any]:
+    """The function, the specification, the activities of its arguments and, of a batch, the width;
+    and the type of the result.
+    """
     split_spec, dispatcher = call.spec, dispatcher_of_type(call.function)
-    plain_types = [runtime_type(ty) for ty in args]
-    arguments = read_kinds(split_spec, dispatcher, plain_types)
+    arguments = read_kinds(split_spec, dispatcher, [runtime_type(ty) for ty in args])
     result = returned_type(returned_by(typing_context, dispatcher, arguments))
-    return read_result(split_spec, dispatcher, result), arguments, dispatcher, result
+    width = width_of([a.name for a in arguments], args) if is_batched(args) else None
+    activities = tuple(a.activity for a in arguments)
+    return (dispatcher, read_result(split_spec, dispatcher, result), activities, width), result
 
 
 # --- what the stubs call ---

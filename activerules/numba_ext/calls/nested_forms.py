@@ -16,12 +16,9 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
-from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
 from activerules.numba_ext.codegen.unlinked import linked_form
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
-from activerules.rules.pattern import type_name
-from activerules.values.argument import ArgumentSpec
 
 REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
 """Options of a mode that are dropped when a nested call is rewritten."""
@@ -56,21 +53,6 @@ class NestedHalf:
     spec: SplitSpec
     function: Any
     argtypes: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class ReadCall:
-    """A call of a reverse derivative with its arguments read.
-
-    arguments    of the function, with their activities
-    seeded       whether its return is Active
-    with_primal  whether the primal's result, a float, is requested
-    """
-
-    call: NestedCall
-    arguments: tuple[ArgumentSpec, ...]
-    seeded: bool
-    with_primal: bool
 
 
 Rewrite = Callable[[Any, NestedCall | NestedHalf], Any]
@@ -152,22 +134,3 @@ def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> 
         return context.get_function(callee_type, called)(builder, passed)
 
     return called.return_type, call
-
-
-def returned_by(
-    typing_context: TypingContext, dispatcher: Any, arguments: Sequence[ArgumentSpec]
-) -> Any:
-    """The return type of a function for these argument types."""
-    callee_type = typing_context.resolve_value_type(dispatcher)
-    argtypes = tuple(argument.numba_type for argument in arguments)
-    return callee_type.get_call_type(typing_context, argtypes, {}).return_type
-
-
-def require_float_primal(name: str, ty: Any) -> None:
-    """Raise `NotYetSupported` unless the value of a nested gradient is one float."""
-    if not isinstance(ty, types.Float):
-        raise NotYetSupported(
-            f"the value of {name}, {type_name(ty)}, together with its gradient, inside a "
-            "function that is differentiated",
-            instead=["the mode without primal, and a separate call of the function"],
-        )

@@ -28,7 +28,6 @@ from activerules.annotations.activity import (
     Active,
     Annotation,
     Const,
-    DuplicatedNoNeed,
     MixedDuplicated,
 )
 from activerules.annotations.signature import SplitSpec
@@ -98,7 +97,7 @@ def record_form(typing_context, spec, function, *args):
     args = tuple(map(runtime_type, args))
     split_spec, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
-    wants_primal = _wants_primal(split_spec)
+    wants_primal = split_spec.wants_primal
     parts = (
         tape_type(call),
         result if wants_primal else types.none,
@@ -241,16 +240,12 @@ def read_split(
         mode="split",
         options=split_spec.options,
         width=width_of([a.name for a in arguments], args),
-        needs_primal=_wants_primal(split_spec),
+        needs_primal=split_spec.wants_primal,
     )
     gradient = compiled(dispatcher, arguments, spec)
     return read_result(split_spec, dispatcher, gradient.result_type), DerivativeCall(
         arguments, gradient
     )
-
-
-def _wants_primal(split_spec: SplitSpec) -> bool:
-    return split_spec.returns_primal and split_spec.result is not DuplicatedNoNeed
 
 
 def read_kinds(

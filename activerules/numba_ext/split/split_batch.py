@@ -57,7 +57,7 @@ def recording(typing_context, spec, function, *args):
     split_spec, call, width = _read_one_lane(spec.value, function, args)
     tape = _tape_type(call)
     result = call.gradient.result_type
-    wants_primal = spec.value.returns_primal
+    wants_primal = split_spec.wants_primal
     parts = (tape, result if wants_primal else types.none, types.none)
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
