@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numba import njit, typed, types
+from numba import typed, types
 from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Duplicated
@@ -46,8 +46,8 @@ from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.made_once import NO_WRAPPERS
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.rules.pattern import type_name
@@ -319,7 +319,7 @@ def _adding(derivative: Any, argnum: int, count: int) -> Any:
         "Active": Active, "Duplicated": Duplicated, "Reverse": Reverse, "autodiff": autodiff,
         "derivative": derivative,
     }  # fmt: skip
-    return njit(**NO_WRAPPERS)(function_from(source, "add", scope, module=__name__))
+    return to_link(function_from(source, "add", scope, module=__name__))
 
 
 @register_jitable

@@ -125,13 +125,13 @@ def product_of(typing_context, spec, function, *argtypes):
         "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
     }  # fmt: skip
 
-    def compiled(names: Sequence[str], lines: Sequence[str], linked: bool = True) -> Any:
+    def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
         key = "hvp", x, v, *rest
-        return compiled_lines(dispatcher, "product", names, lines, scope, *key, linked=linked)
+        return compiled_lines(dispatcher, "product", names, lines, scope, *key)
 
     before = (spec, function)
     if compiles_for_derivative() or not allocated:
-        callee = compiled(parameters, [*allocations, f"return gradient({call}"], linked=False)
+        callee = compiled(parameters, [*allocations, f"return gradient({call}"])
         return calling(typing_context, callee, before, (x, v, *rest))
     unpack = f"{', '.join(allocated)}, = allocated"
     steps = Steps(

@@ -256,12 +256,10 @@ def columns_form(
         **more,
     }
 
-    def compiled(
-        name: str, parameters: Sequence[str], lines: Sequence[str], linked: bool = True
-    ) -> Any:
+    def compiled(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         key = tuple(before), tuple(args)
         used = {**scope, **texts.classes}
-        return compiled_lines(dispatcher, name, parameters, lines, used, *key, linked=linked)
+        return compiled_lines(dispatcher, name, parameters, lines, used, *key)
 
     first, *others = columns
     ending = [*(line for each in others for line in each.lines()), f"return {result}"]
@@ -270,7 +268,7 @@ def columns_form(
     names_allocated = [_STATES] * draws + first.allocated
     if compiles_for_derivative() or not names_allocated:
         lines = [*states, *first.lines(), *ending]
-        callee = compiled("columns", names, lines, linked=False)
+        callee = compiled("columns", names, lines)
         return calling(typing_context, callee, before, args)
     allocated = f"{', '.join(names_allocated)},"
     start = [f"{allocated} = allocated", *first.counts()]

@@ -383,9 +383,7 @@ class Sweeps:
     def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         """A compiled function whose body is these lines."""
         key = self.argtypes, self.lanes, self.request
-        return compiled_lines(
-            self.dispatcher, name, parameters, lines, self._scope, *key, linked=True
-        )
+        return compiled_lines(self.dispatcher, name, parameters, lines, self._scope, *key)
 
     @property
     def _scope(self) -> dict[str, Any]:

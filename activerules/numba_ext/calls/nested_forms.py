@@ -17,8 +17,6 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.unlinked import linked_form
-from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 
 REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
 """Options of a mode that are dropped when a nested call is rewritten."""
@@ -120,11 +118,7 @@ def calling_with(
 
 
 def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
-    """The return type of a compiled function for these types, and the emitter of the call; in code
-    that runs as it is, the function is only linked into its caller.
-    """
-    if not compiles_for_derivative():
-        callee = linked_form(callee)
+    """The return type of a compiled function for these types, and the emitter of the call."""
     callee_type = typing_context.resolve_value_type(callee)
     called = callee_type.get_call_type(typing_context, tuple(args), {})
 

@@ -23,8 +23,6 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from numba import njit
-
 from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.rules.registry import RULES
 from activerules.rules.written import definition, function_from, replacement_of
@@ -105,8 +103,6 @@ COMPILED = MadeUnderRules()
 
 # Entries are never called from C; without this option a wrapper for C would be compiled, too.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
-# Nor are those from Python that only other compiled functions call.
-NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, **NO_C_WRAPPER}
 
 
 def compiled_lines(
@@ -116,17 +112,15 @@ def compiled_lines(
     lines: Sequence[str],
     scope: Mapping[str, Any],
     *key: Hashable,
-    linked: bool = False,
 ) -> Any:
-    """The compiled function of some lines of text, with the globals `scope`, which the text and
-    `key` determine; for compiled callers. If it is only `linked`, `compile_to_link` compiles it.
+    """The function of some lines of text for compiled callers, by `to_link`, with the globals
+    `scope`, which the text and `key` determine.
     """
-    compiled = to_link if linked else njit(**NO_WRAPPERS)
     source = definition(name, parameters, lines)
     return COMPILED.get(
         dispatcher,
-        (source, linked, *key),
-        lambda: compiled(function_from(source, name, scope, module=__name__)),
+        (source, *key),
+        lambda: to_link(function_from(source, name, scope, module=__name__)),
     )
 
 
@@ -137,6 +131,8 @@ def in_place_of(
     lines: Sequence[str],
     scope: Mapping[str, Any],
 ) -> Any:
-    """The dispatcher of a function of these lines, with the module and the file of another one."""
+    """The function of these lines for compiled callers, by `to_link`, with the module and the file
+    of another one.
+    """
     source = definition(name, parameters, lines)
-    return njit(**NO_C_WRAPPER)(replacement_of(dispatcher.py_func, source, scope, name))
+    return to_link(replacement_of(dispatcher.py_func, source, scope, name))
