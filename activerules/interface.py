@@ -34,8 +34,9 @@ from activerules.api.grad import grad, value_and_grad
 from activerules.api.hessian import hessian
 from activerules.api.hvp import hvp
 from activerules.api.jacobian_by_size import jacobian
+from activerules.api.jacobian_forward import jacfwd
 from activerules.api.jacobian_reverse import jacrev
-from activerules.api.jvp import jacfwd, jvp
+from activerules.api.jvp import jvp
 from activerules.api.split import autodiff_thunk
 from activerules.api.vjp import vjp
 from activerules.errors import (

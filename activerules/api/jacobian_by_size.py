@@ -22,7 +22,7 @@ from activerules.api.derived import ArgNums, DerivedFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.hessian import copy_of_argument
 from activerules.api.jacobian_blocks import carrying, is_complex
-from activerules.api.jacobian_forward import WIDTH, jacobian_forward
+from activerules.api.jacobian_forward import WIDTH, ForwardJacobian, jacobian_forward
 from activerules.api.jacobian_reverse import (
     ForwardIsShorter,
     ReverseJacobian,
@@ -190,10 +190,8 @@ def _forward_block(sweeps: Sweeps, row: LeafText, x: LeafText) -> str:
 # --- the functions ---
 
 
-class _ForwardJacobian(DerivedFunction[..., Any]):
-    form = staticmethod(jacobian_forward)
+class _ForwardJacobian(ForwardJacobian):
     kind = "jacobian"
-    own_options = ("holomorphic",)
 
 
 class _Jacobian(DerivedFunction[..., Any]):

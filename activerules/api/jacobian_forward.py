@@ -1,4 +1,4 @@
-"""Jacobians by forward mode, written in Numba on top of `autodiff(Forward, ...)`.
+"""`jacfwd`: Jacobians by forward mode, written in Numba on top of `autodiff(Forward, ...)`.
 
 One run of the function carries `WIDTH` tangents: unit vectors for as many numbers of the argument.
 The code for a call is made from the types of its arguments. Arrays that the function writes into
@@ -7,12 +7,14 @@ are copied for each run. `jacobian_blocks` describes the form of the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba import types
 
 from activerules.annotations.signature import Forward
+from activerules.api.derived import ArgNums, DerivedFunction, P
+from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import (
     arranged,
     carrying,
@@ -26,6 +28,7 @@ from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.list_arguments import by_arrays
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, error_context
+from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.types import SpecType, runtime_type
@@ -36,6 +39,40 @@ from activerules.values.kinds import leaves_of
 from activerules.values.leaf_texts import TupleTexts
 
 WIDTH = 4
+
+
+def jacfwd(
+    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction[P, Any]:
+    """Return the Jacobian of a function, by forward mode.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
+                  arrays of numbers, or tuples of these. It runs several times, with the same
+                  random numbers if it draws some.
+        argnums   what to differentiate with respect to: an argument by number or name, or a tuple
+                  of several. They are floats, arrays of floats, and tuples of these; a
+                  `numba.typed.List` of floats counts as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
+        holomorphic=True   f'(z), for complex arguments and result; it is not checked that the
+                  function is holomorphic.
+        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
+
+    Returns
+        A function with the signature of `function`, callable from Python and inside `@njit`. Its
+        result has the shape `out.shape + in.shape`; `jacrev` describes its form if results or
+        arguments are tuples. Arrays that the function writes into are copied first.
+
+    Raises
+        ActivityError (at the call) for an argument that is not made of floats, or a result without
+        numbers; and what `autodiff` raises.
+
+    Cost      one run of the function per four numbers of the input, each carrying four tangents.
+
+    >>> jacfwd(lambda x: x * x)(3.0)
+    6.0
+    """
+    return jacobian_function(ForwardJacobian, function, argnums, has_aux, options)
 
 
 @compiled_only
@@ -67,6 +104,20 @@ def jacobian_forward(typing_context, spec, function, *args):
         texts, result, argtypes, request, lambda row, x: columns[x.root].block(row, x)
     )
     return columns_form(typing_context, (spec, function), args, [*columns.values()], blocks)
+
+
+class ForwardJacobian(DerivedFunction[..., Any]):
+    """What `jacfwd` returns: a function that computes Jacobians in forward mode."""
+
+    form = staticmethod(jacobian_forward)
+    kind = "jacfwd"
+    own_options = ("holomorphic",)
+
+
+give_factory_form(jacfwd)
+
+
+# --- parts that other derivatives use ---
 
 
 def derivative_along(

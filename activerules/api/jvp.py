@@ -1,4 +1,4 @@
-"""`jvp` and `jacfwd`: derivatives along a direction, and Jacobians, by forward mode."""
+"""`jvp`: a function and its derivative along a direction, by forward mode."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from numba import njit, types
 from activerules.annotations.trees import NUMBERS, are_flat, flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import run_compiled
-from activerules.api.derived import ArgNums, DerivedFunction, P, R
-from activerules.api.has_aux import jacobian_function
+from activerules.api.derived import R
 from activerules.api.jacobian_blocks import copy_of
-from activerules.api.jacobian_forward import jacobian_forward
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls.checks import require_float_return
-from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import jvp_form, require_pairs
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
@@ -234,48 +231,3 @@ def along(dispatcher: Any, argnum: int, count: int) -> Any:
         return njit(directional)
 
     return _along.get(dispatcher, ("along", argnum, count), make)
-
-
-def jacfwd(
-    function: Callable[P, Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
-) -> DerivedFunction[P, Any]:
-    """Return the Jacobian of a function, by forward mode.
-
-    Arguments
-        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
-                  arrays of numbers, or tuples of these. It runs several times, with the same
-                  random numbers if it draws some.
-        argnums   what to differentiate with respect to: an argument by number or name, or a tuple
-                  of several. They are floats, arrays of floats, and tuples of these; a
-                  `numba.typed.List` of floats counts as an array.
-        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
-        holomorphic=True   f'(z), for complex arguments and result; it is not checked that the
-                  function is holomorphic.
-        options   cache, fastmath, nogil, error_model: as in `numba.njit`.
-
-    Returns
-        A function with the signature of `function`, callable from Python and inside `@njit`. Its
-        result has the shape `out.shape + in.shape`; `jacrev` describes its form if results or
-        arguments are tuples. Arrays that the function writes into are copied first.
-
-    Raises
-        ActivityError (at the call) for an argument that is not made of floats, or a result without
-        numbers; and what `autodiff` raises.
-
-    Cost      one run of the function per four numbers of the input, each carrying four tangents.
-
-    >>> jacfwd(lambda x: x * x)(3.0)
-    6.0
-    """
-    return jacobian_function(ForwardJacobian, function, argnums, has_aux, options)
-
-
-class ForwardJacobian(DerivedFunction[..., Any]):
-    """What `jacfwd` returns: a function that computes Jacobians in forward mode."""
-
-    form = staticmethod(jacobian_forward)
-    kind = "jacfwd"
-    own_options = ("holomorphic",)
-
-
-give_factory_form(jacfwd)
