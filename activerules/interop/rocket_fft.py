@@ -16,6 +16,7 @@ from numba.extending import overload, register_jitable
 
 from activerules import extras
 from activerules.annotations.activity import Const, Duplicated
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target import implementations  # noqa: F401  (registers the target)
 from activerules.rules.define import augmented_primal, forward, inactive, reverse
@@ -48,64 +49,45 @@ def _resized(g, shape):
 # --- the transforms as functions of (a, length, axis, number of the normalisation) ---
 
 
-@njit
-def ahead(a, n, axis, norm):
-    """Return `np.fft.fft(a, n, axis, norm)`."""
-    return np.fft.fft(a, n, axis, _NORMS[norm])
+def _along(transform: Any) -> Any:
+    """A transform along one axis."""
+
+    def along(a, n, axis, norm):
+        return transform(a, n, axis, _NORMS[norm])
+
+    return _named_after(transform, along)
 
 
-@njit
-def back(a, n, axis, norm):
-    """Return `np.fft.ifft(a, n, axis, norm)`."""
-    return np.fft.ifft(a, n, axis, _NORMS[norm])
+def _whole(transform: Any, axes: Any) -> Any:
+    """A transform along several axes, which ignores the length and the number of an axis."""
+
+    def whole(a, n, axis, norm):
+        return transform(a, None, axes, _NORMS[norm])
+
+    return _named_after(transform, whole)
 
 
-@njit
-def real_ahead(a, n, axis, norm):
-    """Return `np.fft.rfft(a, n, axis, norm)`."""
-    return np.fft.rfft(a, n, axis, _NORMS[norm])
+def _named_after(transform: Any, function: Any) -> Any:
+    function.__name__ = function.__qualname__ = transform.__name__
+    return njit(function)
 
 
-@njit
-def real_back(a, n, axis, norm):
-    """Return `np.fft.irfft(a, n, axis, norm)`."""
-    return np.fft.irfft(a, n, axis, _NORMS[norm])
-
-
-@njit
-def plane_ahead(a, n, axis, norm):
-    """Return `np.fft.fft2(a, norm=norm)`."""
-    return np.fft.fft2(a, None, (-2, -1), _NORMS[norm])
-
-
-@njit
-def plane_back(a, n, axis, norm):
-    """Return `np.fft.ifft2(a, norm=norm)`."""
-    return np.fft.ifft2(a, None, (-2, -1), _NORMS[norm])
-
-
-@njit
-def whole_ahead(a, n, axis, norm):
-    """Return `np.fft.fftn(a, norm=norm)`."""
-    return np.fft.fftn(a, None, None, _NORMS[norm])
-
-
-@njit
-def whole_back(a, n, axis, norm):
-    """Return `np.fft.ifftn(a, norm=norm)`."""
-    return np.fft.ifftn(a, None, None, _NORMS[norm])
+_ahead, _back = _along(np.fft.fft), _along(np.fft.ifft)
+_real_ahead, _real_back = _along(np.fft.rfft), _along(np.fft.irfft)
+_plane_ahead, _plane_back = _whole(np.fft.fft2, (-2, -1)), _whole(np.fft.ifft2, (-2, -1))
+_whole_ahead, _whole_back = _whole(np.fft.fftn, None), _whole(np.fft.ifftn, None)
 
 
 @njit
 def _real_part(g, n, axis, norm):
-    """The adjoint of `real_ahead`, of `g` filled with zeros to the whole spectrum."""
-    return back(g, n, axis, norm).real
+    """The adjoint of `_real_ahead`, of `g` filled with zeros to the whole spectrum."""
+    return _back(g, n, axis, norm).real
 
 
 @njit
 def _doubled(g, n, axis, norm):
-    """The adjoint of `real_back`: doubled where an entry stands for two of the whole spectrum."""
-    spectrum = real_ahead(g, n, axis, norm)
+    """The adjoint of `_real_back`: doubled where an entry stands for two of the whole spectrum."""
+    spectrum = _real_ahead(g, n, axis, norm)
     for index in np.ndindex(spectrum.shape):
         k = index[axis % g.ndim]
         if k > 0 and 2 * k != n:
@@ -133,9 +115,9 @@ def _define(transform: Any, adjoint: Any) -> None:
         return y, transform(a.dval, n.val, axis.val, norm.val)
 
 
-_define(real_ahead, _real_part)
-_define(real_back, _doubled)
-for _one, _other in ((ahead, back), (plane_ahead, plane_back), (whole_ahead, whole_back)):
+_define(_real_ahead, _real_part)
+_define(_real_back, _doubled)
+for _one, _other in ((_ahead, _back), (_plane_ahead, _plane_back), (_whole_ahead, _whole_back)):
     _define(_one, _other)
     _define(_other, _one)
 
@@ -148,59 +130,47 @@ def _serves(a: Any, *absent: Any) -> bool:
     return isinstance(a, types.Array) and a.dtype in dtypes and all(map(is_absent, absent))
 
 
+@chosen_by_types
 def _number(norm):
-    """Return the number of a normalisation."""
-    for k in range(3):
-        if norm == _NORMS[k]:
-            return k
-    raise ValueError("Invalid norm value; should be backward, ortho or forward")
-
-
-@overload(_number)
-def _number_compiled(norm):
+    """The number of a normalisation."""
     if is_absent(norm):
         return lambda norm: 0
-    return _number
+
+    def of_name(norm):
+        for k in range(3):
+            if norm == _NORMS[k]:
+                return k
+        raise ValueError("Invalid norm value; should be backward, ortho or forward")
+
+    return of_name
 
 
+@chosen_by_types
 def _length(a, n, axis):
-    """Return the length of the transform."""
-    return a.shape[axis] if n is None else n
+    """The length of a transform, by default that of the axis."""
+    return (lambda a, n, axis: a.shape[axis]) if is_absent(n) else lambda a, n, axis: n
 
 
-@overload(_length)
-def _length_compiled(a, n, axis):
-    if is_absent(n):
-        return lambda a, n, axis: a.shape[axis]
-    return lambda a, n, axis: n
+@chosen_by_types
+def _real_length(a, n, axis):
+    """The length of a transform to real numbers, by default an even one."""
+    return (lambda a, n, axis: 2 * (a.shape[axis] - 1)) if is_absent(n) else lambda a, n, axis: n
 
 
-def _of_one_axis(function: Any, transform: Any) -> None:
+def _of_one_axis(function: Any, transform: Any, length: Any = _length) -> None:
     @overload(function, target=AD_TARGET)
     def _served(a, n=None, axis=-1, norm=None, out=None):
         if not _serves(a, out):
             return None
         return lambda a, n=None, axis=-1, norm=None, out=None: transform(
-            np.ascontiguousarray(a), _length(a, n, axis), axis, _number(norm)
+            np.ascontiguousarray(a), length(a, n, axis), axis, _number(norm)
         )
 
 
-_of_one_axis(np.fft.fft, ahead)
-_of_one_axis(np.fft.ifft, back)
-_of_one_axis(np.fft.rfft, real_ahead)
-
-
-@overload(np.fft.irfft, target=AD_TARGET)
-def _irfft(a, n=None, axis=-1, norm=None, out=None):
-    if not _serves(a, out):
-        return None
-    if is_absent(n):
-        return lambda a, n=None, axis=-1, norm=None, out=None: real_back(
-            np.ascontiguousarray(a), 2 * (a.shape[axis] - 1), axis, _number(norm)
-        )
-    return lambda a, n=None, axis=-1, norm=None, out=None: real_back(
-        np.ascontiguousarray(a), n, axis, _number(norm)
-    )
+_of_one_axis(np.fft.fft, _ahead)
+_of_one_axis(np.fft.ifft, _back)
+_of_one_axis(np.fft.rfft, _real_ahead)
+_of_one_axis(np.fft.irfft, _real_back, _real_length)
 
 
 def _of_several_axes(function: Any, transform: Any, axes: Any) -> None:
@@ -214,7 +184,7 @@ def _of_several_axes(function: Any, transform: Any, axes: Any) -> None:
         )
 
 
-_of_several_axes(np.fft.fft2, plane_ahead, (-2, -1))
-_of_several_axes(np.fft.ifft2, plane_back, (-2, -1))
-_of_several_axes(np.fft.fftn, whole_ahead, None)
-_of_several_axes(np.fft.ifftn, whole_back, None)
+_of_several_axes(np.fft.fft2, _plane_ahead, (-2, -1))
+_of_several_axes(np.fft.ifft2, _plane_back, (-2, -1))
+_of_several_axes(np.fft.fftn, _whole_ahead, None)
+_of_several_axes(np.fft.ifftn, _whole_back, None)
