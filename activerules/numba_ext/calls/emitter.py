@@ -26,13 +26,12 @@ from activerules.numba_ext.codegen.machine_code import MachineCode
 from activerules.numba_ext.codegen.protocols import Context, Emit, Value, call_named
 from activerules.numba_ext.codegen.types import AnnotationType, read_marker
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.substitutes import object_runtime
 from activerules.numba_ext.substitutes.vector_math import link_vector_math
 from activerules.numba_ext.target.derivative import (
     ArgumentsOverlap,
     CompiledDerivative,
 )
-from activerules.values import dict_runtime
+from activerules.values import dict_runtime, object_runtime
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import derivative_type, is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, Number, layout_of

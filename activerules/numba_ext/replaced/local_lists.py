@@ -30,7 +30,7 @@ from activerules.numba_ext.replaced.local_objects import (
     copy_floats,
     raise_if,
 )
-from activerules.numba_ext.substitutes import object_runtime
+from activerules.values import object_runtime
 from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
 from activerules.values.regions import extent_of_region
 

@@ -23,7 +23,7 @@ from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Emit, Value, doing, emitting
-from activerules.numba_ext.substitutes import object_runtime
+from activerules.values import object_runtime
 from activerules.values.contents import parts_of
 from activerules.values.extents import Extent, extent_of
 from activerules.values.kinds import is_instance, is_number_array, items_of, leaves_of

@@ -26,9 +26,9 @@ from activerules.ir.normal.effects import (
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
-from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
 from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.values.dict_tables import PREFIX as KEYS
+from activerules.values.object_runtime import PREFIX as OBJECTS
 
 _MIRRORED = CallEffect(mirrored=(0,))
 _COUNTS = CallEffect(mirrored=(0,), counts=True)

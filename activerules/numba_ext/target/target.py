@@ -66,16 +66,17 @@ from activerules.numba_ext.codegen.unoptimised import (
     NeverCalled,
 )
 from activerules.numba_ext.substitutes import (
-    array_loops,
+    array_loops,  # noqa: F401  (registers what it implements)
     complex_math,
     counted_generators,
-    float_parts,  # noqa: F401  (registers what it implements)
+    float_parts,  # noqa: F401
     generators,
     integer_powers,  # noqa: F401
     printing,  # noqa: F401
     single_points,
     typed_items,  # noqa: F401
 )
+from activerules.numba_ext.substitutes.broadcasting import BroadcastsByAxis
 from activerules.numba_ext.substitutes.inactive_values import InactiveValues
 from activerules.numba_ext.substitutes.typed_dicts import iteration
 from activerules.numba_ext.substitutes.ufuncs import (
@@ -186,7 +187,7 @@ def _address_of(function: types.WrapperAddressProtocol) -> int:
     return function.__wrapper_address__()
 
 
-class ADContext(array_loops.BroadcastsByAxis, InactiveValues):
+class ADContext(BroadcastsByAxis, InactiveValues):
     """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
 
     DIBuilder = LineTable
