@@ -12,7 +12,7 @@ Gives       `warn_unserved`: a warning per line with a call that no rule serves,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os.path import abspath
 from typing import Any
 
@@ -140,16 +140,16 @@ def missing_halves(followed: Iterable[FollowedCall], location: str) -> list[str]
     that contains the line and has a rule for the other mode.
     """
     rules = {WITHOUT_FORWARD: ("forward",), WITHOUT_REVERSE: ("augmented_primal", "reverse")}
-    lacking = {c.name: rules[c.reason] for c in followed if _lacks_rule(c, rules, location)}
+    lacking = {
+        c.name: rules[c.reason]
+        for c in followed
+        if c.reason in rules and _is_in(c.function, location)
+    }
     return [
         f"write the rule that {name} lacks in this mode: "
         + " and ".join(f"@ar.{half}({name})" for half in halves)
         for name, halves in lacking.items()
     ]
-
-
-def _lacks_rule(call: FollowedCall, reasons: Container[str], location: str) -> bool:
-    return call.reason in reasons and _is_in(call.function, location)
 
 
 def _is_in_own_rule(function: Any, location: str) -> bool:

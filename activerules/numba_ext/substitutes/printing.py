@@ -43,12 +43,8 @@ def print_value(value):
     _print_item(value)  # pyright: ignore[reportCallIssue]
 
 
-def _printed(value):
-    print_value(value)
-
-
 def _print(context: Any, builder: Builder, sig: Any, args: Sequence[Value]) -> Value:
-    return context.compile_internal(builder, _printed, sig, args)
+    return context.compile_internal(builder, lambda value: print_value(value), sig, args)
 
 
 for _kind in (types.Array, types.UniTuple, types.Tuple):
