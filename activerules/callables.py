@@ -63,15 +63,23 @@ def location_of(function: Any) -> str:
 
 
 def display_name(function: Any) -> str:
-    """The name of a function as users write it: `np.linalg.solve`, `spline`."""
+    """The name of a function as users write it: `np.linalg.solve`, `spline`, `Beam.bend`."""
     plain = python_function(function)
-    name = getattr(plain, "__name__", None) or repr(plain)
-    if hasattr(plain, "__wrapper_address__"):
+    name = getattr(plain, "__name__", None)
+    if hasattr(plain, "__wrapper_address__") or not isinstance(name, str):
         return type(plain).__name__  # a function given by its address has only this name
-    module = getattr(plain, "__module__", None) or ""
+    owner = getattr(plain, "__self__", None)
+    is_method = owner is not None and not inspect.ismodule(owner)  # of an instance without a name
+    module = getattr(plain, "__module__", None) or (type(owner).__module__ if is_method else "")
     root = module.split(".")[0]
+    qualified = getattr(plain, "__qualname__", name).rpartition("<locals>.")[2]
+    if qualified.endswith(name) and not is_method:  # one made from another has the other's name
+        name = qualified
     if root == "numpy":
-        inner = next((f"{part}." for part in ("linalg", "random") if part in module), "")
+        inner = next((f"{part}." for part in ("fft", "linalg", "random") if part in module), "")
         return f"np.{inner}{name}"
-    known = ("math", "operator", "_operator", "random")
+    if root == "scipy":
+        module = ".".join(part for part in module.split(".") if not part.startswith("_"))
+        return f"{module}.{name}"
+    known = ("cmath", "math", "operator", "_operator", "random")
     return f"{root.lstrip('_')}.{name}" if root in known else name

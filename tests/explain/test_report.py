@@ -123,7 +123,7 @@ def test_unknown_length_is_kept(halving):
 
 def test_rule_with_its_activities(linear):
     (call,) = at(linear.rules, "with a rule")
-    assert call.name == "matmul"
+    assert call.name == "operator.matmul"
     assert call.activities == ("Const", "Duplicated")
     assert "linalg.py" in call.rule
 

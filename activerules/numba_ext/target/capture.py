@@ -27,7 +27,7 @@ from numba.core.environment import lookup_environment
 from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 
-from activerules.callables import location_of
+from activerules.callables import display_name, location_of
 from activerules.errors import ActiverulesError, NotCompilable
 from activerules.ir.derivatives.rulecall import MARKED_PREFIX
 from activerules.ir.text.called_values import with_called_values
@@ -56,7 +56,6 @@ from activerules.numba_ext.target.function_values import may_hold_a_function
 from activerules.numba_ext.target.marked_calls import (
     FollowedCall,
     MarkedCall,
-    qualified_name,
 )
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES, compile_for_cpu, on_cpu
 from activerules.numba_ext.target.target import Session
@@ -207,7 +206,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     return Captured(
         text=with_promises(text, symbol, _lengths(arguments)),
         symbol=symbol,
-        name=qualified_name(function),
+        name=display_name(function),
         signature=result.signature,
         fndesc=result.fndesc,
         arguments=arguments,
@@ -299,7 +298,7 @@ def _refusal_for_cpu(function: Any, argtypes: Any) -> Exception | None:
 
 
 def _not_captured(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
-    call = f"{qualified_name(function)}({', '.join(map(str, argtypes))})"
+    call = f"{display_name(function)}({', '.join(map(str, argtypes))})"
     instead = [
         "call functions by name where they are chosen (`f(x) if c else g(x)`), not from variables",
         "give the function that does so a rule",
@@ -317,7 +316,7 @@ def _not_captured(function: Any, argtypes: Any, error: Exception) -> NotCompilab
 
 
 def _not_compilable(function: Any, argtypes: Any, refusal: Exception) -> ActiverulesError:
-    name = qualified_name(function)
+    name = display_name(function)
     parameters = of_count(function, len(argtypes)).parameters
     for parameter, ty in zip(parameters, argtypes, strict=False):
         if isinstance(ty, AnnotationType):

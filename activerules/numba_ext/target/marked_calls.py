@@ -29,7 +29,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
-from activerules.callables import python_function
+from activerules.callables import display_name
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH
 from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
@@ -115,7 +115,7 @@ class FollowedCall:
     @property
     def name(self) -> str:
         """The name of the function, for messages."""
-        return qualified_name(self.function)
+        return display_name(self.function)
 
 
 class CallTable:
@@ -211,16 +211,3 @@ def _is_reflected(ty: Any) -> bool:
 def plain_type(ty: types.Type) -> types.Type:
     """The type of an argument's value; of an omitted argument, that of its default."""
     return numba.typeof(ty.value) if isinstance(ty, types.Omitted) else runtime_type(ty)
-
-
-def qualified_name(function: Any) -> str:
-    """The name of a callable as users write it, with the module for those of NumPy and SciPy."""
-    function = python_function(function)
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
-    if not isinstance(name, str):
-        return type(function).__name__
-    module = getattr(function, "__module__", None) or ""
-    if module in ("numpy.random", "random"):  # methods of an instance that has no name
-        return f"{module}.{function.__name__}"
-    name = name.rpartition("<locals>.")[2]
-    return f"{module}.{name}" if module.split(".")[0] in ("numpy", "math", "scipy") else name

@@ -27,6 +27,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.values import ignore_derivatives
+from activerules.callables import display_name
 from activerules.errors import NotYetSupported
 from activerules.ir.derivatives.rulecall import MARKED_PREFIX
 from activerules.ir.llvm.names import in_symbols
@@ -46,7 +47,6 @@ from activerules.numba_ext.target.marked_calls import (
     CallTable,
     FollowedCall,
     MarkedCall,
-    qualified_name,
 )
 from activerules.rules.pattern import type_name
 from activerules.rules.treatment import element_count
@@ -81,7 +81,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self._elementwise: Any = None
         self._by_element: set[tuple[types.Type, ...]] = set()
         self.is_followed = False
-        super().__init__(f"RuleFunction({qualified_name(function)}, {id(table)}, {id(function)})")
+        super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def __deepcopy__(self, memo: Any) -> RuleFunction:
         """Itself: passes that copy types, as `literal_unroll` does, compare them by identity."""
@@ -131,7 +131,7 @@ class RuleFunction(types.Callable, types.Opaque):
     def _unserved(self, what: str, why: str) -> NotYetSupported:
         """The error for a call that no rule can serve, and whose body may not replace it."""
         return NotYetSupported(
-            f"a call of {qualified_name(self.function)} {what}, which has a rule or is inactive",
+            f"a call of {display_name(self.function)} {what}, which has a rule or is inactive",
             why=why,
             instead=["split the function: a rule for the part that returns numbers or arrays"],
         )
@@ -151,7 +151,7 @@ class RuleFunction(types.Callable, types.Opaque):
         twin = getattr(self.ordinary, "dispatcher", None)
         if twin is not None and twin.is_compiling and context.callstack.match(twin.py_func, args):
             raise NotYetSupported(
-                f"a call of {qualified_name(self.function)} in its own body",
+                f"a call of {display_name(self.function)} in its own body",
                 why=f"its body is differentiated ({reason}), which cannot call the whole function",
                 instead=["an @njit function without rules that does the recursion, called by this"],
             )
@@ -356,14 +356,14 @@ def compile_for_cpu(
         template, pysig, folded, _ = compiled.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:
-            raise errors.TypingError(f"no compiled signature of {qualified_name(function)} fits")
+            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
         result = compiled.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 
 
 def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> MarkedCall:
     cpu_symbol = result.fndesc.llvm_func_name
-    name = qualified_name(function)
+    name = display_name(function)
     digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
     return MarkedCall(
         symbol=f"{MARKED_PREFIX}{in_symbols(name)}.{digest}",
