@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import TypingError
-
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
-from activerules.errors import ActiverulesError
-from activerules.numba_ext.calls.call_arguments import types_of
 from activerules.numba_ext.calls.emitter import is_batched
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.forward_forms import forward_form
 from activerules.numba_ext.calls.intrinsics import (
     autodiff_form,
@@ -150,28 +147,6 @@ give_compiled_form(autodiff, _mode_form)
 def _autodiff_of_fields(typing_context, spec, function, *fields):
     """`autodiff` of arguments given as the fields of annotations."""
     return plain_form(_entry_form, typing_context, spec, function, fields)
-
-
-def run_compiled(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a compiled function, and raise its errors as `presentable` shows them."""
-    try:
-        return function(*args, **kwargs)
-    except (TypingError, ActiverulesError) as error:
-        raise presentable(error, (*args, *kwargs.values())) from error.__cause__
-
-
-def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> Exception:
-    """The error to show the user for a call with these arguments.
-
-    Our own errors come without the frames of Numba's compiler. An argument that Numba has no type
-    for raises `ActivityError`.
-    """
-    if isinstance(error, ActiverulesError):
-        if error.__cause__:
-            error.__cause__.with_traceback(None)
-        return error.with_traceback(None)
-    types_of(args)
-    return error
 
 
 def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:

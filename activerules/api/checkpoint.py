@@ -34,11 +34,9 @@ from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.codegen.unlinked import linked_form, to_link
 from activerules.numba_ext.rules.checks import copied
 from activerules.numba_ext.target.dispatchers import (
-    dispatcher_of,
     flags_of,
-    inherited,
     require_known,
-    with_flags,
+    with_options,
     without_cache,
 )
 from activerules.rules.define import augmented_primal, define_on, reverse
@@ -89,9 +87,8 @@ _made = LastMade()
 
 
 def _checkpointed(function: Any, options: dict[str, Any]) -> Any:
-    target = dispatcher_of(function)
-    options = inherited(target, options)
-    target = linked_form(without_cache(with_flags(target, options)))
+    target, options = with_options(function, options)
+    target = linked_form(without_cache(target))
     names = _positional(target)
     plain = target.py_func
     source = f"def f({', '.join(names)}): return _call({', '.join(names)})"

@@ -18,10 +18,10 @@ from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
 from activerules.annotations.trees import are_flat, flattened, restored
-from activerules.api.autodiff import presentable, run_compiled
 from activerules.callables import location_of
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls.error_context import presentable, run_compiled
 from activerules.numba_ext.calls.intrinsics import gradient_of
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
@@ -31,13 +31,7 @@ from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.unlinked import linked_form
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import ArgumentsOverlap
-from activerules.numba_ext.target.dispatchers import (
-    OPTIONS,
-    dispatcher_of,
-    inherited,
-    require_known,
-    with_flags,
-)
+from activerules.numba_ext.target.dispatchers import OPTIONS, require_known, with_options
 from activerules.rules.registry import RULES, with_rules
 from activerules.rules.written import replacement_of
 
@@ -95,9 +89,8 @@ class DerivedFunction(Generic[P, R]):
         self._maker = "value_and_grad" if with_value else self.kind
         _require_no_values(self._maker, function, argnums)
         self._function, self._own_options = function, options
-        target = dispatcher_of(function)
-        self._options = options = inherited(target, options)
-        self._target = with_flags(target, options)
+        self._target, options = with_options(function, options)
+        self._options = options
         found_by_name(self._target)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))

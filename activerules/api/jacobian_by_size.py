@@ -17,7 +17,6 @@ from typing import Any, overload
 import numpy as np
 from numba import types
 
-from activerules.api.autodiff import run_compiled
 from activerules.api.derived import ArgNums, DerivedFunction, P
 from activerules.api.has_aux import jacobian_function
 from activerules.api.hessian import copy_of_argument
@@ -35,6 +34,7 @@ from activerules.api.list_arguments import by_arrays
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import NotYetSupported, UnknownOption
 from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.codegen.made_once import COMPILED

@@ -10,11 +10,11 @@ from numba import njit, types
 
 from activerules.annotations.trees import NUMBERS, are_flat, flattened, restored
 from activerules.annotations.values import laid_like
-from activerules.api.autodiff import run_compiled
 from activerules.api.derived import R
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls.checks import require_float_return
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.forward_forms import jvp_form, require_pairs
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
@@ -28,7 +28,7 @@ from activerules.numba_ext.target.dispatchers import (
     dispatcher_of,
     inherited,
     require_known,
-    with_flags,
+    with_options,
 )
 from activerules.rules.written import function_from, replacement_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
@@ -178,9 +178,7 @@ def _entry_of(function: Any, count: int, options: dict[str, Any]) -> Any:
     tangents. It is stored on disk if the function is.
     """
     require_known(options)
-    target = dispatcher_of(function)
-    inherits = inherited(target, options)
-    target = with_flags(target, inherits)
+    target, inherits = with_options(function, options)
 
     def make() -> Any:
         primals = [f"x{k}, " for k in range(count)]

@@ -21,9 +21,10 @@ from activerules.annotations.activity import (
     is_annotation_class,
 )
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
-from activerules.api.autodiff import make_entry, run_compiled
+from activerules.api.autodiff import make_entry
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext.calls import call_arguments, checks
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import compiled_only, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread

@@ -20,9 +20,9 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
-from activerules.api.autodiff import presentable, run_compiled
 from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls import call_arguments, checks, error_context
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
 from activerules.numba_ext.codegen import renewed
@@ -33,7 +33,6 @@ from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation, runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.split.pullback import (
-    Pullback,
     PullbackApart,
     PullbackType,
     bind,
@@ -42,20 +41,13 @@ from activerules.numba_ext.split.pullback import (
     require_kept,
     run_pullback,
 )
-from activerules.numba_ext.target.dispatchers import (
-    dispatcher_of,
-    inherited,
-    require_known,
-    with_flags,
-)
+from activerules.numba_ext.target.dispatchers import require_known, with_options
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, replacement_of
 from activerules.values.layout import layout_of
 
 R = TypeVar("R")
 A = TypeVar("A")
-
-Pullback.presentable = staticmethod(presentable)
 
 
 @typing.overload
@@ -114,9 +106,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
     if run is not None:
         return restored(run(*primals))
     require_known(options)
-    target = dispatcher_of(function)
-    options = inherited(target, options)
-    target = with_flags(target, options)
+    target, options = with_options(function, options)
     if has_aux:
         parted = constant_aux(target, len(primals))
         (value, aux), pullback = vjp(parted, *primals, **options)

@@ -9,7 +9,7 @@ from numba import njit
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import Reverse
-from activerules.api.autodiff import run_compiled
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import counted_tape_bytes
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.target.dispatchers import dispatcher_of

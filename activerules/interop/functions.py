@@ -19,13 +19,13 @@ import numpy as np
 from numba import from_dtype, njit, types
 
 from activerules.annotations.signature import SplitSpec
-from activerules.api.autodiff import run_compiled
 from activerules.api.jvp import jvp
 from activerules.api.vjp import spec_of, stub_of, vjp
 from activerules.callables import display_name, location_of
 from activerules.errors import ForeignArrayError, NotAFloatReturn, NotCompilable, ShadowMismatch
 from activerules.interop.tapes import TAPES
 from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.numba_ext.target.rule_function import NUMBA_REFUSES

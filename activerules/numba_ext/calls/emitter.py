@@ -230,20 +230,14 @@ class Emitter:
         """
         each = zip(self.arguments, fields, self.owned, strict=True)
         return [
-            (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
+            (primal, self._owned_lanes(argument.numba_type, primal, lanes) if own else lanes)
             for argument, (primal, lanes), own in each
         ]
 
-    def _owned_lanes(
-        self, argument: ArgumentSpec, primal: Value, lanes: Sequence[Any]
-    ) -> Sequence[Any]:
-        shadows = lanes or [None] * self.gradient.width
-        return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
-
-    def _owned_shadow(self, ty: Any, primal: Value, shadow: Value | None) -> Any:
-        if shadow is None:
-            return zero_shadow(self.em, ty, primal)
-        return constant_where_same(self.em, ty, primal, shadow)
+    def _owned_lanes(self, ty: Any, primal: Value, lanes: Sequence[Any]) -> Sequence[Any]:
+        if lanes:
+            return [constant_where_same(self.em, ty, primal, shadow) for shadow in lanes]
+        return [zero_shadow(self.em, ty, primal) for _ in range(self.gradient.width)]
 
     def _parameters(
         self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Value

@@ -1,6 +1,7 @@
 """The context of errors about a call: which call, which derivative, how to reproduce them.
 
 Gives       `of_call`, `of_derivative`: add it to errors that are raised inside; `where_requested`
+            `run_compiled`, `presentable`: errors of a call from Python as users are to see them
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from numba import TypingError
 from numba.core import types
 
 from activerules.callables import location_of
 from activerules.errors import ActiverulesError, Where
+from activerules.numba_ext.calls.call_arguments import types_of
 from activerules.values.argument import ArgumentSpec
 
 
@@ -79,3 +82,28 @@ def of_call(function: Any) -> Generator[None, None, None]:
         call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
         error.where.insert(0, ("in the call of", call, location_of(function)))
         raise
+
+
+# --- calls from Python ---
+
+
+def run_compiled(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a compiled function, and raise its errors as `presentable` shows them."""
+    try:
+        return function(*args, **kwargs)
+    except (TypingError, ActiverulesError) as error:
+        raise presentable(error, (*args, *kwargs.values())) from error.__cause__
+
+
+def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> Exception:
+    """The error to show the user for a call with these arguments.
+
+    Our own errors come without the frames of Numba's compiler. An argument that Numba has no type
+    for raises `ActivityError`.
+    """
+    if isinstance(error, ActiverulesError):
+        if error.__cause__:
+            error.__cause__.with_traceback(None)
+        return error.with_traceback(None)
+    types_of(args)
+    return error

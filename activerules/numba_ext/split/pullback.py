@@ -11,10 +11,9 @@ and returns copies. Both are intrinsics that leak no reference if they raise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from numba import TypingError
 from numba.core import cgutils, types
 from numba.core.pythonapi import _boxers
 from numba.core.typing.templates import signature
@@ -23,13 +22,14 @@ from numba.extending import NativeValue, box, intrinsic, models, register_model,
 from activerules.annotations.activity import SHADOWED, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import LEAVES, flattened, restored
-from activerules.errors import ActiverulesError, NotYetSupported, ShadowMismatch, TapeError
+from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.emitter import (
     BY_SHADOW,
     DerivativeCall,
     Field,
     with_new_shadows,
 )
+from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, TypingContext, Value
@@ -96,9 +96,6 @@ class Pullback:
     # Numba's dispatchers read the type of an argument from `_numba_type_`
     __slots__ = ("_data", "_numba_type_")
 
-    # set by the module that defines `vjp`: the error to show for a call with these arguments
-    presentable: Callable[..., Exception]
-
     def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...]) -> None:
         self._numba_type_, self._data = pullback_type, data
 
@@ -108,10 +105,7 @@ class Pullback:
 
     def _run(self, entry: Any, data: Any, cotangent: Any) -> Any:
         flat = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
-        try:
-            entries = entry(data, flat)
-        except (TypingError, ActiverulesError) as error:
-            raise Pullback.presentable(error, (flat,)) from error.__cause__
+        entries = run_compiled(entry, data, flat)
         return entries if LEAVES.issuperset(map(type, entries)) else restored(entries)
 
     def __repr__(self) -> str:

@@ -137,6 +137,15 @@ def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
     return _variant(dispatcher, more) if more else dispatcher
 
 
+def with_options(function: Any, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The dispatcher of a function that a derivative with these options is made of, and the options
+    with those that it inherits.
+    """
+    dispatcher = dispatcher_of(function)
+    own = inherited(dispatcher, options)
+    return with_flags(dispatcher, own), own
+
+
 def without_cache(dispatcher: Any) -> Any:
     """A dispatcher of the same function with the same options, but `cache`.
 
