@@ -6,7 +6,7 @@ Products of the Hessian are reverse over forward. With D the derivative of f alo
     H(x) v  = the gradient of D(·, v) at x, by reverse mode
 
 The Hessian itself is forward over reverse, several columns at once, where they can share work
-(`over_gradient`); otherwise a product per column. Gradients inside a function that is
+(`hessian_columns`); otherwise a product per column. Gradients inside a function that is
 differentiated are computed likewise: see `nested.gradient_rules`.
 
 Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank and Walther (2008),
@@ -29,17 +29,16 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P
 from activerules.api.has_aux import jacobian_function
+from activerules.api.hessian_columns import run_of_derivative, run_of_gradient, shared_gradient
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, Run, columns_form
 from activerules.api.jacobian_forward import (
-    copied_arguments,
     differentiated_again,
     names_of,
     tangents_per_run,
 )
 from activerules.api.jvp import along
 from activerules.api.list_arguments import by_arrays
-from activerules.api.over_gradient import run_of_gradient, shared_gradient
 from activerules.api.sparse.matrices import SparseFunction
 from activerules.errors import ActivityError
 from activerules.numba_ext.calls import call_arguments, error_context
@@ -205,22 +204,15 @@ def _of_derivative(call: _Call) -> tuple[dict[str, Columns], dict[str, Any]]:
     """
     columns: dict[str, Columns] = {}
     called: dict[str, Any] = {"begin_row": begin_row}
-    before = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     dispatcher, names, argtypes = call.dispatcher, call.names, call.argtypes
     for j in call.argnums:
         once = differentiated_again(dispatcher, names, argtypes, j)
-        copied = copied_arguments(names, argtypes, once)
         derivative = along(dispatcher, j, len(argtypes))
         if _is_added_up_in_place(argtypes[j], call.argnums) and not any(once.written):
             called[f"g{j}"] = _adding(derivative, j, len(argtypes))
             columns[f"x{j}"] = _RowsInPlace(call, j, f"g{j}", once.draws)
             continue
-        arguments = ", ".join(names_of(len(argtypes), copied))
-
-        def push(tangents: list[str], j: int = j, arguments: str = arguments) -> str:
-            return f"({before.format(j)}{arguments}, {tangents[0]}),)"
-
-        columns[f"x{j}"] = _Rows(call, j, Run(1, push, copied, once.draws))
+        columns[f"x{j}"] = _Rows(call, j, run_of_derivative(f"g{j}", names, argtypes, once))
         called[f"g{j}"] = GradientFunction(derivative, call.argnums, options={}).dispatcher
     return columns, called
 

@@ -15,18 +15,16 @@ from numba import types
 from numba.extending import register_jitable
 
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.hessian_columns import run_of_derivative, run_of_gradient, shared_gradient
 from activerules.api.jacobian_blocks import carrying, rows_of
-from activerules.api.jacobian_columns import Columns, Run, columns_form
+from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import (
     WIDTH,
-    copied_arguments,
     derivative_along,
     differentiated_again,
-    names_of,
     run_along,
 )
 from activerules.api.jvp import along
-from activerules.api.over_gradient import run_of_gradient, shared_gradient
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
@@ -112,13 +110,7 @@ def hessian_products(typing_context, spec, function, *args):
         run, differentiated = run_of_gradient(shared, i, len(names), WIDTH, first=1), dispatcher
     else:
         once = differentiated_again(dispatcher, names, argtypes[1:], i)
-        copied = copied_arguments(names, argtypes[1:], once, first=1)
-        arguments = names_of(len(names), copied, first=1)
-
-        def push(tangents: list[str]) -> str:
-            return f"(passing(gradient, {', '.join(arguments)}, {tangents[0]}),)"
-
-        run = Run(1, push, copied, once.draws)
+        run = run_of_derivative("gradient", names, argtypes[1:], once, first=1)
         differentiated = along(dispatcher, i, len(names))
     products = _Products(f"x{i + 1}", argtypes, run, rows, TupleTexts())
     gradient = GradientFunction(differentiated, i, options={}).dispatcher

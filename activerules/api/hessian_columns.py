@@ -1,8 +1,8 @@
-"""Second derivatives by forward mode over the gradient: several columns of a Hessian per run.
+"""Runs that give columns of a Hessian, in one of two ways.
 
-The columns share what the gradient computes. That is possible where the gradient is ordinary code,
-and worth it where it is expensive: see `pipeline.ordinary`. Otherwise `hessian` computes a column
-at a time, by reverse mode over the derivative along its direction.
+Forward mode over the gradient, several columns per run, which share what the gradient computes.
+That is possible where the gradient is ordinary code, and worth it where it is expensive: see
+`pipeline.ordinary`. Otherwise reverse mode over the derivative along a direction, a column per run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activerules.api.jacobian_columns import Run
+from activerules.api.jacobian_forward import copied_arguments, names_of
 from activerules.errors import ActiverulesError
 from activerules.numba_ext.calls.checks import read_gradient_arguments
 from activerules.numba_ext.calls.intrinsics import ordinary_gradient
@@ -48,3 +49,21 @@ def run_of_gradient(
         return f"autodiff(Forward, gradient, {', '.join(args)})"
 
     return Run(width, push, draws=gradient.draws)
+
+
+def run_of_derivative(
+    gradient: str,
+    names: Sequence[str],
+    argtypes: Sequence[Any],
+    once: CompiledDerivative,
+    first: int = 0,
+) -> Run:
+    """A run of the compiled function named `gradient`: the gradient of `jvp.along`.
+
+    once    the derivative along one tangent, which is differentiated
+    first   as in `run_of_gradient`
+    """
+    copied = copied_arguments(names, argtypes, once, first)
+    arguments = ", ".join(names_of(len(argtypes), copied, first))
+    call = f"{gradient}(" if compiles_for_derivative() else f"passing({gradient}, "
+    return Run(1, lambda tangents: f"({call}{arguments}, {tangents[0]}),)", copied, once.draws)
