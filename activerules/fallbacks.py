@@ -4,7 +4,7 @@
 
     what is refused                             what is tried            where
     pointers replaced in memory of arguments    copies of the objects    numba_ext.replaced
-    Const memory mixed with active memory       a scratch shadow         pipeline.requests
+    Const memory mixed with active memory       a scratch shadow         pipeline.scratch_shadows
 
 `explain` shows the fallbacks that were tried (`recorded`). A refusal without a fallback is raised
 unchanged.

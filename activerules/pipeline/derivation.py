@@ -43,7 +43,8 @@ from activerules.numba_ext.target.derivative import (
 )
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.pipeline.frozen_arrays import warn_frozen
-from activerules.pipeline.requests import Source, is_written, with_scratch
+from activerules.pipeline.requests import Source, is_written
+from activerules.pipeline.scratch_shadows import with_scratch
 from activerules.pipeline.stages import STEM, Stages, locate
 from activerules.pipeline.unserved_calls import warn_missed
 from activerules.rules import library  # noqa: F401  defines the rules that come with it

@@ -5,24 +5,12 @@ All modes start here; `stages` has how they end.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import types
 
-from activerules.errors import (
-    ActiveMemoryInConst,
-    ActiverulesError,
-    FloatBitsInInteger,
-    MixedActivity,
-    NotYetSupported,
-)
-from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.memory.objects import MemoryObject, root
 from activerules.ir.derivatives.rulecall import ActivityName, Options
 from activerules.ir.llvm.model import Function, Module
@@ -40,6 +28,7 @@ from activerules.ir.plan.request import (
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured, LoweredArgument
 from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.pipeline.limits import stack_limit, tape_limit
 from activerules.pipeline.stages import STEM, Stages
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import (
@@ -59,13 +48,7 @@ from activerules.values.memory_layout import (
     inner_of,
 )
 
-T = TypeVar("T")
 Group = int | tuple[int, int]
-_USUAL_STACK = 8 << 20
-_STACK_WITHOUT_LIMITS = 1 << 20
-_NO_TAPE_LIMIT = (1 << 63) - 1
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_UNSHADOWED = (MixedActivity, ActiveMemoryInConst, FloatBitsInInteger, NotYetSupported)
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
 _DATA_ROLES = frozenset({"data", "pointer"})
 
@@ -112,7 +95,7 @@ class Source:
             caller=self._caller((*parameters, *pointees)),
             options=Options("strong_zero" in options, "runtime_activity" in options),
             optimiser=Optimiser("reassociate" in options, "vector_math" in options),
-            limits=Limits(_tape_limit(), _stack_limit()),
+            limits=Limits(tape_limit(), stack_limit()),
             width=self.spec.width if self.spec.mode == "forward" else 1,
             display_name=captured.name,
         )
@@ -290,97 +273,6 @@ def _slot_activity(
         and layout_of(leaf).has_shadow
     )
     return "duplicated" if shadowed else "const"
-
-
-def _stack_limit() -> int:
-    """The stack that a derivative may use for recursion: seven eighths of that of a thread."""
-    if find_spec("resource") is None:  # Windows
-        return _STACK_WITHOUT_LIMITS // 8 * 7
-    resource: Any = import_module("resource")
-    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
-    return (soft if 0 < soft < _USUAL_STACK else _USUAL_STACK) // 8 * 7
-
-
-def _tape_limit() -> int:
-    """Three quarters of the machine's memory, or of this process's limit.
-
-    A larger tape is refused before the machine starts to swap or kills the process.
-    """
-    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):  # Windows
-        return _NO_TAPE_LIMIT
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
-        memory = min(memory, int(text))
-    return memory // 4 * 3
-
-
-def with_scratch(
-    captured: Captured,
-    activities: tuple[ValueActivity, ...],
-    make: Callable[[tuple[ValueActivity, ...]], T],
-) -> tuple[T, frozenset[int]]:
-    """The result of `make` for the activities, and the Const arguments that need a scratch shadow.
-
-    After `x = x0`, a loop that assigns new arrays to `x` makes it Const memory first and active
-    memory later. A shadow of zeros, dropped after the call, lets the first be treated like the
-    second. With a shadow, the layout of a list or object is declared, so that floats and integers
-    in it can be told apart.
-    """
-
-    def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:
-        shadowed: tuple[ValueActivity, ...] = tuple(
-            "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
-        )
-        try:
-            return make(shadowed), scratch
-        except ActiverulesError as error:
-            if scratch:
-                given = f"active data may be in {named(scratch)}, which therefore gets a shadow"
-                error.why = "; ".join(filter(None, (error.why, given)))
-            raise
-
-    def named(arguments: frozenset[int]) -> str:
-        return ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(arguments))
-
-    def with_more(
-        scratch: frozenset[int], error: ActiverulesError
-    ) -> tuple[frozenset[int], str] | None:
-        mixed = {k for k in map(argument_of, error.groups) if k is not None}
-        constant = {k for k, a in enumerate(activities) if a == "const"} - scratch
-        if isinstance(error, FloatBitsInInteger):
-            mixed = {k for k in constant if not _is_array(captured, k)}
-        if isinstance(error, NotYetSupported):  # `derive_or_copy` uses the other groups
-            mixed &= constant
-            error.groups = tuple(g for g in error.groups if argument_of(g) not in mixed)
-        more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
-        if more <= scratch:
-            advice = [_with_shadow(captured, k, error) for k in sorted(mixed - more)]
-            error.instead = [text for text in advice if text] or error.instead
-            return None
-        return scratch | more, f"a scratch shadow for {named(frozenset(more - scratch))}"
-
-    return with_fallbacks(attempt, frozenset(), on=_UNSHADOWED, fallback=with_more)
-
-
-def _is_array(captured: Captured, number: int) -> bool:
-    return isinstance(captured.arguments[number].numba_type, types.Array)
-
-
-def _with_shadow(captured: Captured, number: int, error: ActiverulesError) -> str:
-    """What to pass, or to return, in place of an argument that can have no shadow; empty if nothing
-    is known.
-    """
-    ty, name = captured.arguments[number].numba_type, captured.argument_names[number]
-    if isinstance(ty, types.Array):
-        returned = isinstance(error, ActiveMemoryInConst)
-        return f"{name}.copy()" if returned else f"{name}.astype(np.float64)"
-    return f"numba.typed.List({name})" if isinstance(ty, types.List) else ""
-
-
-def _has_floats(ty: types.Type) -> bool:
-    """Whether there are floats in memory that a value refers to, all of it known."""
-    node = layout_of(ty)
-    return node.unknown_path is None and node.carried.by_reference
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:

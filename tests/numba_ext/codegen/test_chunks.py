@@ -258,7 +258,7 @@ def test_c2_threads_never_share_arrays():
 
 
 def test_arrays_that_do_not_fit_are_a_memory_error(monkeypatch):
-    monkeypatch.setattr(requests, "_tape_limit", lambda: 1 << 22)
+    monkeypatch.setattr(requests, "tape_limit", lambda: 1 << 22)
 
     @njit
     def relax_again(a, b):
