@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import Mode, Reverse
+from activerules.errors import ActivityError
 from activerules.explain.arguments import Question, read_question
 from activerules.explain.report import (
     Kept,
@@ -73,6 +74,11 @@ def explain(
     >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
     []
     """
+    if not isinstance(mode, Mode):
+        raise ActivityError(
+            f"the mode of a report is one such as Forward, not {mode!r}",
+            instead=["mode=Reverse", "mode=Forward"],
+        )
     with global_compiler_lock:  # another thread may be compiling
         if mode.direction == "forward":
             question = read_question(function, annotated, return_activity, forward=True)

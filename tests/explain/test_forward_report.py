@@ -75,6 +75,11 @@ def test_the_activity_of_the_result_is_a_class(mode):
         ar.explain(program, ar.Duplicated(2.0, 1.0), 3, return_activity="Const", mode=mode)
 
 
+def test_the_mode_is_one():
+    with pytest.raises(ar.ActivityError, match="the mode of a report is one such as Forward"):
+        ar.explain(program, ar.Active(2.0), 3, mode="forward")
+
+
 def test_a_split_report_has_a_tape():
     split = ar.explain(program, ar.Active(2.0), 3, mode=ar.ReverseSplitNoPrimal)
     assert not split.forward
