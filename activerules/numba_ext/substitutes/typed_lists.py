@@ -29,7 +29,7 @@ from activerules.values.memory_layout import LIST_ITEMS, LIST_SIZE
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
-_ALLOCATED, _WHOLE = 16, 56
+_ALLOCATED, _MUTABLE, _WHOLE = 16, 24, 56
 _OK, _IMMUTABLE = 0, -5
 
 DEFINITIONS = {
@@ -84,29 +84,6 @@ define linkonce_odr i64 @numba_list_size_address(ptr %lp) alwaysinline {
   %address = ptrtoint ptr %lp to i64
   ret i64 %address
 }""",
-    "numba_list_length": """
-define linkonce_odr i64 @numba_list_length(ptr %lp) alwaysinline {
-  %size = load i64, ptr %lp
-  ret i64 %size
-}""",
-    "numba_list_allocated": f"""
-define linkonce_odr i64 @numba_list_allocated(ptr %lp) alwaysinline {{
-  %address = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
-  %allocated = load i64, ptr %address
-  ret i64 %allocated
-}}""",
-    "numba_list_base_ptr": f"""
-define linkonce_odr ptr @numba_list_base_ptr(ptr %lp) alwaysinline {{
-  %address = getelementptr i8, ptr %lp, i64 {LIST_ITEMS}
-  %items = load ptr, ptr %address
-  ret ptr %items
-}}""",
-    "numba_list_is_mutable": """
-define linkonce_odr i32 @numba_list_is_mutable(ptr %lp) alwaysinline {
-  %address = getelementptr i8, ptr %lp, i64 24
-  %mutable = load i32, ptr %address
-  ret i32 %mutable
-}""",
     "numba_list_set_is_mutable": """
 define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alwaysinline {
   %address = getelementptr i8, ptr %lp, i64 24
@@ -114,6 +91,20 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
   store i32 %short, ptr %address
   ret void
 }""",
+    **{
+        f"numba_list_{name}": f"""
+define linkonce_odr {ty} @numba_list_{name}(ptr %lp) alwaysinline {{
+  %address = getelementptr i8, ptr %lp, i64 {offset}
+  %field = load {ty}, ptr %address
+  ret {ty} %field
+}}"""
+        for name, ty, offset in (
+            ("length", "i64", LIST_SIZE),
+            ("allocated", "i64", _ALLOCATED),
+            ("is_mutable", "i32", _MUTABLE),
+            ("base_ptr", "ptr", LIST_ITEMS),
+        )
+    },
 }
 """LLVM IR of the C functions that copy no items, by name."""
 
