@@ -226,18 +226,9 @@ def _compiled_shadow_of(y):
     return (lambda y: make_zero(y)) if layout_of(y).carried.by_reference else lambda y: None
 
 
+@chosen_by_types
 def _seeds(dret):
     """Memory for a result, and its shadow, which holds the cotangent."""
-    return _seeds_compiled(dret)
-
-
-@njit
-def _seeds_compiled(dret):
-    return _seeds(dret)
-
-
-@overload(_seeds)
-def _chosen_seeds(dret):
     if not isinstance(dret, AnnotationType):
         return None
     if isinstance(dret.val, types.BaseTuple):

@@ -8,31 +8,22 @@ first run, and the others begin at them.
 
 from __future__ import annotations
 
-from numba import njit
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_generators
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.random_states import random_states, set_random_states
 from activerules.numba_ext.codegen.types import runtime_type
 
 
+@chosen_by_types
 def states_if_drawn(function, args):
     """The states from which a function is about to draw, called with the tuple `args`; None if it
     draws nothing. The function is compiled for them.
 
     Raises `NotYetSupported` (when it is compiled) if one of `args` is a NumPy generator.
     """
-    return _compiled(function, args)
-
-
-@njit
-def _compiled(function, args):
-    return states_if_drawn(function, args)
-
-
-@overload(states_if_drawn)
-def _by_types(function, args):
     from activerules.numba_ext.target.effects import draws_numbers  # late: imports much
 
     dispatcher, argtypes = dispatcher_of_type(function), tuple(map(runtime_type, args.types))

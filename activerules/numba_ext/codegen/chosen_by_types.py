@@ -1,12 +1,16 @@
-"""Functions of compiled code alone, defined by the choice of their implementation."""
+"""Functions of compiled code, defined by the choice of their implementation."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
+from numba import njit
 from numba.extending import overload
+
+from activerules.rules.written import function_from
 
 
 def chosen_by_types(
@@ -14,13 +18,20 @@ def chosen_by_types(
 ) -> Callable[..., Any]:
     """A function for compiled code; `choose` maps the types of its arguments to the implementation.
 
-    `choose` is as for `numba.extending.overload`: None means that the types are not supported.
+    `choose` is as for `numba.extending.overload`: None means that the types are not supported. A
+    call from Python compiles the function, for rules that are run without being compiled.
     """
 
     def define(choose: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(choose)
-        def function(*_: Any, **__: Any) -> Any:
-            raise NotImplementedError(f"{choose.__name__} is for compiled code")
+        def function(*args: Any) -> Any:
+            return compiled()(*args)
+
+        @cache
+        def compiled() -> Any:
+            names = ", ".join(inspect.signature(choose).parameters)
+            source = f"def call({names}): return _chosen({names})"
+            return njit(function_from(source, "call", {"_chosen": function}, module=__name__))
 
         overload(function, prefer_literal=prefer_literal)(choose)
         return function
