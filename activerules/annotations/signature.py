@@ -32,6 +32,11 @@ class GradientSpec:
     deferred: bool = False
     auxiliary: type | None = None
 
+    @property
+    def given(self) -> int | tuple[int, ...]:
+        """The argnums as they were given: one number, or a tuple."""
+        return self.argnums[0] if self.single else self.argnums
+
 
 @dataclass(frozen=True)
 class SplitSpec:

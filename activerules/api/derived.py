@@ -210,10 +210,6 @@ class DerivedFunction(Generic[P, R]):
         return "\n\n".join(filter(None, [f"{what} {', '.join(names)}.", plain.__doc__]))
 
     @property
-    def _argnums(self) -> ArgNums:
-        return self._spec.argnums[0] if self._spec.single else self._spec.argnums
-
-    @property
     def _shown(self) -> dict[str, Any]:
         """The options that were given, for `repr`."""
         return self._own_options
@@ -221,13 +217,13 @@ class DerivedFunction(Generic[P, R]):
     def __repr__(self) -> str:
         """Return how the function is made: `grad(loss, cache=True) with respect to argument 0`."""
         options = "".join(f", {k}={v!r}" for k, v in self._shown.items())
-        which = f"argument{'s' * (not self._spec.single)} {self._argnums}"
+        which = f"argument{'s' * (not self._spec.single)} {self._spec.given}"
         return f"{self._maker}({self._target.py_func.__name__}{options}) with respect to {which}"
 
     def __reduce__(self) -> Any:
         """Pickle what the function was made from; it is recompiled when it is unpickled."""
         with_value = self._spec.with_value
-        made_from = type(self), self._function, self._argnums, with_value, self._own_options
+        made_from = type(self), self._function, self._spec.given, with_value, self._own_options
         return with_rules(_unpickled, made_from)
 
 

@@ -26,8 +26,8 @@ from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
-from activerules.numba_ext.codegen.made_once import COMPILED, in_place_of
-from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.made_once import compiled_lines
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.dispatchers import require_known
 from activerules.rules.pattern import type_name
@@ -37,8 +37,6 @@ from activerules.rules.written import by_name, tuple_of
 @compiled_only
 def gradient_with_aux(typing_context, spec, function, *args):
     """The gradient and `aux`."""
-    if not isinstance(spec, SpecType):
-        return None
     request, args = spec.value, tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     with error_context.of_call(dispatcher):
@@ -48,7 +46,7 @@ def gradient_with_aux(typing_context, spec, function, *args):
         lines, scope = _nested_gradient(request, dispatcher, len(args))
     else:
         lines, scope = _gradient_once(request, dispatcher, args)
-    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
+    callee = _compiled_with_aux(dispatcher, request, args, lines, scope)
     return calling(typing_context, callee, (spec, function), args)
 
 
@@ -73,10 +71,8 @@ def _nested_gradient(
     request: GradientSpec, dispatcher: Any, count: int
 ) -> tuple[list[str], dict[str, Any]]:
     """Like `_gradient_once`, for a gradient that is differentiated again: aux is not constant."""
-    argnums = request.argnums[0] if request.single else request.argnums
-    gradient = GradientFunction(
-        value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
-    )
+    value = value_alone(dispatcher, count)
+    gradient = GradientFunction(value, request.given, with_value=request.with_value, options={})
     lines = [
         *_with_aux(count, f"found = gradient({', '.join(f'x{k}' for k in range(count))})"),
         f"return {'(found[0], aux), found[1]' if request.with_value else 'found, aux'}",
@@ -105,32 +101,28 @@ def _aux_scope(dispatcher: Any) -> dict[str, Any]:
 @compiled_only
 def jacobian_with_aux(typing_context, spec, function, *args):
     """The Jacobian or Hessian, and `aux`."""
-    if not isinstance(spec, SpecType):
-        return None
     request, args = spec.value, tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)
     call_arguments.parameter_names(dispatcher, len(args))
-    argnums = request.argnums[0] if request.single else request.argnums
     options = {"holomorphic": True} if request.holomorphic else {}
-    jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
+    jacobian = request.auxiliary(value_alone(dispatcher, len(args)), request.given, options=options)
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
     lines = [*_with_aux(len(args), f"found = jacobian({listed})"), "return found, aux"]
     scope = {"jacobian": jacobian.linked, **_aux_scope(dispatcher)}
-    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
+    callee = _compiled_with_aux(dispatcher, request, args, lines, scope)
     return calling(typing_context, callee, (spec, function), args)
 
 
-def _compile_with_aux(
-    dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
+def _compiled_with_aux(
+    dispatcher: Any,
+    request: GradientSpec,
+    args: tuple[Any, ...],
+    lines: Sequence[str],
+    scope: dict[str, Any],
 ) -> Any:
-    parameters = [f"x{k}" for k in range(count)]
-
-    def make() -> Any:
-        return in_place_of(dispatcher, "with_aux", parameters, lines, scope)
-
-    return COMPILED.get(
-        dispatcher, ("aux", count, tuple(lines), key, compiles_for_derivative()), make
-    )
+    parameters = [f"x{k}" for k, _ in enumerate(args)]
+    key = request, args, compiles_for_derivative()
+    return compiled_lines(dispatcher, "with_aux", parameters, lines, scope, *key)
 
 
 @chosen_by_types

@@ -45,7 +45,7 @@ from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
-from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
@@ -139,8 +139,6 @@ def hessian(
 @compiled_only
 def hessian_of(typing_context, spec, function, *args):
     """The Hessian of a function at plain arguments."""
-    if not isinstance(spec, SpecType):
-        return None
     by_lists = by_arrays(typing_context, hessian_of, spec, function, args)
     if by_lists is not None:
         return by_lists

@@ -218,7 +218,7 @@ class _Jacobian(DerivedFunction[..., Any]):
 
     @cached_property
     def _forward(self) -> _ForwardJacobian:
-        return _ForwardJacobian(self._function, self._argnums, options=self._own_options)
+        return _ForwardJacobian(self._function, self._spec.given, options=self._own_options)
 
     def _is_forward_shorter(self, args: Sequence[Any]) -> bool:
         """Whether a run of the function shows that forward mode needs fewer sweeps."""

@@ -31,7 +31,7 @@ from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiled_forward
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
-from activerules.numba_ext.codegen.types import SpecType, runtime_type
+from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.target.derivative import CompiledDerivative
 from activerules.values.argument import ArgumentSpec
@@ -78,8 +78,6 @@ def jacfwd(
 @compiled_only
 def jacobian_forward(typing_context, spec, function, *args):
     """The Jacobian at plain arguments, by forward mode."""
-    if not isinstance(spec, SpecType):
-        return None
     by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)
     if by_lists is not None:
         return by_lists

@@ -58,8 +58,7 @@ def call_by_arrays(nested: ReadCall, written: tuple[bool, ...]) -> Any:
         lines.append(f"result = autodiff(mode, target, marker, {', '.join(passed)})")
     else:
         spec = nested.call.gradient
-        argnums = spec.argnums[0] if spec.single else spec.argnums
-        gradient = GradientFunction(target, argnums, with_value=spec.with_value, options={})
+        gradient = GradientFunction(target, spec.given, with_value=spec.with_value, options={})
         scope["gradient"] = gradient.dispatcher
         lines.append(f"result = gradient({', '.join(passed)})")
         result = _gradient(spec, listed)

@@ -39,7 +39,6 @@ from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
-    SpecType,
     read_marker,
     runtime_type,
 )
@@ -183,10 +182,7 @@ def counted_tape_bytes(typing_context, mode, function, *args):
 @compiled_only
 def gradient_of(typing_context, spec, function, *args):
     """What `grad` and `value_and_grad` return, of plain arguments; it makes their shadows."""
-    request = spec.value if isinstance(spec, SpecType) else None
-    if request is None:
-        return None
-    dispatcher = dispatcher_of_type(function)
+    request, dispatcher = spec.value, dispatcher_of_type(function)
     with error_context.of_call(dispatcher):
         names = call_arguments.parameter_names(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
