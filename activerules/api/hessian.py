@@ -139,8 +139,7 @@ def hessian(
 @compiled_only
 def hessian_of(typing_context, spec, function, *args):
     """The Hessian of a function at plain arguments."""
-    by_lists = by_arrays(typing_context, hessian_of, spec, function, args)
-    if by_lists is not None:
+    if by_lists := by_arrays(typing_context, hessian_of, spec, function, args):
         return by_lists
     request = spec.value
     argnums = request.argnums

@@ -78,8 +78,7 @@ def jacfwd(
 @compiled_only
 def jacobian_forward(typing_context, spec, function, *args):
     """The Jacobian at plain arguments, by forward mode."""
-    by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)
-    if by_lists is not None:
+    if by_lists := by_arrays(typing_context, jacobian_forward, spec, function, args):
         return by_lists
     request = spec.value
     dispatcher = dispatcher_of_type(function)

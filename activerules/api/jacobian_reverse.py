@@ -112,8 +112,7 @@ def jacobian_reverse(typing_context, spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
         return jacobian_forward.__wrapped__(typing_context, spec, function, *args)
-    by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
-    if by_lists is not None:
+    if by_lists := by_arrays(typing_context, jacobian_reverse, spec, function, args):
         return by_lists
     argtypes = tuple(map(runtime_type, args))
     dispatcher = dispatcher_of_type(function)

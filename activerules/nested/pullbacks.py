@@ -41,7 +41,7 @@ from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.rules.checks import apart, copied, copy_in_place
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
-from activerules.numba_ext.split.forms import read_kinds
+from activerules.numba_ext.split.forms import read_kinds, wrong_tape
 from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
@@ -143,12 +143,9 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     """
     *annotated, dret, tape = map(runtime_type, call.argtypes)
     plan, result = _read_split(typing_context, call, annotated)
-    dispatcher, split_spec, _, width = plan
+    _, split_spec, _, width = plan
     if not isinstance(tape, types.BaseTuple) or len(tape) != 4:
-        raise TapeError(
-            f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
-            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
-        )
+        raise wrong_tape(tape, call.function)
     if split_spec.result in (Active, MixedDuplicated):
         require_fitting(result if width is None else types.UniTuple(result, width), dret)
     return _once(_play_stub, *plan)
