@@ -26,9 +26,10 @@ def warn_frozen(dispatcher: Any) -> None:
             if is_array(value) and value.flags.writeable:
                 warn_once(
                     FrozenArrayWarning,
-                    f"`{name}`, an array that {plain.__name__} is not passed, is a constant in "
-                    "its derivative, with the values it had when that was compiled. Pass it as "
-                    f"an argument; or say that it stays as it is: {name}.setflags(write=False). "
+                    f"`{name}`, an array that {plain.__name__} uses but is not passed, is a "
+                    "constant in its derivative, with the values it had when that was compiled. "
+                    "Pass it as an argument; or say that it stays as it is: "
+                    f"{name}.setflags(write=False). "
                     "Help: python -m activerules help FrozenArrayWarning",
                     location_of(plain),
                 )

@@ -464,7 +464,7 @@ _ALIKE = (
     "autodiff, with shadows that are views of one array, as the arguments are",
 )
 _OWN_SHADOW = ("a shadow of its own for each",)
-_NOT_TWICE = "of a checkpointed function, which runs on copies: a copy of what is in a list twice"
+_NOT_TWICE = "for a checkpointed function, which runs on copies: a copy of what a list holds twice"
 
 
 def _own_shadow(name: str) -> tuple[str, ...]:

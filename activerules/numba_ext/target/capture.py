@@ -347,5 +347,5 @@ def _reason(error: Exception) -> str:
     """What Numba says; of a type that it does not compile, it says the name alone."""
     said = str(error).strip()
     if isinstance(error, ForceLiteralArg):
-        return "it asks for the value of an argument, literally(n); arguments have types alone"
+        return "it asks for the value of an argument, literally(n), where only its type is known"
     return f"Numba compiles no numbers of type {said} for a CPU" if said == "float16" else said
