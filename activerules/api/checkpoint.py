@@ -15,11 +15,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
-from activerules.annotations.values import kind_of, make_zero
+from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.api.same_draws import exchange_states, states_if_drawn
@@ -216,13 +216,9 @@ def _put(out, y):  # noqa: ARG001
     return lambda out, y: None
 
 
+@chosen_by_types
 def _shadow_of(y):
     """The shadow that the augmented primal returns together with the result `y`."""
-    return None if kind_of(y) in (Const, Active) else make_zero(y)
-
-
-@overload(_shadow_of)
-def _compiled_shadow_of(y):
     return (lambda y: make_zero(y)) if layout_of(y).carried.by_reference else lambda y: None
 
 
