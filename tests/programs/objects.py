@@ -299,14 +299,55 @@ _WEIGHTS_FIRST = np.dtype([("w", np.float64, (20,)), ("kind", np.int8)])
 @njit
 def one_packed_record(x):
     """`np.zeros` clears bytes that are no multiple of eight."""
-    first = np.zeros(1, _WEIGHTS_LAST)[0]
-    second = np.zeros(1, _WEIGHTS_FIRST)[0]
-    first.kind = 2
-    second.kind = 3
+    first = np.zeros(1, _WEIGHTS_LAST)
+    second = np.zeros(1, _WEIGHTS_FIRST)
+    first[0].kind = 2
+    second[0].kind = 3
     for k in range(20):
-        first.w[k] = x[k] * k
-        second.w[k] = math.sin(x[k])
+        first[0].w[k] = x[k] * k
+        second[0].w[k] = math.sin(x[k])
     s = 0.0
     for k in range(19):
-        s += first.w[k] * second.w[k + 1] * first.kind * second.kind
+        s += first[0].w[k] * second[0].w[k + 1] * first[0].kind * second[0].kind
+    return s
+
+
+@example(lambda rng: (rng.normal(size=(3, 20)), np.array([2, 0, 1])))
+@njit
+def few_packed_records(x, order):
+    """Vectors beside integers, in records whose number is known."""
+    p = np.zeros(3, _WEIGHTS_LAST)
+    for i in range(3):
+        p[i].kind = order[i]
+        for k in range(20):
+            p[i].w[k] = x[i, k] * k
+    q = p.copy()
+    s = 0.0
+    for i in range(3):
+        q[order[i]].w[order[i]] *= x[i, i]
+        for k in range(19):
+            s += q[p[i].kind].w[k] * p[i].w[k + 1] * (q[i].kind + 1)
+    return s
+
+
+_PARTS = np.dtype(
+    [("kind", np.int16), ("parts", [("w", np.float64, (3,)), ("flag", np.int8)], (2,))]
+)
+
+
+@example(lambda rng: (rng.normal(size=(4, 2, 3)),))
+@njit
+def records_in_packed_records(x):
+    p = np.zeros(len(x), _PARTS)
+    for i in range(len(x)):
+        p[i].kind = i
+        for j in range(2):
+            p[i].parts[j].flag = i == j
+            for k in range(3):
+                p[i].parts[j].w[k] = x[i, j, k] ** 2
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(2):
+            for k in range(3):
+                s += p[i].parts[j].w[k] * x[i, 1 - j, k] * (p[i].kind + p[i].parts[j].flag)
     return s

@@ -376,3 +376,22 @@ def test_vectors_in_packed_records_that_are_copied():
         return with_scaled_places(given.copy(), x)
 
     assert found == pytest.approx(gradient_fd(of_numbers, (numbers,)), rel=1e-6)
+
+
+@njit
+def written_through_a_view(x, n):
+    """Views as floats reach the integers, too."""
+    p = np.zeros(n, PACKED_BESIDE)
+    floats = p.view(np.float64)
+    for i in range(floats.size):
+        floats[i] = x * (i + 1)
+    q = np.zeros(n, PACKED_BESIDE)
+    q[1].kind = p[0].kind
+    return q.view(np.float64)[4] ** 2 + p[1].x
+
+
+PACKED_BESIDE = np.dtype([("x", np.float64), ("kind", np.int64), ("mass", np.float64)])
+
+
+def test_inactive_values_v4_what_is_declared_of_new_records_is_not_believed_beside_a_view():
+    assert ar.grad(written_through_a_view)(1.5, 3) == pytest.approx(2 * 4 * 1.5 + 4)

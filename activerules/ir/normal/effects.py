@@ -193,6 +193,13 @@ ATOMIC_UPDATES = "activerules.atomic."
 CLEAR_COUNTED = "activerules.counted.clear"
 """`void (ptr header)`: sets all data of counted memory to zero; does nothing for null."""
 
+RECORDS = "activerules.records."
+"""Begins the names of the functions that declare the layout of new memory, and do nothing."""
+
+VIEWED_RECORDS = "activerules.viewed_records"
+"""`void (ptr)`: memory of records is also viewed as something else, and what is declared of new
+memory in the module may not hold; does nothing."""
+
 RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {
@@ -210,6 +217,7 @@ _BY_NAME: dict[str, CallEffect] = {
     FAILED_AT: CallEffect(writes=(1,), keeps=True),
     "activerules.stack.floor": NOTHING,
     "activerules.stack.left": NOTHING,
+    VIEWED_RECORDS: NOTHING,
     # C's output: what is written carries no derivative
     **dict.fromkeys(
         "printf fprintf __printf_chk __fprintf_chk puts fputs putchar putc fputc fwrite "
@@ -230,6 +238,7 @@ _ATOMIC = Explanation(
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     (ATOMIC_UPDATES, CallEffect(reads=(0,), writes=(0,), no_data=_ATOMIC)),
+    (RECORDS, NOTHING),
     ("llvm.memset.p", CallEffect(writes=(0,))),
     ("llvm.memset.inline.", CallEffect(writes=(0,))),
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),

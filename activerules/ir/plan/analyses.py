@@ -13,14 +13,15 @@ from functools import cache, cached_property, partial
 
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.memory.declared import Declared, FromCaller
+from activerules.ir.analysis.memory.declared import Declared, FromCaller, layout_in
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
-from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.objects import MemoryObject, made_by
 from activerules.ir.analysis.memory.points_to import FromModule
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
 from activerules.ir.llvm.cfg import ControlFlow
+from activerules.ir.normal.effects import RECORDS, VIEWED_RECORDS
 from activerules.ir.plan.pointees import changes_pointers, without_pointees
 from activerules.ir.plan.request import Request
 from activerules.ir.rewrite.prepare import prepare
@@ -69,7 +70,7 @@ class Analyses:
     @cached_property
     def types(self) -> ValueTypes:
         """Which values and which memory may hold floats."""
-        declared = declared_memory(self.request) | self._float_memory_of_calls()
+        declared = declared_memory(self.request) | self._records() | self._float_memory_of_calls()
         return analyse_value_types(self.request.function, self.memory, declared, self.shapes)
 
     def renew(self, *names: str) -> None:
@@ -83,6 +84,18 @@ class Analyses:
         if changed is not None:
             self.request = without_pointees(self.request, self.memory, changed)
             self.renew("memory", "types")
+
+    def _records(self) -> dict[MemoryObject, Declared]:
+        """New memory whose layout is declared where it is allocated (`RECORDS`)."""
+        if VIEWED_RECORDS in self.request.module.functions:
+            return {}
+        declared: dict[MemoryObject, Declared] = {}
+        for call in self.returns.instructions():
+            name = (call.callee_name or "") if call.opcode == "call" else ""
+            if name.startswith(RECORDS):
+                objects = self.memory.objects(call.operands[0])
+                declared |= {o: layout_in(name) for o in objects if made_by(o) is not None}
+        return declared
 
     def _float_memory_of_calls(self) -> dict[MemoryObject, Declared]:
         """Local arrays that marked calls take or return as arrays of floats."""

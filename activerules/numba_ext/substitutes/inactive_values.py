@@ -1,13 +1,18 @@
-"""Values of types that were declared inactive, in code that is differentiated.
+"""Values of types that were declared inactive, in code that is differentiated; and other memory of
+which lowering tells the engine what the IR does not show.
 
 Needs       which Numba types were declared (`inactive_type`)
 Gives       `InactiveValues`, a target context: it wraps the implementations with which Numba's
             lowering makes such values, reads from them, and stores into them
+            `NewRecords`, a target context that declares where the floats are in arrays of records
+            that compiled code makes (`mark_of`)
 Invariants  V1  a float read from such a value, or stored into one, passes `ignore_derivatives`, as
                 do the floats that a tuple of such a type is made of
             V2  memory read from one is marked (`INACTIVE_MEMORY`): the engine refuses it if it is
                 active, since others that refer to the memory would lose derivatives
             V3  so is an array with a view as floats of another precision (`REINTERPRETED`)
+            V4  a view of records as anything else is marked (`VIEWED_RECORDS`): in a module with
+                such a view, the engine believes no declaration of new records
 """
 
 from __future__ import annotations
@@ -21,7 +26,10 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
+from numba.np import arrayobj
 
+from activerules.ir.analysis.memory.declared import mark_of
+from activerules.ir.normal.effects import VIEWED_RECORDS
 from activerules.numba_ext.codegen.protocols import (
     Builder,
     Context,
@@ -30,6 +38,7 @@ from activerules.numba_ext.codegen.protocols import (
     call_named,
 )
 from activerules.values.layout import Node, layout_of
+from activerules.values.memory_layout import declared_of
 
 IGNORE_FUNCTIONS: dict[ir.Type, str] = {
     ir.DoubleType(): "activerules.ignore.f64",
@@ -170,3 +179,50 @@ class _Stopped:
         if self._returned is None:
             return result
         return _stopped(builder, self._returned, result, self._name)
+
+
+class NewRecords(CPUContext):
+    """A target context that declares where floats are in new arrays of records."""
+
+    _of_new_array: Any = None
+
+    def get_preferred_array_alignment(self, ty: Any) -> int:
+        """The alignment of an array of this element type: Numba asks right before it allocates."""
+        self._of_new_array = ty
+        return super().get_preferred_array_alignment(ty)
+
+    def compile_internal(
+        self, builder: Any, impl: Any, sig: Any, args: Sequence[Any], locals: Any = None
+    ) -> Any:
+        """The call of a function that Numba compiles for it."""
+        result = super().compile_internal(builder, impl, sig, args, locals)
+        if impl is arrayobj._call_allocator and isinstance(self._of_new_array, types.Record):
+            layout = declared_of(types.Array(self._of_new_array, 1, "C"))
+            if layout is not None and layout.floats:
+                _mark(mark_of(layout), builder, result)
+        return result
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The implementation of a call."""
+        implementation = super().get_function(fn, sig, _firstcall)
+        if getattr(fn, "typing_key", fn) not in _VIEWS:
+            return implementation
+        receiver = sig.recvr or sig.args[0]
+        kinds = {getattr(ty, "dtype", ty) for ty in (receiver, sig.return_type)}
+        if len(kinds) == 1 or not any(isinstance(kind, types.Record) for kind in kinds):
+            return implementation
+        return _Viewed(implementation)
+
+
+class _Viewed:
+    """An implementation of a view of records as something else, or of something else as records."""
+
+    def __init__(self, implementation: Any) -> None:
+        self._implementation = implementation
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._implementation, name)
+
+    def __call__(self, builder: Builder, args: Sequence[Any], loc: Any = None) -> Any:
+        _mark(VIEWED_RECORDS, builder, ir.Constant(cgutils.voidptr_t, None))
+        return self._implementation(builder, args, loc)

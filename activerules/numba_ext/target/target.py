@@ -77,7 +77,7 @@ from activerules.numba_ext.substitutes import (
     typed_items,  # noqa: F401
 )
 from activerules.numba_ext.substitutes.broadcasting import BroadcastsByAxis
-from activerules.numba_ext.substitutes.inactive_values import InactiveValues
+from activerules.numba_ext.substitutes.inactive_values import InactiveValues, NewRecords
 from activerules.numba_ext.substitutes.typed_dicts import iteration
 from activerules.numba_ext.substitutes.ufuncs import (
     GeneralisedTwin,
@@ -187,7 +187,7 @@ def _address_of(function: types.WrapperAddressProtocol) -> int:
     return function.__wrapper_address__()
 
 
-class ADContext(BroadcastsByAxis, InactiveValues):
+class ADContext(BroadcastsByAxis, NewRecords, InactiveValues):
     """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
 
     DIBuilder = LineTable

@@ -38,19 +38,41 @@ from activerules.ir.normal.effects import HEADER_BYTES, effect_of
 Multiples = Mapping[Value, int]
 """For integers that the caller passes, a number that is known to divide each."""
 _NO_MULTIPLES: Multiples = {}
+_MOST_PLACES = 256
+"""Pairs of offsets in rows that are compared one by one."""
 _DEEPEST_LOOP = 4
 """Loops in one another through which pointers that are advanced are followed."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Offsets from `start` to `start + extent`, and the same moved by multiples of `stride`;
-    `start` counts from the `offset` of an address.
+    """Offsets from `start` to `start + extent`, by multiples of `step`, and the same moved by
+    multiples of `stride`; `start` counts from the `offset` of an address.
     """
 
     start: int
     stride: int
     extent: int = 0
+    step: int = 0
+
+    def within(self, other: Rows) -> Rows:
+        """The sums of offsets of both."""
+        return Rows(
+            self.start + other.start,
+            gcd(self.stride, other.stride),
+            self.extent + other.extent,
+            gcd(self.step, other.step),
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of offsets of one row."""
+        return self.extent // (self.step or 1) + 1
+
+    @property
+    def places(self) -> range:
+        """The offsets of one row."""
+        return range(self.start, self.start + self.extent + 1, self.step or 1)
 
 
 @dataclass(frozen=True)
@@ -78,16 +100,20 @@ class Address:
         """
         if header and (self.lies_after(other, other_size) or other.lies_after(self, size)):
             return False
-        all_of = Rows(0, self.stride), Rows(0, other.stride)
-        in_rows = self.rows or all_of[0], other.rows or all_of[1]
-        return all(
-            _may_share(
-                other.offset + b.start - self.offset - a.start,
-                gcd(a.stride, b.stride),
-                size + a.extent,
-                other_size + b.extent,
-            )
-            for a, b in (all_of, in_rows)
+        ahead = other.offset - self.offset
+        if not _may_share(ahead, gcd(self.stride, other.stride), size, other_size):
+            return False
+        a, b = self.rows or Rows(0, self.stride), other.rows or Rows(0, other.stride)
+        apart = gcd(a.stride, b.stride)
+        from_row = ahead + b.start - a.start
+        if not _may_share(from_row, apart, size + a.extent, other_size + b.extent):
+            return False
+        if a.count * b.count > _MOST_PLACES:
+            return True
+        return any(
+            _may_share(ahead + to - at, apart, size, other_size)
+            for at in a.places
+            for to in b.places
         )
 
     def cuts(self, size: int, other: Address, other_size: int) -> bool:
@@ -148,7 +174,7 @@ def address_of(
             low = offset
         offset += constant
         stride = gcd(stride, variable)
-        rows = Rows(rows.start + row.start, gcd(rows.stride, row.stride), rows.extent + row.extent)
+        rows = rows.within(row)
     known_rows = None if rows == Rows(0, stride) else rows
     return Address(start.base, offset, stride, low, start.through, known_rows)
 
@@ -176,10 +202,13 @@ def before_loops(address: Address, address_at: Callable[[Value], Address]) -> Ad
             stride=gcd(address.stride, start.stride, *varying),
             low=None,
             through=start.through,
-            rows=Rows(
-                old.start + new.start + min(span, 0),
-                gcd(old.stride, new.stride, *(varying if repeats is None else ())),
-                old.extent + new.extent + abs(span),
+            rows=old.within(new).within(
+                Rows(
+                    min(span, 0),
+                    gcd(*(varying if repeats is None else ())),
+                    abs(span),
+                    abs(steps[0].offset) if span else 0,
+                )
             ),
         )
     return address
@@ -302,7 +331,7 @@ def _step_in_rows(
     gep: Instruction, named: NamedTypes, multiples: Multiples
 ) -> tuple[int, int, Rows]:
     """The same, and the part that varies as rows."""
-    constant, variable, start, apart, extent = 0, 0, 0, 0, 0
+    constant, variable, rows = 0, 0, Rows(0, 0)
     t: Type = gep.attributes["source"]
     for k, index in enumerate(gep.operands[1:]):
         number = integer_of(index)
@@ -326,11 +355,12 @@ def _step_in_rows(
         variable = gcd(variable, varies)
         bounds = bounds_of(index)
         if bounds is None:
-            apart = gcd(apart, varies)
+            rows = rows.within(Rows(0, varies))
         else:
-            start += size * bounds[0]
-            extent += size * (bounds[1] - bounds[0])
-    return constant, variable, Rows(start, apart, extent)
+            first, last = (size * bound for bound in bounds)
+            step = varies if varies and first % varies == 0 else size
+            rows = rows.within(Rows(first, 0, last - first, step))
+    return constant, variable, rows
 
 
 def is_aligned(access: Instruction, size: int) -> bool:

@@ -4,6 +4,8 @@ not show.
 Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
             Target: what a pointer in declared memory points to
             FromCaller: all that is known of the caller of one function
+            `mark_of(layout)`: the name of a function by a call of which a front end declares the
+            layout of memory that it has just allocated; `layout_in(name)`: the layout in that name
 Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
             D2  declared pointers do not change while the function runs: for a function that may
                 change one, no targets are declared
@@ -16,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
+from activerules.ir.llvm.types import DOUBLE, FLOAT, PTR, NamedTypes, Type, size_of
+from activerules.ir.normal.effects import RECORDS
 
 if TYPE_CHECKING:  # front ends declare memory without the analyses
     from activerules.ir.analysis.memory.addresses import Address, Multiples
@@ -80,6 +83,22 @@ class Declared:
             if kind == t and ((offset - at) % step == 0 if step else offset == at)
         ]
         return len(met) > (1 if step != self.period else 0)
+
+
+_LETTERS: dict[Type, str] = {DOUBLE: "d", FLOAT: "f"}
+
+
+def mark_of(layout: Declared) -> str:
+    """The name of the function, `void (ptr)`, that declares this layout of new memory."""
+    floats = (f"{offset}{_LETTERS[kind]}" for offset, kind in layout.floats)
+    return RECORDS + ".".join([str(layout.period), *floats])
+
+
+def layout_in(name: str) -> Declared:
+    """The layout that a function of this name declares."""
+    period, *floats = name.removeprefix(RECORDS).split(".")
+    kinds = {letter: kind for kind, letter in _LETTERS.items()}
+    return Declared(tuple((int(f[:-1]), kinds[f[-1]]) for f in floats), int(period))
 
 
 def _at(offset: int, period: int, address: Address) -> Address:

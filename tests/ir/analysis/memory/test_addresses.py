@@ -150,6 +150,9 @@ loop:
   %item = getelementptr double, ptr %record, i64 %k
   %beyond = getelementptr i8, ptr %item, i64 8
   %any = getelementptr double, ptr %item, i64 %n
+  %before = getelementptr i8, ptr %record, i64 4
+  %far = mul i64 %k, 12
+  %third = getelementptr i8, ptr %before, i64 %far
   %p.next = getelementptr i8, ptr %p, i64 8
   %q.next = getelementptr i8, ptr %q, i64 12
   %r.next = getelementptr i8, ptr %r, i64 -8
@@ -183,3 +186,7 @@ def test_o4_a_loop_over_an_array_inside_a_record_keeps_to_it():
     assert meets("q")
     assert meets("r")
     assert meets("r", 8, "item")
+    assert meets("third", 5, "record")
+    assert not meets("third", 4, "record"), "4, 16 and 28"
+    assert not meets("third", 8, "field")
+    assert meets("third", 9, "field")
