@@ -395,3 +395,21 @@ PACKED_BESIDE = np.dtype([("x", np.float64), ("kind", np.int64), ("mass", np.flo
 
 def test_inactive_values_v4_what_is_declared_of_new_records_is_not_believed_beside_a_view():
     assert ar.grad(written_through_a_view)(1.5, 3) == pytest.approx(2 * 4 * 1.5 + 4)
+
+
+@njit
+def counted(n):
+    """A function without derivative that is not inlined, as it calls itself."""
+    p = np.zeros(2, PACKED_SITE)
+    p[1].kind = n
+    return p[1].kind + (counted(n - 1) if n > 0 else 1)
+
+
+@njit
+def times_count(x, n):
+    return x * x * counted(n)
+
+
+def test_records_of_a_function_that_is_taken_over_as_it_is():
+    assert ar.grad(times_count)(1.5, 3) == pytest.approx(3.0 * counted(3))
+    assert ar.jvp(times_count, (1.5, 3), (1.0, None))[1] == pytest.approx(3.0 * counted(3))

@@ -17,13 +17,7 @@ from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function, print_module
 from activerules.ir.llvm.verbatim import attribute_groups, names_in, spelt_out, without_location
-from activerules.ir.normal.effects import (
-    COPIED_SIZE,
-    COPY_RESIZED,
-    RECORDS,
-    VIEWED_RECORDS,
-    language,
-)
+from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, language
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
@@ -182,11 +176,6 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
     texts += map(rows_function, called)
-    texts += [
-        f"define internal void @{name}(ptr %memory) alwaysinline {{\nentry:\n  ret void\n}}\n"
-        for name in called
-        if name.startswith(RECORDS) or name == VIEWED_RECORDS
-    ]
     for kind, name in (("double", "f64"), ("float", "f32")):
         if whole and f"activerules.ignore.{name}" in called:
             texts.append(

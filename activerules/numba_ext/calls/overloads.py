@@ -43,6 +43,9 @@ define void @activerules.inactive_memory(ptr %memory) {
 define void @activerules.reinterpreted_memory(ptr %memory) {
   ret void
 }
+define void @activerules.viewed_records(ptr %memory) {
+  ret void
+}
 """
 """Definitions of these functions, linked with derivatives."""
 

@@ -31,6 +31,7 @@ from numba.np.ufunc.parallel import _launch_threads
 
 from activerules.errors import UnknownCall
 from activerules.ir.llvm.verify import parsed
+from activerules.ir.normal.effects import RECORDS
 from activerules.ir.text.symbols import is_loaded, renamed
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
@@ -39,6 +40,9 @@ ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 _environments: dict[str, Any] = {}
 _UNWRAPS = "__excinfo_unwrap_args"
 _ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
+_MARK = re.compile(rf"^declare void @({re.escape(RECORDS)}[\w.]+)\(.*$", re.MULTILINE)
+_MARK_DEFINED = r"define linkonce_odr void @\1(ptr %memory) alwaysinline { ret void }"
+"""Marks on new records are kept in code that may be differentiated; here they end."""
 _defined: list[Any] = []
 _functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 _support: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
@@ -60,7 +64,7 @@ def make_library(
     `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
     text, `UnknownCall` naming the symbols that nothing defines.
     """
-    module = _parse(name, text)
+    module = _parse(name, _MARK.sub(_MARK_DEFINED, text))
     linked = [*dict.fromkeys(libraries), rtsys.library]
     loaded = {symbol for part in called for symbol in part.symbols}
     missing = [symbol for symbol in undefined_symbols(module, linked) if symbol not in loaded]
