@@ -413,3 +413,42 @@ def times_count(x, n):
 def test_records_of_a_function_that_is_taken_over_as_it_is():
     assert ar.grad(times_count)(1.5, 3) == pytest.approx(3.0 * counted(3))
     assert ar.jvp(times_count, (1.5, 3), (1.0, None))[1] == pytest.approx(3.0 * counted(3))
+
+
+@njit
+def with_cleared_vectors(p, scale):
+    """Constant parts of vectors are cleared; all records, at odd distances, are added up."""
+    p[0].place[:] = 0.0
+    p[1].place[1:] = 0.0
+    p["charge"][:] *= scale
+    p["place"][:] += p["place"] * p[2].charge
+    return (p["place"] ** 2).sum() + p["charge"].sum()
+
+
+@pytest.mark.parametrize("numbers", ["x", "scale"])
+def test_vectors_in_packed_records_that_are_cleared(numbers):
+    given = np.zeros(4, ODD_SITE)
+    given["charge"], given["place"] = 0.5, np.random.default_rng(8).normal(size=(4, 3))
+
+    def of_places(x):
+        p = given.copy()
+        p["place"] = x
+        return with_cleared_vectors(p, 1.5)
+
+    shadow = np.zeros(4, ODD_SITE)
+    found = ar.autodiff(
+        ar.Reverse,
+        with_cleared_vectors,
+        ar.Active,
+        ar.Duplicated(given.copy(), shadow),
+        ar.Active(1.5),
+    )
+    if numbers == "x":
+        expected = gradient_fd(of_places, (given["place"].copy(),))
+        assert shadow["place"] == pytest.approx(expected, rel=1e-6)
+    else:
+        expected = gradient_fd(lambda s: with_cleared_vectors(given.copy(), s), (1.5,))
+        assert found[1] == pytest.approx(expected, rel=1e-6)
+
+
+ODD_SITE = np.dtype([("on", np.bool_), ("place", np.float64, (3,)), ("charge", np.float64)])

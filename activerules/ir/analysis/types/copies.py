@@ -164,11 +164,15 @@ def _phases(
 
 def _float_offsets(o: MemoryObject, kind: Type, types: ValueTypes) -> Iterable[tuple[int, int]]:
     """The offsets of floats in an object, where they are accessed or declared, with strides."""
+    if o in types.declared:
+        yield from (
+            (at, types.declared[o].period) for at, t in types.declared[o].floats if t == kind
+        )
+    if o in types.as_declared:
+        return
     for access in types.accesses.get(o, ()):
         if access.type == kind and access.address is not None:
             yield access.address.offset, access.address.stride
-    if o in types.declared:
-        yield from ((at, types.declared[o].period) for at, _ in types.declared[o].floats)
 
 
 def _phases_in_packed(ahead: int, period: int, size: int, length: int | None) -> set[int]:
