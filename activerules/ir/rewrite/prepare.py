@@ -26,6 +26,7 @@ from activerules.ir.llvm.model import Function
 from activerules.ir.normal import normal_form
 from activerules.ir.rewrite.decide import decide
 from activerules.ir.rewrite.forward_loads import forward_loads
+from activerules.ir.rewrite.peel import peel
 from activerules.ir.rewrite.retype import retype_float_copies, retype_pointer_copies
 
 
@@ -67,7 +68,7 @@ A = TypeVar("A", bound=AnalysesOnDemand)
 def prepare(
     function: Function, analyses_of: Callable[[ControlFlow, Returns], A], *, status: bool
 ) -> A:
-    """Run each rewrite once; none of them changes the control flow.
+    """Run each rewrite once. Only `peel` changes the control flow; it is analysed anew then.
 
     The analyses that a rewrite invalidates are discarded after it: `integers` if integers are
     computed differently or elsewhere, `memory` if an integer became a pointer, or the offset of one
@@ -85,6 +86,12 @@ def prepare(
     analyses = analyses_of(flow, returns)
     if decide(function, analyses.integers):
         analyses.renew("integers")
+    if peel(function, flow, returns, analyses.integers):
+        flow = control_flow(function)
+        returns = analyse_returns(function, flow, status=status)
+        analyses = analyses_of(flow, returns)
+        while decide(function, analyses.integers):
+            analyses.renew("integers")
     analyses.drop_changed_pointees()
     memory = analyses.memory
     anywhere = replace(memory, caller=replace(memory.caller, disjoint=False))

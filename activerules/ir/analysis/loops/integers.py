@@ -196,17 +196,32 @@ class Integers:
 
     # --- facts ---
 
-    def outcome(self, comparison: Instruction) -> bool | None:
-        """The outcome of a signed comparison, if it is the same whenever it runs; else None."""
+    def outcome(self, comparison: Instruction, where: Collection[Poly] = ()) -> bool | None:
+        """The outcome of a comparison, if it is the same whenever it runs and the polynomials in
+        `where` are not negative; else None.
+        """
         predicate = comparison.attributes["predicate"]
-        if predicate[0] != "s" or comparison.operands[0].type != I64:
+        if comparison.operands[0].type != I64:
             return None
-        known = self.facts(comparison.owner)
-        for holds in (True, False):
-            (claim,), _ = self._implied(comparison, not holds, known)
-            if infeasible([*known, claim, *products_of(known, claim)]):
-                return holds
-        return None
+        x, y = map(self.exact, comparison.operands)
+        known = [*self.facts(comparison.owner), *where]
+
+        def never(p: Poly) -> bool:
+            return infeasible([*known, p, *products_of(known, p)])
+
+        if predicate in {"eq", "ne"}:
+            if never(x - y - 1) and never(y - x - 1):
+                return predicate == "eq"
+            apart = infeasible([*known, *products_of(known, x - y)], [x - y])
+            return predicate == "ne" if apart else None
+        unsigned = predicate[0] == "u" and "samesign" not in comparison.flags
+        if unsigned and not (never(x * -1 - 1) and never(y * -1 - 1)):
+            return None
+        less, or_equal = predicate[1] == "l", predicate[2] == "e"
+        excess = x - y if less else y - x
+        if never(excess if not or_equal else excess - 1):
+            return True
+        return False if never(excess * -1 if or_equal else excess * -1 - 1) else None
 
     def facts(self, block: Block) -> list[Poly]:
         """Polynomials that are not negative whenever the block runs (I3)."""

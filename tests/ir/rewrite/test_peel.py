@@ -1,0 +1,184 @@
+"""The first and the last iteration of a loop are peeled off: same results, in normal form."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+from activerules.ir.analysis.loops.integers import Integers
+from activerules.ir.analysis.returns import analyse_returns
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.model import Module
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal import normal_form
+from activerules.ir.rewrite.peel import peel
+from activerules.ir.text.normalise import canonical, simple_loops
+from tests.ir.harness import compile_text
+
+# what the branch in the loop is on, where `%i` is the index, `%next` the following one
+FIRST = ["icmp eq i64 %i, %begin", "icmp sgt i64 %i, 0", "icmp slt i64 %before, 0"]
+LAST = ["icmp eq i64 %next, %n", "icmp slt i64 %next, %n", "icmp ne i64 %i, %final"]
+BOTH = ["icmp ult i64 %before, %inside"]
+UP = ("0", "1", "icmp slt i64 %next, %n")
+UP_BY_EQUALITY = ("0", "1", "icmp ne i64 %next, %n")
+TESTED_BEFORE_STEP = ("0", "1", "icmp slt i64 %i, %final")
+DOWN = ("%final", "-1", "icmp sgt i64 %i, 0")
+
+
+def loop(condition: str, counts: tuple[str, str, str], fails: str = "false") -> str:
+    """A loop with a branch, a carried sum, and a value that leaves it; `fails`: on what it is left
+    by an error.
+    """
+    begin, step, again = counts
+    return f"""define double @f(ptr %x, ptr %y, i64 %n) {{
+entry:
+  %final = sub nsw i64 %n, 1
+  %inside = sub nsw i64 %n, 2
+  %any = icmp sgt i64 %n, 0
+  %begin = add nsw i64 0, {begin}
+  br i1 %any, label %enter, label %none
+enter:
+  br label %head
+head:
+  %i = phi i64 [ {begin}, %enter ], [ %next, %latch ]
+  %sum = phi double [ 0.0, %enter ], [ %sum.next, %latch ]
+  %old = phi double [ 1.0, %enter ], [ %v, %latch ]
+  %next = add nsw i64 %i, {step}
+  %before = sub nsw i64 %i, 1
+  %p = getelementptr double, ptr %x, i64 %i
+  %v = load double, ptr %p, align 8
+  %wrong = fcmp olt double %v, -1.0e9
+  %fails = and i1 %wrong, {fails}
+  br i1 %fails, label %error, label %go
+go:
+  %condition = {condition}
+  br i1 %condition, label %yes, label %no
+yes:
+  %a = fmul double %v, 3.0
+  br label %latch
+no:
+  %b = fadd double %v, %old
+  br label %latch
+latch:
+  %w = phi double [ %a, %yes ], [ %b, %no ]
+  %chosen = select i1 %condition, double 5.0, double %w
+  %sum.next = fadd double %sum, %chosen
+  %q = getelementptr double, ptr %y, i64 %i
+  store double %w, ptr %q, align 8
+  %again = {again}
+  br i1 %again, label %head, label %leave
+leave:
+  %sum.out = phi double [ %sum.next, %latch ]
+  %v.out = phi double [ %v, %latch ]
+  %i.out = phi i64 [ %i, %latch ]
+  br label %end
+none:
+  br label %end
+end:
+  %s = phi double [ 0.0, %none ], [ %sum.out, %leave ]
+  %u = phi double [ 0.0, %none ], [ %v.out, %leave ]
+  %k = phi i64 [ 0, %none ], [ %i.out, %leave ]
+  %number = sitofp i64 %k to double
+  %r = fadd double %s, %u
+  %result = fadd double %r, %number
+  ret double %result
+error:
+  %bad = phi double [ %v, %head ]
+  store double %bad, ptr %y, align 8
+  call void @abort()
+  unreachable
+}}
+declare void @abort() noreturn
+"""
+
+
+def peeled(text: str) -> tuple[Module, bool]:
+    module = parse_module(simple_loops(canonical(text)))
+    function = module.functions["f"]
+    normal_form.tidy(function)
+    flow = control_flow(function)
+    returns = analyse_returns(function, flow, status=False)
+    return module, peel(function, flow, returns, Integers(flow, module.types))
+
+
+def results(text: str) -> list[bytes]:
+    f = compile_text(text, None).function("f")
+    found = []
+    for n in range(7):
+        x, y = np.random.default_rng(n).normal(size=8), np.zeros(8)
+        found += [np.float64(f(x.ctypes.data, y.ctypes.data, n)).tobytes(), y.tobytes()]
+    return found
+
+
+CASES = [
+    *product([*FIRST, *LAST, *BOTH], [UP, UP_BY_EQUALITY, TESTED_BEFORE_STEP], ["false", "true"]),
+    *product(["icmp eq i64 %i, 0", "icmp eq i64 %i, %final"], [DOWN], ["false", "true"]),
+]
+
+
+@pytest.mark.parametrize(("condition", "counts", "fails"), CASES)
+def test_p1_the_same_results(condition: str, counts: tuple[str, str, str], fails: str) -> None:
+    text = loop(condition, counts, fails)
+    module, changed = peeled(text)
+    assert changed
+    assert results(print_module(module)) == results(text)
+
+
+@pytest.mark.parametrize(("condition", "counts", "fails"), CASES)
+def test_p2_the_result_is_in_normal_form(
+    condition: str, counts: tuple[str, str, str], fails: str
+) -> None:
+    module, _ = peeled(loop(condition, counts, fails))
+    function = module.functions["f"]
+    flow = control_flow(function)
+    returns = analyse_returns(function, flow, status=False)
+    normal_form.check(function, flow, returns.live)
+    (only,) = flow.loops
+    (latch, leave), *_ = returns.exits_of(only)
+    assert latch is only.latch
+    assert flow.predecessors[leave] == [latch]
+    for i in function.instructions():
+        for operand, source in zip(i.operands, i.blocks or [i.parent] * 9, strict=False):
+            defined = getattr(operand, "parent", None)
+            if defined in only.blocks and i.parent not in only.blocks:
+                assert i.opcode == "phi"
+                assert source in only.blocks
+
+
+@pytest.mark.parametrize("condition", [*FIRST, *LAST, *BOTH])
+def test_the_loop_that_is_left_has_no_branch(condition: str) -> None:
+    module, _ = peeled(loop(condition, UP))
+    (only,) = control_flow(module.functions["f"]).loops
+    branches = [b for b in only.blocks if len(b.successors) > 1 and b is not only.latch]
+    assert not branches
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        loop("icmp eq i64 %i, 2", UP),
+        loop("icmp slt i64 %i, 2", UP),
+        loop("fcmp ogt double %v, 0.0", UP),
+        loop("icmp sgt i64 %i, 0", UP)
+        .replace("label %error", "label %early")
+        .replace("error:", "early:\n  br label %end\nerror:")
+        .replace("[ 0.0, %none ],", "[ 0.0, %none ], [ 0.0, %early ],")
+        .replace("[ 0, %none ],", "[ 0, %none ], [ 0, %early ],")
+        .replace("%bad = phi double [ %v, %head ]", "%bad = fadd double 0.0, 0.0"),
+    ],
+    ids=["one iteration inside", "two iterations", "a float", "an early end"],
+)
+def test_not_peeled(text: str) -> None:
+    module, changed = peeled(text)
+    assert not changed
+    assert not re.search(r"\.(first|last)\b", print_module(module))
+
+
+def test_a_large_loop_is_not_peeled() -> None:
+    work = "\n".join(f"  %t{k} = fmul double %v, {k}.0" for k in range(150))
+    text = loop("icmp sgt i64 %i, 0", UP).replace("  %fails =", f"{work}\n  %fails =")
+    assert not peeled(text)[1]
