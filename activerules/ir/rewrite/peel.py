@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.loops.affine import Poly, infeasible
 from activerules.ir.analysis.loops.integers import Integers
 from activerules.ir.analysis.loops.trip_counts import (
     LoopFacts,
@@ -123,6 +123,10 @@ def _border(
     ):
         return None
     here = Poly.atom(loop)
+    # a loop that is tested at its end runs once even if the bound is passed before
+    overrun = [*integers.facts(loop.header), here - end - 1]
+    if count.predicate != "ne" and not infeasible(overrun):
+        return None
     any_first, any_last, not_first, not_last = here, end - here, here - 1, end - here - 1
 
     def known(*where: Poly) -> dict[Value, bool]:
@@ -203,8 +207,9 @@ class _Peeling:
         self.function, self.border = function, border
         self.loop, self.header = border.loop, border.loop.header
         self.order = [block for block in flow.order if block in border.loop.blocks]
-        self.start = {phi: _incoming(phi, border.before) for phi in self.header.phis}
-        self.next = {phi: _incoming(phi, border.latch) for phi in self.header.phis}
+        phis: list[Value] = [*self.header.phis]
+        self.start = dict(zip(phis, _values_from(border.before, self.header), strict=True))
+        self.next = dict(zip(phis, _values_from(border.latch, self.header), strict=True))
         test = _test_of(border.latch)
         self.unused = test if flow.users[test] == [border.latch.terminator] else None
         self.taken = function.local_names()
@@ -288,7 +293,7 @@ class _Peeling:
 
     def _handed_on(self) -> list[Value]:
         """The values with which control leaves the loop, as they are named in the original."""
-        return [_incoming(phi, self.border.latch) for phi in self.border.after.phis]
+        return _values_from(self.border.latch, self.border.after)
 
     def _hand_on(self, block: Block, values: Mapping[Value, Value]) -> None:
         for phi, value in zip(self.border.after.phis, self._handed_on(), strict=True):
@@ -413,6 +418,11 @@ class _Peeling:
 def _incoming(phi: Instruction, source: Block) -> Value:
     """The value of a phi for control that comes from a block."""
     return phi.operands[phi.blocks.index(source)]
+
+
+def _values_from(source: Block, target: Block) -> list[Value]:
+    """The values of the phis of a block for control that comes from another."""
+    return [_incoming(phi, source) for phi in target.phis]
 
 
 def _add_edges(copy: _Copy, values: Mapping[Value, Value], source: Block) -> None:

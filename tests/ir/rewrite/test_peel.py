@@ -128,6 +128,21 @@ def test_p1_the_same_results(condition: str, counts: tuple[str, str, str], fails
     assert results(print_module(module)) == results(text)
 
 
+@pytest.mark.parametrize("other", [*FIRST, *LAST])
+@pytest.mark.parametrize("counts", [UP, TESTED_BEFORE_STEP])
+def test_p1_a_loop_that_runs_once_though_its_bound_is_passed(
+    other: str, counts: tuple[str, str, str]
+) -> None:
+    text = loop("and i1 %within, %other", counts)
+    tests = f"%within = icmp slt i64 %i, %n\n  %other = {other}\n  %condition ="
+    text = text.replace("%condition =", tests)
+    text = text.replace("br i1 %any, label %enter, label %none", "br label %enter")
+    text = text.replace("none:\n  br label %end\n", "")
+    text = text.replace("[ 0.0, %none ], ", "").replace("[ 0, %none ], ", "")
+    module, _ = peeled(text)
+    assert results(print_module(module)) == results(text)
+
+
 @pytest.mark.parametrize(("condition", "counts", "fails"), CASES)
 def test_p2_the_result_is_in_normal_form(
     condition: str, counts: tuple[str, str, str], fails: str
