@@ -219,3 +219,46 @@ def products_in_three_axes(u, steps):
                     )
         u, new = new, u
     return np.sum(u)
+
+
+@example(lambda rng: (rng.normal(size=9), 3))
+@njit
+def chain_of_springs(x, steps):
+    """The first and the last have a wall for a neighbour."""
+    n = len(x)
+    a = np.zeros(n)
+    for _ in range(steps):
+        for i in range(n):
+            left = x[i] - x[i - 1] if i > 0 else x[i]
+            right = x[i + 1] - x[i] if i < n - 1 else -x[i]
+            a[i] = 0.3 * (right - left) + 0.25 * (right**2 - left**2)
+        for i in range(n):
+            x[i] += 0.1 * a[i]
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=(4, 7)), 3))
+@njit
+def ring_of_cells(u, steps):
+    n, m = u.shape
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                around = u[i, (j + 1) % m] * u[(i - 1) % n, j] - 2.0 * u[i, j] + u[i, (j - 1) % m]
+                new[i, j] = u[i, j] + 0.1 * u[i, j] * around
+        u, new = new, u
+    return np.sum(u * u)
+
+
+@example(lambda rng: (rng.normal(size=8), rng.normal(size=8)))
+@njit
+def sum_with_halves_at_the_ends(x, y):
+    """The trapezoidal rule; downwards."""
+    s, n = 0.0, len(x)
+    for i in range(n - 1, -1, -1):
+        if i == 0 or i == n - 1:
+            s += 0.5 * x[i] * y[i]
+        else:
+            s += x[i] * math.sin(y[i])
+        y[i] = s
+    return s

@@ -73,3 +73,12 @@ def test_neighbours_in_three_axes_are_kept_once():
     steps, shape = 2, (8, 9, 10)
     used = ar.tape_bytes(stencils.products_in_three_axes, duplicated(*shape), ar.Const(steps))
     assert used <= 8 * 720 * steps + CONTROL * (4 + steps * 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_a_chain_keeps_its_places_wherever_its_ends_are(n):
+    steps = 3
+    used = ar.tape_bytes(
+        stencils.chain_of_springs, duplicated(n), ar.Const(steps), return_activity=ar.Const
+    )
+    assert used <= 8 * n * steps + CONTROL * (2 + steps * 2)
