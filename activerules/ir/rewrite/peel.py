@@ -44,6 +44,9 @@ from activerules.ir.llvm.types import I1
 _LARGEST_LOOP = 150
 _MOST_COPIED = 1500
 
+# a bound that is not reached can be moved by a step without wrapping around
+_STRICT = frozenset(("ne", "slt", "sgt", "ult", "ugt"))
+
 Outcomes = Mapping[Value, bool]
 
 
@@ -112,11 +115,12 @@ def _border(
     latch, before, exits = loop.latch, loop.preheader, returns.exits_of(loop)
     if count is None or end is None or latch is None or before is None:
         return None
+    if [block for block, _ in exits] != [latch]:
+        return None
     after = exits[0][1]
     tested = [o for o in _test_of(latch).operands if not is_invariant(o, loop)]
     if (
-        [block for block, _ in exits] != [latch]
-        or integers.flow.predecessors[after] != [latch]
+        integers.flow.predecessors[after] != [latch]
         or before.successors != [loop.header]
         or len(tested) != 1
         or not _is_closed(loop, integers.flow)
@@ -139,7 +143,7 @@ def _border(
     inside = known(not_first, not_last)
     neither = inside.keys() - everywhere - but_first - but_last
     has_first = bool(but_first or neither)
-    has_last = bool(but_last - but_first or neither) and count.predicate[1:] in {"lt", "gt", "e"}
+    has_last = bool(but_last - but_first or neither) and count.predicate in _STRICT
     if not (has_first or has_last):
         return None
     return _Border(

@@ -193,6 +193,20 @@ def test_not_peeled(text: str) -> None:
     assert not re.search(r"\.(first|last)\b", print_module(module))
 
 
+def test_a_loop_that_is_left_in_its_middle_is_not_peeled() -> None:
+    text = loop("icmp sgt i64 %i, 0", UP)
+    text = text.replace("  br i1 %again, label %head, label %leave", "  br label %head")
+    text = text.replace(
+        "br i1 %fails, label %error, label %go", "br i1 %stop, label %leave, label %go"
+    )
+    text = text.replace("  %fails =", "  %stop = icmp eq i64 %i, %n\n  %fails =")
+    text = text.replace("%sum.next, %latch ]\n  %v.out", "%sum, %head ]\n  %v.out")
+    text = text.replace("[ %v, %latch ]\n  %i.out", "[ %v, %head ]\n  %i.out")
+    text = text.replace("[ %i, %latch ]", "[ %i, %head ]")
+    text = text[: text.index("error:")] + "}\ndeclare void @abort() noreturn\n"
+    assert not peeled(text)[1]
+
+
 def test_a_large_loop_is_not_peeled() -> None:
     work = "\n".join(f"  %t{k} = fmul double %v, {k}.0" for k in range(150))
     text = loop("icmp sgt i64 %i, 0", UP).replace("  %fails =", f"{work}\n  %fails =")
