@@ -3,7 +3,7 @@ derivatives.
 
 Gives       `plain_name`: the name of a function from its mangled symbol
             `in_symbols`: a name with only characters that symbols may have
-            `FAILED_AT`, `SCALAR`: names in generated code
+            `FAILED_AT`, `SCALAR`, `RECORDS`, `VIEWED_RECORDS`: names in generated code
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ FAILED_AT = "activerules.raise.at"
 SCALAR = "activerules.scalar."
 """Begins the name under which code calls a scalar function of the C library that has a vector form:
 `activerules.scalar.logf`."""
+
+RECORDS = "activerules.records."
+"""Begins the names of the functions that declare the layout of new memory, and do nothing."""
+
+VIEWED_RECORDS = "activerules.viewed_records"
+"""`void (ptr)`: memory of records is also viewed as something else, and what is declared of new
+memory in the module may not hold; does nothing."""
 
 _NOT_IN_SYMBOLS = re.compile(r"[^A-Za-z0-9_.]")
 _LENGTH = re.compile(r"\d+")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from activerules.errors import ActiverulesError, UnknownCall, UnsupportedIR
 from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
-from activerules.ir.llvm.names import FAILED_AT
+from activerules.ir.llvm.names import FAILED_AT, RECORDS, VIEWED_RECORDS
 
 HEADER_BYTES = 17
 """The size of the header of a list: its length, its capacity, and a flag. A set's is larger."""
@@ -192,13 +192,6 @@ ATOMIC_UPDATES = "activerules.atomic."
 
 CLEAR_COUNTED = "activerules.counted.clear"
 """`void (ptr header)`: sets all data of counted memory to zero; does nothing for null."""
-
-RECORDS = "activerules.records."
-"""Begins the names of the functions that declare the layout of new memory, and do nothing."""
-
-VIEWED_RECORDS = "activerules.viewed_records"
-"""`void (ptr)`: memory of records is also viewed as something else, and what is declared of new
-memory in the module may not hold; does nothing."""
 
 RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 

@@ -21,7 +21,7 @@ from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
 from activerules.ir.llvm.cfg import ControlFlow
-from activerules.ir.normal.effects import RECORDS, VIEWED_RECORDS
+from activerules.ir.llvm.names import RECORDS, VIEWED_RECORDS
 from activerules.ir.plan.pointees import changes_pointers, without_pointees
 from activerules.ir.plan.request import Request
 from activerules.ir.rewrite.prepare import prepare

@@ -30,8 +30,8 @@ from numba.core.runtime.nrt import rtsys
 from numba.np.ufunc.parallel import _launch_threads
 
 from activerules.errors import UnknownCall
+from activerules.ir.llvm.names import RECORDS
 from activerules.ir.llvm.verify import parsed
-from activerules.ir.normal.effects import RECORDS
 from activerules.ir.text.symbols import is_loaded, renamed
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"

@@ -29,7 +29,7 @@ from numba.core.cpu import CPUContext
 from numba.np import arrayobj
 
 from activerules.ir.analysis.memory.declared import mark_of
-from activerules.ir.normal.effects import VIEWED_RECORDS
+from activerules.ir.llvm.names import VIEWED_RECORDS
 from activerules.numba_ext.codegen.protocols import (
     Builder,
     Context,

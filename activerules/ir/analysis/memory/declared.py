@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from activerules.ir.llvm.names import RECORDS
 from activerules.ir.llvm.types import DOUBLE, FLOAT, PTR, NamedTypes, Type, size_of
-from activerules.ir.normal.effects import RECORDS
 
 if TYPE_CHECKING:  # front ends declare memory without the analyses
     from activerules.ir.analysis.memory.addresses import Address, Multiples
