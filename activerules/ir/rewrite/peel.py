@@ -74,18 +74,19 @@ def peel(function: Function, flow: ControlFlow, returns: Returns, integers: Inte
     """See the module docstring."""
     facts = analyse_loops(flow, returns)
     left = _MOST_COPIED
-    changed = False
+    borders: list[_Border] = []
     for loop in flow.loops:
         size = sum(len(block.instructions) for block in loop.blocks)
-        if loop.children or size > min(_LARGEST_LOOP, left):
-            continue
-        border = _border(loop, facts, returns, integers)
-        if border is not None and _Peeling(function, flow, border).done():
-            left -= 2 * size
-            changed = True
-    if changed:
+        if not loop.children and size <= min(_LARGEST_LOOP, left):
+            border = _border(loop, facts, returns, integers)
+            if border is not None:
+                borders.append(border)
+                left -= 2 * size
+    # what is known of the function no longer holds once one of them is peeled
+    changed = [_Peeling(function, flow, border).done() for border in borders]
+    if any(changed):
         _drop_unreachable(function)
-    return changed
+    return any(changed)
 
 
 def _drop_unreachable(function: Function) -> None:
@@ -272,7 +273,7 @@ class _Peeling:
         else:
             final, ending = last.blocks[self.header], last.blocks[border.latch]
             self._go_on(entry, self._tested_next(entry, values), bound, begin, final)
-            self._go_on(again, tested, self._moved(begin, bound, -1), header, end)
+            self._go_on(again, tested, self._earlier_bound(begin), header, end)
             _add_edges(last, values, entry)
             _add_edges(last, self._closed(following, inside, again, end), end)
             self._in(end).br(final)
@@ -321,17 +322,21 @@ class _Peeling:
         if not count.after:
             return values[tested]
         phi = next(phi for phi, value in self.next.items() if value is tested)
-        return self._moved(entry, values[phi], 1)
+        flags = tested.flags if isinstance(tested, Instruction) and tested.opcode == "add" else ()
+        return self._moved(entry, values[phi], count.step, flags)
 
-    def _moved(self, block: Block, value: Value, steps: int) -> Value:
-        """A value that is as many steps of the counter further on."""
-        count, number = self.border.count, integer_of(value)
+    def _earlier_bound(self, begin: Block) -> Value:
+        """The bound at which the iteration before the last would end the loop."""
+        count = self.border.count
+        # the counter is on this side of the bound, where the loop is entered
+        flags = ("nsw",) if count.predicate in {"slt", "sgt"} else ()
+        return self._moved(begin, count.bound, -count.step, flags)
+
+    def _moved(self, block: Block, value: Value, by: int, flags: tuple[str, ...]) -> Value:
+        number = integer_of(value)
         if number is not None:
-            return constant(value.type, number + steps * count.step)
-        step = constant(value.type, steps * count.step)
-        # the value, the result, or both lie between the counter and its bound
-        exact = ("nsw",) if count.predicate in {"slt", "sgt"} else ()
-        return self._in(block).binary("add", value, step, exact)
+            return constant(value.type, number + by)
+        return self._in(block).binary("add", value, constant(value.type, by), flags)
 
     # --- the parts ---
 

@@ -207,6 +207,41 @@ def test_a_loop_that_is_left_in_its_middle_is_not_peeled() -> None:
     assert not peeled(text)[1]
 
 
+def test_p1_two_loops_of_which_one_ends_where_the_other_did() -> None:
+    text = loop("icmp sgt i64 %i, 0", UP)
+    text = text.replace("leave:\n", "leave:\n  %last = phi i64 [ %next, %latch ]\n").replace(
+        "  %i.out = phi i64 [ %i, %latch ]\n  br label %end",
+        """  %i.out = phi i64 [ %i, %latch ]
+  br label %again.head
+again.head:
+  %j = phi i64 [ 0, %leave ], [ %j.next, %again.latch ]
+  %t = phi double [ 0.0, %leave ], [ %t.next, %again.latch ]
+  %j.next = add nsw i64 %j, 1
+  %is.first = icmp eq i64 %j, 0
+  br i1 %is.first, label %again.latch, label %other
+other:
+  %py = getelementptr double, ptr %y, i64 %j
+  %vy = load double, ptr %py, align 8
+  br label %again.latch
+again.latch:
+  %add = phi double [ 7.0, %again.head ], [ %vy, %other ]
+  %t.next = fadd double %t, %add
+  %more = icmp ne i64 %j.next, %last
+  br i1 %more, label %again.head, label %finally
+finally:
+  %t.out = phi double [ %t.next, %again.latch ]
+  br label %end""",
+    )
+    text = text.replace("%leave ]", "%finally ]").replace("[ 0, %finally ]", "[ 0, %leave ]")
+    text = text.replace("[ 0.0, %finally ]", "[ 0.0, %leave ]")
+    module, changed = peeled(text)
+    assert changed
+    printed = print_module(module)
+    assert ".first" in printed
+    assert "again.head.first" in printed
+    assert results(printed) == results(text)
+
+
 def test_a_large_loop_is_not_peeled() -> None:
     work = "\n".join(f"  %t{k} = fmul double %v, {k}.0" for k in range(150))
     text = loop("icmp sgt i64 %i, 0", UP).replace("  %fails =", f"{work}\n  %fails =")
