@@ -22,7 +22,6 @@ from activerules.numba_ext.calls.intrinsics import (
     dispatcher_of_type,
     give_compiled_form,
     ordinary_form,
-    use_compiler,
 )
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
@@ -35,21 +34,9 @@ from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.split.batch import batch_form
 from activerules.numba_ext.target.derivative import (
     ArgumentsOverlap,
-    CompiledDerivative,
-    DerivativeSpec,
 )
 from activerules.numba_ext.target.dispatchers import dispatcher_of, inherited
 from activerules.rules.written import replacement_of
-
-
-def _compile(function: Any, spec: DerivativeSpec) -> CompiledDerivative:
-    """Call `compile_derivative`, which is imported with the engine for the first derivative."""
-    from activerules.pipeline.compile_derivative import compile_derivative
-
-    return compile_derivative(function, spec)
-
-
-use_compiler(_compile)
 
 _Key = tuple[Mode, type[Annotation] | None, Kinds]
 
