@@ -12,8 +12,9 @@ Invariants  E1  while `loop` runs once, each load that belongs to a range reads 
 `u[i + 1] - u[i]` in a loop reads each entry of `u` twice. Kept load by load, that takes two numbers
 per iteration; a copy of the entries takes one. Made after the loop, it reads no memory that the
 program does not read (E2), even if there are exceptions that end the loop early.
-Two loads share entries if their distance does not depend on the loop. A range of several axes also
-has entries that nothing reads, between the rows that the loops traverse: at most `_BORDER` per row.
+Two loads share entries if one reads what the other reads a few iterations before or after. A range
+of several axes also has entries that nothing reads, between the rows that the loops traverse: at
+most `_BORDER` per row.
 """
 
 from __future__ import annotations
@@ -129,8 +130,7 @@ class ReadRanges:
         for block in self.flow.order:
             if block in loop.blocks and block in self.returns.live:
                 for access in filter(None, (self._access(i, loop) for i in block.instructions)):
-                    key = access.base, access.size, frozenset(access.strides.items())
-                    groups.setdefault(key, []).append(access)
+                    groups.setdefault(_motion(access), []).append(access)
         memory, dependence = self.variation.memory, self.variation.dependence
         for group in groups.values():
             if _is_shared(group) and not any(
@@ -183,6 +183,8 @@ class ReadRanges:
         down, up, depth = extent
         certain = [a for a in group if _same(runs[a.load.owner], when)]
         reach = _extremes(certain)
+        if not _are_near(reach, first.strides):
+            return None
         firsts = tuple(down + Poly(dict(key)) + ends[0] for key, ends in reach.items())
         lasts = tuple(up + Poly(dict(key)) + ends[1] for key, ends in reach.items())
         members = [
@@ -314,6 +316,28 @@ class ReadRanges:
                 return None
             depth, row, length = depth + 1, (atoms, abs(c)), when.ends[inner] + 1
         return depth
+
+
+def _motion(access: _Access) -> object:
+    """What loads of one range have in common: all but how many strides they are apart."""
+    steps = {atoms for atoms, _ in access.strides.values()}
+    apart = frozenset((m, c) for m, c in access.fixed.terms.items() if m and m not in steps)
+    return access.base, access.size, frozenset(access.strides.items()), apart
+
+
+def _are_near(
+    extremes: Mapping[_Distance, tuple[int, int]], strides: Mapping[Loop, tuple[Monomial, int]]
+) -> bool:
+    """Whether loads are at most `_BORDER` iterations of each loop apart."""
+    steps = dict(strides.values())
+    low = min(first for first, _ in extremes.values())
+    high = max(last for _, last in extremes.values())
+    (reference, *others) = map(dict, extremes)
+    return high - low <= _BORDER * _LARGEST_STRIDE and all(
+        abs(other.get(m, 0) - reference.get(m, 0)) <= _BORDER * abs(steps.get(m, 0))
+        for other in others
+        for m in other.keys() | reference.keys()
+    )
 
 
 def _same(runs: _Runs | None, others: _Runs) -> bool:

@@ -38,7 +38,7 @@ from activerules.ir.llvm.builder import Builder, Namer, add_incoming, suffixed
 from activerules.ir.llvm.cfg import ControlFlow, Loop, reverse_postorder
 from activerules.ir.llvm.constants import constant, integer_of, number_of
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I1
+from activerules.ir.llvm.types import I1, I64
 
 # instructions: of a loop that is peeled, and of all copies in a function
 _LARGEST_LOOP = 150
@@ -127,10 +127,11 @@ def _border(
         or not _is_closed(loop, integers.flow)
     ):
         return None
+    counting = [i for i in _comparisons(loop, latch) if _counts(i, loop, integers)]
     here = Poly.atom(loop)
     # a loop that is tested at its end runs once even if the bound is passed before
     overrun = [*integers.facts(loop.header), here - end - 1]
-    if count.predicate != "ne" and not infeasible(overrun):
+    if not counting or (count.predicate != "ne" and not infeasible(overrun)):
         return None
     any_first, any_last, not_first, not_last = here, end - here, here - 1, end - here - 1
 
@@ -138,15 +139,15 @@ def _border(
         found = ((i, integers.outcome(i, where)) for i in _comparisons(loop, latch))
         return {i: outcome for i, outcome in found if outcome is not None}
 
-    everywhere = known(any_first, any_last)
-    but_first = known(not_first, any_last).keys() - everywhere
-    but_last = known(any_first, not_last).keys() - everywhere
-    inside = known(not_first, not_last)
-    neither = inside.keys() - everywhere - but_first - but_last
-    has_first = bool(but_first or neither)
-    has_last = bool(but_last - but_first or neither) and count.predicate in _STRICT
+    differ = known(not_first, not_last).keys() - known(any_first, any_last).keys()
+    but_first = known(not_first, any_last).keys() & differ
+    but_last = known(any_first, not_last).keys() & differ
+    # where it takes one of them, it is the first
+    has_first = bool(but_first or differ - but_last)
+    has_last = bool(differ - but_first) and count.predicate in _STRICT
     if not (has_first or has_last):
         return None
+
     return _Border(
         loop,
         latch,
@@ -172,6 +173,12 @@ def _comparisons(loop: Loop, latch: Block) -> Iterator[Instruction]:
         for i in block.instructions:
             if i.opcode == "icmp" and i is not _test_of(latch):
                 yield i
+
+
+def _counts(comparison: Instruction, loop: Loop, integers: Integers) -> bool:
+    """Whether what is compared depends on the iteration, as far as that is known."""
+    x, y = comparison.operands
+    return x.type == I64 and loop in (integers.poly(x) - integers.poly(y)).atoms
 
 
 def _is_closed(loop: Loop, flow: ControlFlow) -> bool:
