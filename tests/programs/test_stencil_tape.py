@@ -82,3 +82,14 @@ def test_a_chain_keeps_its_places_wherever_its_ends_are(n):
         stencils.chain_of_springs, duplicated(n), ar.Const(steps), return_activity=ar.Const
     )
     assert used <= 8 * n * steps + CONTROL * (2 + steps * 2)
+
+
+@pytest.mark.parametrize("steps", [2, 9])
+def test_rows_on_a_ring_are_not_copied_with_what_lies_between(steps):
+    """With the rate of diffusion, the sums of neighbours are needed, too."""
+    shape = (20, 20)
+    fields = [duplicated(*shape) for _ in range(4)]
+    numbers = (ar.Const(3.4), ar.Const(1.0), ar.Active(0.5), ar.Const(steps))
+    used = ar.tape_bytes(stencils.brusselator, *fields, *numbers, return_activity=ar.Const)
+    states = 8 * 4 * shape[0] * shape[1] * steps
+    assert states <= used <= states + CONTROL * (1 + steps * (1 + shape[0]))

@@ -43,6 +43,9 @@ def _chosen(select: Instruction, integers: Integers) -> Value | None:
     condition = select.operands[0]
     if not isinstance(condition, Instruction) or condition.opcode != "icmp":
         return None
+    # others are hardly ever decided, and each takes a proof
+    if not condition.attributes["predicate"].startswith("s"):
+        return None
     outcome = integers.outcome(condition)
     return None if outcome is None else select.operands[1 if outcome else 2]
 

@@ -112,16 +112,18 @@ def _border(
     loop: Loop, facts: Mapping[Loop, LoopFacts], returns: Returns, integers: Integers
 ) -> _Border | None:
     """The parts of a loop; None if there is but one."""
-    count, end = facts[loop].trip_count, last_iteration(loop, facts, integers)
-    latch, before, exits = loop.latch, loop.preheader, returns.exits_of(loop)
-    if count is None or end is None or latch is None or before is None:
+    count, latch, before = facts[loop].trip_count, loop.latch, loop.preheader
+    exits = returns.exits_of(loop)
+    if count is None or latch is None or before is None:
         return None
-    if [block for block, _ in exits] != [latch]:
+    if [block for block, _ in exits] != [latch] or not any(_comparisons(loop, latch)):
         return None
+    end = last_iteration(loop, facts, integers)
     after = exits[0][1]
     tested = [o for o in _test_of(latch).operands if not is_invariant(o, loop)]
     if (
-        integers.flow.predecessors[after] != [latch]
+        end is None
+        or integers.flow.predecessors[after] != [latch]
         or before.successors != [loop.header]
         or len(tested) != 1
         or not _is_closed(loop, integers.flow)
