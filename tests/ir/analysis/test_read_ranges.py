@@ -11,10 +11,9 @@ import pytest
 from activerules.annotations.activity import Const, Duplicated
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.read_ranges import ReadRange
-from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.plan.recipes import Recipes
-from tests.ir.analysis.test_variation import Run
+from tests.ir.analysis.test_variation import Run, value_of
 from tests.ir.plan.planned import plan_of
 
 # rows and columns; with fewer than three, the inner loops do not run
@@ -124,18 +123,9 @@ def runs(tested: str) -> Iterator[tuple[Run, dict[Instruction, ReadRange], tuple
             yield Run(plan), ranges, sizes
 
 
-def number(p: Poly, of: ReadRange, values: dict[Value, Any]) -> int:
-    total = 0
-    for monomial, c in p.terms.items():
-        for atom in monomial:
-            c *= values[of.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
-        total += c
-    return total
-
-
 def holds(of: ReadRange, values: dict[Value, Any]) -> bool:
     return all(
-        number(t, of, values) >= 0 if isinstance(t, Poly) else bool(values[t[0]]) == t[1]
+        value_of(t, of, values) >= 0 if isinstance(t, Poly) else bool(values[t[0]]) == t[1]
         for t in of.tests
     )
 
@@ -150,8 +140,8 @@ def test_e1_each_load_reads_an_entry_of_the_range(tested: str) -> None:
             if i in ranges:
                 of, values = ranges[i], run.interpreter.values
                 assert values[of.base] == ("u", 0)
-                first = min(number(p, of, values) for p in of.firsts)
-                last = max(number(p, of, values) for p in of.lasts)
+                first = min(value_of(p, of, values) for p in of.firsts)
+                last = max(value_of(p, of, values) for p in of.lasts)
                 assert first * 8 <= values[i.operands[0]][1] <= last * 8
                 read += 1
 
@@ -175,8 +165,8 @@ def test_e2_where_the_tests_hold_the_first_and_the_last_entry_are_read(tested: s
         if run.runs[of.loop]:
             outcomes.add(holds(of, values))
             if holds(of, values):
-                assert min(addresses) == 8 * min(number(p, of, values) for p in of.firsts)
-                assert max(addresses) == 8 * max(number(p, of, values) for p in of.lasts)
+                assert min(addresses) == 8 * min(value_of(p, of, values) for p in of.firsts)
+                assert max(addresses) == 8 * max(value_of(p, of, values) for p in of.lasts)
             else:
                 assert not addresses
     assert outcomes == {True, False}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.read_ranges import ReadRange
 from activerules.ir.analysis.variation import Keeping, Table, Variation
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Block, Instruction, Value
@@ -143,7 +144,7 @@ def test_w3_what_is_read_while_the_loop_of_a_table_runs_is_an_entry() -> None:
             table, values = tables[i], run.interpreter.values
             key = (table, run.runs[table.loop])
             if key not in bounds:
-                first, count = (_value(p, table, values) for p in (table.first, table.count))
+                first, count = (value_of(p, table, values) for p in (table.first, table.count))
                 base = values[table.base][1]
                 bounds[key] = base + first * table.size, base + (first + count) * table.size
             start, end = bounds[key]
@@ -154,10 +155,11 @@ def test_w3_what_is_read_while_the_loop_of_a_table_runs_is_an_entry() -> None:
     assert read > 100
 
 
-def _value(p: Poly, table: Table, values: dict[Value, Any]) -> int:
+def value_of(p: Poly, of: Table | ReadRange, values: dict[Value, Any]) -> int:
+    """The value of a polynomial at the current point of a run."""
     total = 0
     for monomial, c in p.terms.items():
         for atom in monomial:
-            c *= values[table.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
+            c *= values[of.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
         total += c
     return total
