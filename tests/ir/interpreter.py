@@ -135,7 +135,7 @@ class Interpreter:
                 return _CALLS[i.callee_name or ""](*x)
             case "extractvalue":
                 return x[0][i.attributes["indices"][0]]
-            case "zext":
-                return int(x[0])
+            case "zext" | "sitofp":
+                return int(x[0]) if i.opcode == "zext" else float(x[0])
             case opcode:
                 return _BINARY[opcode](*x)

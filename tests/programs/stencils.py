@@ -262,3 +262,43 @@ def sum_with_halves_at_the_ends(x, y):
             s += x[i] * math.sin(y[i])
         y[i] = s
     return s
+
+
+@example(lambda rng: (rng.normal(size=(4, 6)), 0.3, 2))
+@njit
+def neighbours_within_a_grid(u, rate, steps):
+    """Each bond adds to the rate of its cells; there are none across the border."""
+    n, m = u.shape
+    new = np.zeros((n, m))
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                s = 0.0
+                if i > 0:
+                    s += u[i - 1, j] * u[i, j]
+                if i < n - 1:
+                    s += u[i + 1, j] * u[i, j]
+                if j > 0:
+                    s += u[i, j - 1] ** 2
+                if j < m - 1:
+                    s += u[i, j + 1] * u[i, j]
+                new[i, j] = rate * s
+        for i in range(n):
+            for j in range(m):
+                u[i, j] += 0.1 * new[i, j]
+
+
+@example(lambda rng: (rng.normal(size=(5, 4)), 0.2, 2))
+@njit
+def nearest_within_an_image(u, rate, steps):
+    n, m = u.shape
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(n):
+            above, below = max(i - 1, 0), min(i + 1, n - 1)
+            for j in range(m):
+                c = u[i, j]
+                around = u[above, j] + u[below, j] + u[i, max(j - 1, 0)] + u[i, min(j + 1, m - 1)]
+                new[i, j] = c + rate * ((around - 4.0 * c) * (1.0 + c * c) + c - c**3)
+        u, new = new, u
+    return np.sum(u * u)

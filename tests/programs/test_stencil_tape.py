@@ -93,3 +93,12 @@ def test_rows_on_a_ring_are_not_copied_with_what_lies_between(steps):
     used = ar.tape_bytes(stencils.brusselator, *fields, *numbers, return_activity=ar.Const)
     states = 8 * 4 * shape[0] * shape[1] * steps
     assert states <= used <= states + CONTROL * (1 + steps * (1 + shape[0]))
+
+
+@pytest.mark.parametrize("program", ["neighbours_within_a_grid", "nearest_within_an_image"])
+@pytest.mark.parametrize("shape", [(40, 30), (2, 40), (40, 1), (1, 1)])
+def test_cells_inside_a_grid_are_kept_once_wherever_its_border_is(program, shape):
+    steps, (n, m), f = 3, shape, getattr(stencils, program)
+    used = ar.tape_bytes(f, duplicated(n, m), ar.Const(0.1), ar.Const(steps))
+    border = 8 * 6 * 2 * (n + m)
+    assert used <= (8 * n * m + border) * steps + CONTROL * (4 + steps * 2)

@@ -222,6 +222,12 @@ class ReadRanges:
             if last is None or self._exit(inside) is None:
                 return None
             while not self.flow.dominates(block, inside.latch):
+                before = self.flow.idom[block]
+                if before is None:
+                    return None
+                if inside.latch not in self.flow.reachable(before, without=block):
+                    block = before
+                    continue
                 condition = self._condition(block, loop)
                 if condition is None:
                     return None

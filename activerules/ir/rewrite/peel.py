@@ -1,8 +1,8 @@
-"""Innermost loops whose first or last iteration takes another branch: that iteration is peeled off.
+"""Loops whose first or last iteration takes another branch: that iteration is peeled off.
 
 Needs       a Function in normal form, with its ControlFlow, Returns and Integers
-Gives       `peel`: the function changed in place; returns whether it was, and then its control flow
-            is another one
+Gives       `peel`: the function changed in place; returns how many instructions it has copied: if
+            any, the control flow is another one, and other loops may be peeled now
 Invariants  P1  the same instructions run in the same order, but for the counter's tests, and for
                 comparisons whose outcome is known
             P2  the function is in normal form
@@ -21,72 +21,55 @@ Source      index set splitting, and loop peeling: Wolfe (1996), High performanc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from activerules.ir.analysis.loops.affine import Poly, infeasible
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.loops.trip_counts import (
-    LoopFacts,
-    TripCount,
-    analyse_loops,
-    is_invariant,
-)
+from activerules.ir.analysis.loops.trip_counts import analyse_loops
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.variation import last_iteration
 from activerules.ir.llvm.builder import Builder, Namer, add_incoming, suffixed
-from activerules.ir.llvm.cfg import ControlFlow, Loop, reverse_postorder
+from activerules.ir.llvm.cfg import ControlFlow, reverse_postorder
 from activerules.ir.llvm.constants import constant, integer_of, number_of
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import I1, I64
+from activerules.ir.llvm.types import I1
+from activerules.ir.rewrite.borders import Border, Outcomes, border_of, loop_test
 
-# instructions: of a loop that is peeled, and of all copies in a function
+MOST_COPIED = 1500
+"""Instructions in all copies of parts of a function."""
+
+# instructions of an innermost loop that is peeled
 _LARGEST_LOOP = 150
-_MOST_COPIED = 1500
-
-# a bound that is not reached can be moved by a step without wrapping around
-_STRICT = frozenset(("ne", "slt", "sgt", "ult", "ugt"))
-
-Outcomes = Mapping[Value, bool]
 
 
-@dataclass(frozen=True, eq=False)
-class _Border:
-    """A loop whose borders are peeled off, and what is known of its comparisons in each part; None
-    for a part that is not peeled off.
+def peel(
+    function: Function,
+    flow: ControlFlow,
+    returns: Returns,
+    integers: Integers,
+    most: int = MOST_COPIED,
+) -> int:
+    """Peel the innermost of the loops that have such iterations; see the module docstring.
 
-    before, after   the blocks from which it is entered and for which it is left
-    tested          the value by which it goes on, compared with `count.bound`
+    most   how many instructions may be copied
     """
-
-    loop: Loop
-    latch: Block
-    before: Block
-    after: Block
-    count: TripCount
-    tested: Value
-    first: Outcomes | None
-    inside: Outcomes
-    last: Outcomes | None
-
-
-def peel(function: Function, flow: ControlFlow, returns: Returns, integers: Integers) -> bool:
-    """See the module docstring."""
     facts = analyse_loops(flow, returns)
-    left = _MOST_COPIED
-    borders: list[_Border] = []
-    for loop in flow.loops:
+    copied = 0
+    borders: list[Border] = []
+    for loop in sorted(flow.loops, key=lambda loop: -loop.depth):
         size = sum(len(block.instructions) for block in loop.blocks)
-        if not loop.children and size <= min(_LARGEST_LOOP, left):
-            border = _border(loop, facts, returns, integers)
+        if 2 * size > most - copied or (size > _LARGEST_LOOP and not loop.children):
+            continue
+        if not any(border.loop.blocks <= loop.blocks for border in borders):
+            border = border_of(loop, facts, returns, integers)
             if border is not None:
                 borders.append(border)
-                left -= 2 * size
+                copied += 2 * size
     # what is known of the function no longer holds once one of them is peeled
     changed = [_Peeling(function, flow, border).done() for border in borders]
-    if any(changed):
-        _drop_unreachable(function)
-    return any(changed)
+    if not any(changed):
+        return 0
+    _drop_unreachable(function)
+    return copied
 
 
 def _drop_unreachable(function: Function) -> None:
@@ -105,101 +88,11 @@ def _keep_edges(phi: Instruction, sources: Collection[Block]) -> None:
     phi.operands, phi.blocks = [value for value, _ in edges], [block for _, block in edges]
 
 
-# --- which iterations ---
-
-
-def _border(
-    loop: Loop, facts: Mapping[Loop, LoopFacts], returns: Returns, integers: Integers
-) -> _Border | None:
-    """The parts of a loop; None if there is but one."""
-    count, latch, before = facts[loop].trip_count, loop.latch, loop.preheader
-    exits = returns.exits_of(loop)
-    if count is None or latch is None or before is None:
-        return None
-    if [block for block, _ in exits] != [latch] or not any(_comparisons(loop, latch)):
-        return None
-    end = last_iteration(loop, facts, integers)
-    after = exits[0][1]
-    tested = [o for o in _test_of(latch).operands if not is_invariant(o, loop)]
-    if (
-        end is None
-        or integers.flow.predecessors[after] != [latch]
-        or before.successors != [loop.header]
-        or len(tested) != 1
-        or not _is_closed(loop, integers.flow)
-    ):
-        return None
-    counting = [i for i in _comparisons(loop, latch) if _counts(i, loop, integers)]
-    here = Poly.atom(loop)
-    # a loop that is tested at its end runs once even if the bound is passed before
-    overrun = [*integers.facts(loop.header), here - end - 1]
-    if not counting or (count.predicate != "ne" and not infeasible(overrun)):
-        return None
-    any_first, any_last, not_first, not_last = here, end - here, here - 1, end - here - 1
-
-    def known(*where: Poly) -> dict[Value, bool]:
-        found = ((i, integers.outcome(i, where)) for i in _comparisons(loop, latch))
-        return {i: outcome for i, outcome in found if outcome is not None}
-
-    differ = known(not_first, not_last).keys() - known(any_first, any_last).keys()
-    but_first = known(not_first, any_last).keys() & differ
-    but_last = known(any_first, not_last).keys() & differ
-    # where it takes one of them, it is the first
-    has_first = bool(but_first or differ - but_last)
-    has_last = bool(differ - but_first) and count.predicate in _STRICT
-    if not (has_first or has_last):
-        return None
-
-    return _Border(
-        loop,
-        latch,
-        before,
-        after,
-        count,
-        tested[0],
-        known(any_last, here * -1) if has_first else None,
-        known(not_first if has_first else any_first, not_last if has_last else any_last),
-        known(not_first if has_first else any_first, here - end) if has_last else None,
-    )
-
-
-def _test_of(latch: Block) -> Instruction:
-    test = latch.terminator.operands[0]
-    assert isinstance(test, Instruction)
-    return test
-
-
-def _comparisons(loop: Loop, latch: Block) -> Iterator[Instruction]:
-    """The comparisons in a loop but that by which it goes on."""
-    for block in loop.blocks:
-        for i in block.instructions:
-            if i.opcode == "icmp" and i is not _test_of(latch):
-                yield i
-
-
-def _counts(comparison: Instruction, loop: Loop, integers: Integers) -> bool:
-    """Whether what is compared depends on the iteration, as far as that is known."""
-    x, y = comparison.operands
-    return x.type == I64 and loop in (integers.poly(x) - integers.poly(y)).atoms
-
-
-def _is_closed(loop: Loop, flow: ControlFlow) -> bool:
-    """Whether values leave the loop only through the phis of the blocks for which it is left."""
-    for block in loop.blocks:
-        for i in block.instructions:
-            for user in flow.users.get(i, ()):
-                if user.owner not in loop.blocks and user.opcode != "phi":
-                    return False
-    return True
-
-
-# --- the copies ---
-
-
 @dataclass(eq=False)
 class _Copy:
     """A copy of the body of a loop, without the branch at its end.
 
+    blocks    what they became; several may be one
     leaving   the other edges out of the loop, with the block that they come from in the original
     """
 
@@ -217,14 +110,16 @@ class _Copy:
 class _Peeling:
     """The replacement of one loop by its parts."""
 
-    def __init__(self, function: Function, flow: ControlFlow, border: _Border) -> None:
+    def __init__(self, function: Function, flow: ControlFlow, border: Border) -> None:
         self.function, self.border = function, border
         self.loop, self.header = border.loop, border.loop.header
         self.order = [block for block in flow.order if block in border.loop.blocks]
+        self.within = {loop.header for loop in flow.loops if loop.header in border.loop.blocks}
+        self.within.discard(self.header)
         phis: list[Value] = [*self.header.phis]
         self.start = dict(zip(phis, _values_from(border.before, self.header), strict=True))
         self.next = dict(zip(phis, _values_from(border.latch, self.header), strict=True))
-        test = _test_of(border.latch)
+        test = loop_test(border.latch)
         self.unused = test if flow.users[test] == [border.latch.terminator] else None
         self.taken = function.local_names()
         self.namer = Namer("peel", self.taken)
@@ -371,7 +266,8 @@ class _Peeling:
 
     def _begin(self, block: Block, suffix: str, sources: Sequence[Block], copy: _Copy) -> Block:
         """The copy of a block, still empty: a new one, or the end of the only one before it."""
-        if len(sources) == 1 and len((twin := copy.blocks[sources[0]]).successors) == 1:
+        if self._is_joined(block, sources, copy):
+            twin = copy.blocks[sources[0]]
             twin.instructions.pop()
         else:
             twin = Block(self._name(block.name, suffix), parent=self.function)
@@ -380,6 +276,12 @@ class _Peeling:
                 ends.blocks = [twin if t is block else t for t in ends.blocks]
         copy.blocks[block] = twin
         return twin
+
+    def _is_joined(self, block: Block, sources: Sequence[Block], copy: _Copy) -> bool:
+        """Whether a block comes right after another one, from which alone control comes."""
+        if len(sources) != 1 or block in self.within:
+            return False
+        return len(copy.blocks[sources[0]].successors) == 1
 
     def _value(
         self,
@@ -397,7 +299,7 @@ class _Peeling:
         if i.owner is self.header:
             return start[i] if start is not None else self._twin(i, suffix, [], [])
         values = [copy.value(_incoming(i, s)) for s in sources]
-        if len(values) == 1:
+        if copy.blocks[i.owner] is copy.blocks[sources[0]]:  # joined to the only one before it
             return values[0]
         return self._twin(i, suffix, values, [copy.blocks[s] for s in sources])
 
@@ -411,10 +313,22 @@ class _Peeling:
         operands = operands if len(targets) == len(end.blocks) else []
         twin.append(self._twin(end, suffix, operands, [*targets]))
         for target in targets:
-            if target in self.loop.blocks:
+            if target in copy.blocks:
+                self._close(block, target, copy)
+            elif target in self.loop.blocks:
                 sources.setdefault(target, []).append(block)
             else:
                 copy.leaving.append((twin, target, block))
+
+    def _close(self, latch: Block, header: Block, copy: _Copy) -> None:
+        """Lead the copy of a latch within the loop back to the copy of its header."""
+        source, target = copy.blocks[latch], copy.blocks[header]
+        end = source.terminator
+        end.blocks = [target if block is header else block for block in end.blocks]
+        for phi in header.phis:
+            twin = copy.values[phi]
+            assert isinstance(twin, Instruction)
+            add_incoming(twin, copy.value(_incoming(phi, latch)), source)
 
     def _twin(
         self, i: Instruction, suffix: str, operands: list[Value], blocks: list[Block]
@@ -454,6 +368,8 @@ def _add_edges(copy: _Copy, values: Mapping[Value, Value], source: Block) -> Non
 def _decided(i: Instruction, operands: list[Value], known: Outcomes) -> Value | None:
     """The value of an instruction where comparisons are decided; None if it is to be computed."""
     if i in known:
+        if i.opcode == "call":
+            return operands[0 if known[i] else 1]
         return constant(I1, int(known[i]))
     if i.opcode == "select" and (outcome := number_of(operands[0])) is not None:
         return operands[1 if outcome else 2]

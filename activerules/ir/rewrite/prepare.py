@@ -26,7 +26,8 @@ from activerules.ir.llvm.model import Function
 from activerules.ir.normal import normal_form
 from activerules.ir.rewrite.decide import decide
 from activerules.ir.rewrite.forward_loads import forward_loads
-from activerules.ir.rewrite.peel import peel
+from activerules.ir.rewrite.number_values import number_values
+from activerules.ir.rewrite.peel import MOST_COPIED, peel
 from activerules.ir.rewrite.retype import retype_float_copies, retype_pointer_copies
 
 
@@ -86,8 +87,11 @@ def prepare(
     analyses = analyses_of(flow, returns)
     if decide(function, analyses.integers):
         analyses.renew("integers")
-    if peel(function, flow, returns, analyses.integers):
+    left = MOST_COPIED
+    while copied := peel(function, flow, returns, analyses.integers, left):
+        left -= copied
         flow = control_flow(function)
+        number_values(function, flow)
         returns = analyse_returns(function, flow, status=status)
         analyses = analyses_of(flow, returns)
         while decide(function, analyses.integers):

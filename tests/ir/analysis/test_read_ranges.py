@@ -31,6 +31,18 @@ INNER_LOOP = {
         "br label %body",
         "%more = icmp slt i64 %j.next, %columns\n  br i1 %more, label %j.head, label %i.latch",
     ),
+    "after a branch": (
+        """%odd = trunc i64 %i to i1
+  br i1 %odd, label %odd.row, label %even.row
+odd.row:
+  br label %joined
+even.row:
+  br label %joined
+joined:
+  br i1 %some, label %j.entry, label %i.latch""",
+        "br label %body",
+        "%more = icmp slt i64 %j.next, %columns\n  br i1 %more, label %j.head, label %i.latch",
+    ),
 }
 
 
@@ -172,8 +184,9 @@ def test_e2_where_the_tests_hold_the_first_and_the_last_entry_are_read(tested: s
     assert outcomes == {True, False}
 
 
-def test_one_range_for_the_nest() -> None:
-    _, ranges = found(nest(FIVE_POINTS, "tested last"))
+@pytest.mark.parametrize("tested", ["tested last", "after a branch"])
+def test_one_range_for_the_nest(tested: str) -> None:
+    _, ranges = found(nest(FIVE_POINTS, tested))
     (of,) = set(ranges.values())
     assert (of.loop.header.name, of.depth) == ("i.head", 2)
 

@@ -246,3 +246,137 @@ def test_a_large_loop_is_not_peeled() -> None:
     work = "\n".join(f"  %t{k} = fmul double %v, {k}.0" for k in range(150))
     text = loop("icmp sgt i64 %i, 0", UP).replace("  %fails =", f"{work}\n  %fails =")
     assert not peeled(text)[1]
+
+
+BORDERS = {
+    "first": "icmp sgt i64 %i, 0",
+    "last": "icmp slt i64 %i.next, %n",
+    "both": "icmp ult i64 %i.before, %n.inside",
+}
+
+
+def nest(condition: str, inner: str = "%m") -> str:
+    """A loop of loops whose inner one asks for the border of the outer one."""
+    return f"""define double @f(ptr %x, ptr %y, i64 %n) {{
+entry:
+  %m = add nsw i64 %n, 1
+  %n.inside = sub nsw i64 %n, 2
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %enter, label %end
+enter:
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %enter ], [ %i.next, %rows.latch ]
+  %s = phi double [ 0.0, %enter ], [ %s.out, %rows.latch ]
+  %i.next = add nsw i64 %i, 1
+  %i.before = sub nsw i64 %i, 1
+  %border = {condition}
+  %p = getelementptr double, ptr %x, i64 %i
+  %v = load double, ptr %p, align 8
+  %some = icmp sgt i64 {inner}, 0
+  br i1 %some, label %columns.enter, label %rows.latch
+columns.enter:
+  br label %columns
+columns:
+  %j = phi i64 [ 0, %columns.enter ], [ %j.next, %columns.latch ]
+  %t = phi double [ %s, %columns.enter ], [ %t.next, %columns.latch ]
+  %q = getelementptr double, ptr %y, i64 %j
+  %w = load double, ptr %q, align 8
+  br i1 %border, label %yes, label %columns.latch
+yes:
+  %a = fmul double %w, %v
+  br label %columns.latch
+columns.latch:
+  %b = phi double [ %w, %columns ], [ %a, %yes ]
+  %c = fadd double %b, 1.0
+  store double %c, ptr %q, align 8
+  %t.next = fadd double %t, %b
+  %j.next = add nsw i64 %j, 1
+  %more = icmp slt i64 %j.next, {inner}
+  br i1 %more, label %columns, label %columns.leave
+columns.leave:
+  %t.out = phi double [ %t.next, %columns.latch ]
+  br label %rows.latch
+rows.latch:
+  %s.out = phi double [ %s, %rows ], [ %t.out, %columns.leave ]
+  %again = icmp slt i64 %i.next, %n
+  br i1 %again, label %rows, label %leave
+leave:
+  %result.out = phi double [ %s.out, %rows.latch ]
+  br label %end
+end:
+  %result = phi double [ 0.0, %entry ], [ %result.out, %leave ]
+  ret double %result
+}}
+"""
+
+
+@pytest.mark.parametrize("condition", BORDERS.values(), ids=BORDERS)
+def test_p1_a_loop_of_loops(condition: str) -> None:
+    text = nest(condition)
+    module, changed = peeled(text)
+    assert changed
+    function = module.functions["f"]
+    normal_form.check(function, flow := control_flow(function), flow.order)
+    assert all(
+        len(block.successors) == 1 or block is loop.latch
+        for loop in flow.loops
+        if loop.parent is not None
+        for block in loop.blocks
+    )
+    assert results(print_module(module)) == results(text)
+
+
+def test_a_triangle_is_not_peeled() -> None:
+    text = nest("fcmp olt double 0.0, 1.0", "%i")
+    assert "icmp sgt i64 %i, 0" in text
+    assert not peeled(text)[1]
+
+
+def clamped(intrinsic: str, x: str, y: str) -> str:
+    """A loop that reads a neighbour at the greater or the smaller of two indices."""
+    return f"""define double @f(ptr %x, ptr %y, i64 %n) {{
+entry:
+  %final = sub nsw i64 %n, 1
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %enter, label %end
+enter:
+  br label %head
+head:
+  %i = phi i64 [ 0, %enter ], [ %next, %head ]
+  %next = add nsw i64 %i, 1
+  %before = sub nsw i64 %i, 1
+  %near = call i64 @llvm.{intrinsic}.i64(i64 {x}, i64 {y})
+  %p = getelementptr double, ptr %x, i64 %near
+  %v = load double, ptr %p, align 8
+  %q = getelementptr double, ptr %y, i64 %i
+  store double %v, ptr %q, align 8
+  %again = icmp slt i64 %next, %n
+  br i1 %again, label %head, label %leave
+leave:
+  br label %end
+end:
+  ret double 0.0
+}}
+declare i64 @llvm.{intrinsic}.i64(i64, i64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("intrinsic", "x", "y"),
+    [
+        ("smax", "%before", "0"),
+        ("smax", "0", "%before"),
+        ("smin", "%next", "%final"),
+        ("smin", "%final", "%next"),
+        ("umin", "%next", "%final"),
+    ],
+)
+def test_p1_the_nearest_index_within_an_array(intrinsic: str, x: str, y: str) -> None:
+    text = clamped(intrinsic, x, y)
+    module, changed = peeled(text)
+    assert changed
+    function = module.functions["f"]
+    (only,) = control_flow(function).loops
+    assert not [i for block in only.blocks for i in block.instructions if i.opcode == "call"]
+    assert results(print_module(module)) == results(text)

@@ -36,6 +36,12 @@ _CHOICES = {
 """Intrinsics that return the larger (1) or the smaller (-1) of two integers, and whether these are
 unsigned.
 """
+_CHOSEN_IF = {
+    f"llvm.{kind}{which}.i64": f"{kind}{less_or_greater}e"
+    for kind in "su"
+    for which, less_or_greater in (("max", "g"), ("min", "l"))
+}
+"""How the first operand compares with the second where these intrinsics return it."""
 _DIFFERENCE_OR_ZERO = "llvm.usub.sat.i64"
 _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
@@ -198,9 +204,12 @@ class Integers:
 
     def outcome(self, comparison: Instruction, where: Collection[Poly] = ()) -> bool | None:
         """The outcome of a comparison, if it is the same whenever it runs and the polynomials in
-        `where` are not negative; else None.
+        `where` are not negative; else None. Of a maximum or minimum: whether it is equal to the
+        first operand (True) or to the second (False).
         """
-        predicate = comparison.attributes["predicate"]
+        predicate = (
+            comparison.attributes.get("predicate") or _CHOSEN_IF[comparison.callee_name or ""]
+        )
         if comparison.operands[0].type != I64:
             return None
         x, y = map(self.exact, comparison.operands)
@@ -221,6 +230,8 @@ class Integers:
         excess = x - y if less else y - x
         if never(excess if not or_equal else excess - 1):
             return True
+        # where operands are equal, a choice is either of them
+        or_equal = or_equal and comparison.opcode == "icmp"
         return False if never(excess * -1 if or_equal else excess * -1 - 1) else None
 
     def facts(self, block: Block) -> list[Poly]:
@@ -424,6 +435,11 @@ def infeasible_either(difference: Poly, known: list[Poly], equal: list[Poly]) ->
     return infeasible([*known, difference - 1], equal) and infeasible(
         [*known, difference * -1 - 1], equal
     )
+
+
+def is_comparison(i: Instruction) -> bool:
+    """Whether an instruction compares two integers: a maximum or minimum does, too."""
+    return i.opcode == "icmp" or (i.opcode == "call" and i.callee_name in _CHOSEN_IF)
 
 
 def _divisor(i: Instruction) -> int | None:
