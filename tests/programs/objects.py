@@ -63,6 +63,28 @@ def several_objects(x, a):
     return s
 
 
+@jitclass([("gain", float64), ("rate", float64[:, :])])
+class Circuit:
+    """`rate` has one item, which is cleared by one store, and strides that are not known."""
+
+    def __init__(self, gain):
+        self.gain = gain
+        self.rate = np.zeros((1, 1))
+
+    def step(self, x, u):
+        self.rate[0] = (u[0] - self.gain * x[0]) / self.gain
+        return self.rate
+
+
+@example(lambda rng: (1.0 + rng.random(), rng.normal(size=(1, 1)), rng.normal(size=(1, 1))))
+@njit
+def field_of_one_item(gain, x, u):
+    circuit = Circuit(gain)
+    for _ in range(3):
+        x = x + 0.1 * circuit.step(x, u)
+    return x[0, 0] ** 2
+
+
 @jitclass([("ends", int64[:, ::1]), ("k", float64[::1]), ("rest", float64[::1])])
 class Springs:
     def __init__(self, ends, k, rest):

@@ -1,8 +1,10 @@
 """Cleared memory: whether a `memset` acts on part of a float.
 
 Needs       MemoryFacts and ValueTypes of a function
-Gives       `cuts_floats(memset)`: whether it is known to begin or end inside a float
-Invariants  C1  a `memset` of the whole of new memory cuts nothing
+Gives       `cuts_floats(memset)`: whether it is known to begin or end inside a float;
+            `clears_all(access, object)`: whether a store of zero bits clears all of new memory
+Invariants  C1  a `memset` of the whole of new memory cuts nothing, nor does a store of zero bits,
+                as which LLVM writes one of few bytes
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from math import prod
 from activerules.ir.analysis.memory.objects import MemoryObject, made_by
 from activerules.ir.analysis.types.copies import float_places, moves_other_values, objects_of
 from activerules.ir.analysis.types.record_copies import record_fields
-from activerules.ir.analysis.types.value_types import ValueTypes
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, clears
 from activerules.ir.llvm.constant_parts import CannotSplit, leaves_of
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
-from activerules.ir.llvm.types import size_of
+from activerules.ir.llvm.types import NamedTypes, size_of
 
 
 def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
@@ -47,6 +49,17 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
         0 < ((end - at) % stride if stride else end - at) < size_of(t, named)
         for at, stride, t in places
         for end in ends
+    )
+
+
+def clears_all(access: TypedAccess, o: MemoryObject, named: NamedTypes) -> bool:
+    """Whether an access is a store of zero bits to the whole of an object that is allocated."""
+    address = access.address
+    return (
+        clears(access.instruction)
+        and address is not None
+        and (address.offset, address.stride) == (0, 0)
+        and _bytes_of(o) == size_of(access.type, named)
     )
 
 

@@ -9,6 +9,7 @@ Invariants  O1  what is known of offsets and alignment is used, and nothing is a
                 the object; or if their bases are two parameters that lead into it
             O3  memory that the caller declares holds floats where the caller says
             O4  an integer that is stored shares no byte with a float where the module has none
+            O5  a store that clears the whole of new memory cuts no float
 
 For constant offsets, `ValueTypes.cuts_floats` gives the same answer.
 """
@@ -23,6 +24,7 @@ from math import gcd
 from activerules.ir.analysis.memory.addresses import Address, before_loops
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
+from activerules.ir.analysis.types.clears import clears_all
 from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes
 from activerules.ir.llvm.model import Argument, Instruction, Value
 from activerules.ir.llvm.types import Type, size_of
@@ -64,6 +66,8 @@ def partly_overlapping(
 def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether this stores an integer where there may be floats, as far as the caller declares."""
     if not a.type.is_int or a.instruction.opcode != "store":
+        return False
+    if clears_all(a, o, types.memory.named_types):
         return False
     if a.address is None or o not in types.as_declared:
         return True

@@ -1,5 +1,6 @@
 """Accesses of one array that may share a part of a float."""
 
+import numpy as np
 import pytest
 
 from activerules.errors import FloatBitsInInteger
@@ -8,7 +9,7 @@ from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.types import DOUBLE, FLOAT
-from tests.ir.harness import Active, Const, Duplicated
+from tests.ir.harness import Active, Const, Duplicated, check_gradient
 from tests.ir.plan.planned import analyses_of
 
 TWICE = """
@@ -116,6 +117,34 @@ def test_o4_integers_where_the_module_has_no_floats_cut_none(free, monkeypatch):
     monkeypatch.setattr(ValueTypes, "is_free_of_floats", lambda types, access: free)
     types = analyses_of(COUNTED, {}).types
     assert any(any(partly_overlapping(o, types)) for o in types.accesses) is not free
+
+
+CLEARED = """
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+define FLOAT @f(ptr %x, i64 %k) {
+  %m = call ptr @malloc(i64 BYTES)
+  store i64 0, ptr %m, align 1
+  %u = load FLOAT, ptr %x
+  %at = getelementptr i8, ptr %m, i64 %k
+  store FLOAT %u, ptr %at
+  %w = load FLOAT, ptr %m
+  %r = fmul FLOAT %w, %w
+  call void @free(ptr %m)
+  ret FLOAT %r
+}
+"""
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("double", "f8"), ("float", "f4")])
+def test_o5_new_memory_is_cleared_as_a_whole(kind, dtype, monkeypatch):
+    """As by `np.zeros((1, 1))`, of which LLVM makes a store."""
+    monkeypatch.setattr(ValueTypes, "is_free_of_floats", lambda types, access: False)
+    text = CLEARED.replace("FLOAT", kind)
+    arguments = [np.array([0.7], dtype), 0]
+    check_gradient(text.replace("BYTES", "8"), "f", [Duplicated, Const], arguments)
+    with pytest.raises(FloatBitsInInteger, match="share some bytes"):
+        differentiated(text.replace("BYTES", "16"))
 
 
 PARTS = """
