@@ -8,7 +8,7 @@ apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from numba import types
@@ -66,8 +66,7 @@ def with_scratch(
             error.groups = tuple(g for g in error.groups if argument_of(g) not in mixed)
         more = {k for k in mixed if _has_floats(captured.arguments[k].numba_type)}
         if more <= scratch:
-            advice = [_with_shadow(captured, k, error) for k in sorted(mixed - more)]
-            error.instead = [text for text in advice if text] or error.instead
+            error.instead = _advice(captured, sorted(mixed - more), error) or error.instead
             return None
         return scratch | more, f"a scratch shadow for {named(frozenset(more - scratch))}"
 
@@ -78,15 +77,20 @@ def _is_array(captured: Captured, number: int) -> bool:
     return isinstance(captured.arguments[number].numba_type, types.Array)
 
 
-def _with_shadow(captured: Captured, number: int, error: ActiverulesError) -> str:
-    """What to pass, or to return, in place of an argument that can have no shadow; empty if nothing
+def _advice(captured: Captured, numbers: Sequence[int], error: ActiverulesError) -> list[str]:
+    """What to pass, or to return, in place of arguments that can have no shadow; empty if nothing
     is known.
     """
-    ty, name = captured.arguments[number].numba_type, captured.argument_names[number]
-    if isinstance(ty, types.Array):
-        returned = isinstance(error, ActiveMemoryInConst)
-        return f"{name}.copy()" if returned else f"{name}.astype(np.float64)"
-    return f"numba.typed.List({name})" if isinstance(ty, types.List) else ""
+    names, types_of = captured.argument_names, [a.numba_type for a in captured.arguments]
+    arrays = [names[k] for k in numbers if _is_array(captured, k)]
+    lists = [names[k] for k in numbers if isinstance(types_of[k], types.List)]
+    advice = [f"numba.typed.List({name})" for name in lists]
+    if isinstance(error, ActiveMemoryInConst):
+        return [f"{name}.copy()" for name in arrays] + advice
+    if arrays:
+        copies = ", ".join(f"{name} = {name}.copy()" for name in arrays)
+        advice.append(f"copies made in the function, which have shadows: {copies}")
+    return advice + [f"{name}.astype(np.float64), if no item is an index" for name in arrays]
 
 
 def _has_floats(ty: types.Type) -> bool:

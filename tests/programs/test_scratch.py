@@ -320,13 +320,39 @@ def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
         return total
 
     x, k = np.array([1.0, 2.0]), np.array([3, 4])
-    advice = ["k.astype(np.float64)"]
+    advice = ["k.astype(np.float64), if no item is an index"]
     try:
         np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k), [1.5, 1.5])
     except ar.MixedActivity as error:
-        advice = error.instead
-    assert advice == ["k.astype(np.float64)"]
+        advice = error.instead[1:]
+    assert advice == ["k.astype(np.float64), if no item is an index"]
     np.testing.assert_array_equal(ar.grad(scaled, 1)(1.5, x, k.astype(np.float64)), [1.5, 1.5])
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_indices_in_a_list_with_active_memory_are_to_be_copied_in_the_function(copy):
+    """A list of sparse rows: what is made in the function has a shadow, also if it has no floats."""
+
+    @njit
+    def weighted(weights, x, columns):
+        if copy:
+            columns = columns.copy()
+        rows = List()
+        for row in weights:
+            rows.append((columns, row))
+        total = 0.0
+        for column, row in rows:
+            for k in range(len(row)):
+                total += row[k] * x[column[k]] ** 2
+        return total
+
+    args = RNG.normal(size=(2, 3)), RNG.normal(size=4), np.array([2, 0, 2])
+    if copy:
+        check_gradient(weighted, args)
+        return
+    with pytest.raises(ar.MixedActivity) as caught:
+        ar.grad(weighted, (0, 1))(*args)
+    assert caught.value.instead[0].endswith("columns = columns.copy()")
 
 
 def test_a_list_of_python_mixed_with_active_memory_is_to_be_a_typed_one():
