@@ -21,7 +21,7 @@ from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
 from activerules.ir.analysis.memory.declared import Declared, PointerKind
-from activerules.ir.llvm.types import Type, align_up, size_of
+from activerules.ir.llvm.types import I8, I16, I32, I64, Type, align_up, size_of
 from activerules.values.abi import float_offsets, member_offset
 from activerules.values.kinds import (
     FLOAT_OF,
@@ -41,6 +41,7 @@ _LIST_INTEGERS = frozenset({LIST_SIZE, 8, 16})
 _DICT_INTEGERS = frozenset({0})
 DICT_KEYS = 8
 """The offset of the pointer to keys and values in the struct of a dictionary (NB_Dict)."""
+_INTEGER_OF_SIZE: dict[int, Type] = {1: I8, 2: I16, 4: I32, 8: I64}
 # the pointers in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: Pointers = (
     (0, "somewhere"),
@@ -280,11 +281,27 @@ def declared_of(ty: Any) -> Declared | None:
     parts = tuple(_parts_of(ty))
     floats = tuple(field for part in parts for field in part.floats)
     if is_array:
-        return Declared(floats, _size_of_element(ty.dtype)) if floats else NO_FLOATS
+        if not floats:
+            return NO_FLOATS
+        return Declared(floats, _size_of_element(ty.dtype), tables=frozenset(_tables(ty.dtype)))
     integers = frozenset(field for part in parts for field in part.integers)
     numbers = types.Number | types.Boolean
     pointers = not all(isinstance(part.node.numba_type, numbers) for part in parts)
-    return Declared(floats, ty.period if is_items else 0, integers, pointers)
+    item, start = (ty.item_type, ty.offset) if is_items else (ty, 0)
+    tables = frozenset(_tables(item, start))
+    return Declared(floats, ty.period if is_items else 0, integers, pointers, tables)
+
+
+def _tables(ty: Any, start: int = 0) -> Iterator[tuple[int, Type]]:
+    """The arrays of integers among the fields of a record, of records in it, too."""
+    for field in ty.fields.values() if isinstance(ty, types.Record) else ():
+        offset = start + field.offset
+        if isinstance(field.type, types.NestedArray) and field.type.dtype not in FLOAT_OF:
+            size = _size_of_element(field.type.dtype)
+            if size in _INTEGER_OF_SIZE:
+                yield offset, _INTEGER_OF_SIZE[size]
+        else:
+            yield from _tables(field.type, offset)
 
 
 def declared_result(ty: types.Type) -> Declared | None:

@@ -313,6 +313,31 @@ def path_of_forks(x, y):
             return s
 
 
+_CELL = np.dtype(
+    [("links", np.int64, (3,)), ("x", np.float64, (3,)), ("used", "i8"), ("sign", np.int8, (3,))]
+)
+
+
+@example(lambda rng: (rng.normal(size=(2, 3)), np.array([[1, 0, 2], [2, 2, 1]]), 2))
+@njit
+def arrays_of_integers_in_records(x, links, used):
+    """Which item is read is known when the program runs; so it is of the floats beside them."""
+    cells = np.zeros(2, dtype=_CELL)
+    for c in range(2):
+        cells[c]["used"] = used
+        for k in range(used):
+            cells[c]["links"][k] = links[c, k]
+            cells[c]["sign"][k] = 1 - 2 * k
+            cells[c]["x"][k] = x[c, k] * x[1 - c, k]
+    total = 0.0
+    for c in range(2):
+        cell = cells[c]
+        for k in range(cell["used"]):
+            cell["x"][cell["links"][k]] += x[c, k] * cell["sign"][k]
+            total += cell["x"][k] ** 2 * cell["links"][k]
+    return total
+
+
 _WEIGHTS_LAST = np.dtype([("kind", np.int32), ("w", np.float64, (20,))])
 _WEIGHTS_FIRST = np.dtype([("w", np.float64, (20,)), ("kind", np.int8)])
 

@@ -78,6 +78,16 @@ def written_in_another_precision(x, y):
     x.view(np.float32)[:] = y
 
 
+_table_first = np.dtype([("table", np.int64, (2,)), ("x", np.float64, (2,))])
+
+
+@njit
+def bits_in_a_view_of_records(x, k):
+    cells = np.zeros(2, _table_first)
+    cells[0]["x"][:] = x
+    return cells[0]["x"][k] * cells.view(np.int64)[k + 2]
+
+
 @njit
 def external(x):
     return external_cos(x) * x
@@ -92,6 +102,7 @@ REFUSED = [
     (read_in_another_precision, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (read_as_bytes_and_as_floats, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (written_in_another_precision, (np.array([1.0, 2.0]), 1.5), ar.FloatBitsInInteger),
+    (bits_in_a_view_of_records, (np.array([1.0, 2.0]), 0), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
 ]
 

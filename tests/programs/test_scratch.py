@@ -331,7 +331,7 @@ def test_integers_mixed_with_active_memory_are_to_be_passed_as_floats():
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_indices_in_a_list_with_active_memory_are_to_be_copied_in_the_function(copy):
-    """A list of sparse rows: what is made in the function has a shadow, also if it has no floats."""
+    """A list of sparse rows: what is made in the function has a shadow, floats or not."""
 
     @njit
     def weighted(weights, x, columns):

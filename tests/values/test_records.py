@@ -344,6 +344,39 @@ def test_integers_that_meet_such_a_vector_are_refused(f, error):
         ar.autodiff(ar.Reverse, f, ar.Active, ar.Duplicated(given, shadow))
 
 
+CELL = np.dtype(
+    [("x", np.float64, (3,)), ("links", np.int64, (3,)), ("n", np.int64), ("flags", np.int8, (3,))]
+)
+
+
+@njit
+def of_linked(cells):
+    s = 0.0
+    for c in range(cells.size):
+        cell = cells[c]
+        for k in range(cell["n"]):
+            cell["links"][k] = (cell["links"][k] + 1) % 3
+            cell["x"][cell["links"][k]] += cell["x"][k] ** 2 if cell["flags"][k] else 1.0
+            s += cell["x"][k] * cell["links"][k]
+    return s
+
+
+def test_arrays_of_integers_whose_items_are_chosen_when_the_program_runs():
+    """Declared D3: numbers of links, and which they are, are in the records."""
+    given, shadow = np.zeros(2, CELL), np.zeros(2, CELL)
+    given["x"] = np.random.default_rng(9).normal(size=(2, 3))
+    given["links"], given["n"], given["flags"] = [[1, 0, 2], [2, 2, 1]], [3, 2], [1, 0, 1]
+    ar.autodiff(ar.Reverse, of_linked, ar.Active, ar.Duplicated(given.copy(), shadow))
+
+    def of_numbers(x):
+        cells = given.copy()
+        cells["x"] = x
+        return of_linked(cells)
+
+    expected = gradient_fd(of_numbers, (given["x"].copy(),))
+    assert shadow["x"] == pytest.approx(expected, rel=1e-6)
+
+
 PACKED_SITE = np.dtype([("charge", np.float64), ("place", np.float64, (3,)), ("kind", np.int32)])
 
 

@@ -9,6 +9,7 @@ Gives       `Analyses`: each analysis runs when its result is first used, and ag
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, cached_property, partial
 
 from activerules.ir.analysis.calls import EngineCalls
@@ -71,6 +72,8 @@ class Analyses:
     def types(self) -> ValueTypes:
         """Which values and which memory may hold floats."""
         declared = declared_memory(self.request) | self._records() | self._float_memory_of_calls()
+        if VIEWED_RECORDS in self.request.module.functions:
+            declared = {o: replace(layout, tables=frozenset()) for o, layout in declared.items()}
         return analyse_value_types(self.request.function, self.memory, declared, self.shapes)
 
     def renew(self, *names: str) -> None:

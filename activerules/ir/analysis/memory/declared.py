@@ -9,6 +9,7 @@ Gives       Declared, frozen: where floats are, and where pointers to other decl
 Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
             D2  declared pointers do not change while the function runs: for a function that may
                 change one, no targets are declared
+            D3  a subscript of an array of integers in a struct does not lead out of that array
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from math import gcd
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from activerules.ir.llvm.names import RECORDS
-from activerules.ir.llvm.types import DOUBLE, FLOAT, PTR, NamedTypes, Type, size_of
+from activerules.ir.llvm.types import (
+    DOUBLE,
+    FLOAT,
+    I8,
+    I16,
+    I32,
+    I64,
+    PTR,
+    NamedTypes,
+    Type,
+    size_of,
+)
 
 if TYPE_CHECKING:  # front ends declare memory without the analyses
     from activerules.ir.analysis.memory.addresses import Address, Multiples
@@ -35,12 +47,14 @@ class Declared:
     period     the number of bytes after which the layout repeats; 0: the memory is one struct
     integers   the offsets, in one period, of integers of eight bytes that are not pointers
     pointers   whether there may be pointers in it
+    tables     the offset and type of the first item of each array of integers in one period
     """
 
     floats: tuple[tuple[int, Type], ...] = ()
     period: int = 0
     integers: frozenset[int] = frozenset()
     pointers: bool = False
+    tables: frozenset[tuple[int, Type]] = frozenset()
 
     @classmethod
     def array_of(cls, element: Type) -> Declared:
@@ -63,11 +77,19 @@ class Declared:
         """
         if address is None:
             return bool(self.floats)
+        if self._is_in_table(t, address):
+            return False
         size = size_of(t, named)
         return any(
             address.may_overlap(size, _at(offset, self.period, address), size_of(kind, named))
             for offset, kind in self.floats
         )
+
+    def _is_in_table(self, t: Type, address: Address) -> bool:
+        """Whether an access is one of `r.table[k]`, whatever `k` is (D3)."""
+        varies = address.stride % self.period if self.period else address.stride
+        at = address.offset % self.period if self.period else address.offset
+        return bool(varies) and (at, t) in self.tables
 
     def admits(self, t: Type, address: Address | None) -> bool:
         """Whether an access of type `t` can be to declared floats alone.
@@ -86,19 +108,26 @@ class Declared:
 
 
 _LETTERS: dict[Type, str] = {DOUBLE: "d", FLOAT: "f"}
+_TABLE_LETTERS: dict[Type, str] = {I8: "b", I16: "h", I32: "i", I64: "q"}
 
 
 def mark_of(layout: Declared) -> str:
     """The name of the function, `void (ptr)`, that declares this layout of new memory."""
     floats = (f"{offset}{_LETTERS[kind]}" for offset, kind in layout.floats)
-    return RECORDS + ".".join([str(layout.period), *floats])
+    tables = sorted(f"{offset}{_TABLE_LETTERS[kind]}" for offset, kind in layout.tables)
+    return RECORDS + ".".join([str(layout.period), *floats, *tables])
 
 
 def layout_in(name: str) -> Declared:
     """The layout that a function of this name declares."""
-    period, *floats = name.removeprefix(RECORDS).split(".")
-    kinds = {letter: kind for kind, letter in _LETTERS.items()}
-    return Declared(tuple((int(f[:-1]), kinds[f[-1]]) for f in floats), int(period))
+    period, *parts = name.removeprefix(RECORDS).split(".")
+
+    def of_kinds(letters: dict[Type, str]) -> tuple[tuple[int, Type], ...]:
+        kinds = {letter: kind for kind, letter in letters.items()}
+        return tuple((int(part[:-1]), kinds[part[-1]]) for part in parts if part[-1] in kinds)
+
+    tables = frozenset(of_kinds(_TABLE_LETTERS))
+    return Declared(of_kinds(_LETTERS), int(period), tables=tables)
 
 
 def _at(offset: int, period: int, address: Address) -> Address:

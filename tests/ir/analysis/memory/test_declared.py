@@ -6,7 +6,7 @@ import pytest
 
 from activerules.errors import NotYetSupported
 from activerules.ir.analysis.memory.addresses import Address
-from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.declared import Declared, layout_in, mark_of
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.model import Constant
 from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, PTR, size_of
@@ -44,6 +44,20 @@ def test_d1_bytes_without_a_declared_float_are_not_met(seed):
             assert found == touches
         met += found
     assert met > 10
+
+
+@pytest.mark.parametrize(("period", "start"), [(40, 8), (40, 48), (0, 8)])
+def test_d3_a_subscript_stays_in_an_array_of_integers(period, start):
+    declared = Declared(((0, DOUBLE), (24, DOUBLE)), period, tables=frozenset({(8, I64)}))
+
+    def meets(t, offset, stride):
+        return declared.meets_float(t, Address(START, offset, stride), {})
+
+    assert not meets(I64, start, 8)
+    assert meets(I32, start, 8)
+    assert meets(I64, start - 8, 8)
+    assert not meets(I64, start, 0)
+    assert layout_in(mark_of(declared)) == declared
 
 
 THROUGH_POINTER = """
