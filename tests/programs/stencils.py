@@ -302,3 +302,50 @@ def nearest_within_an_image(u, rate, steps):
                 new[i, j] = c + rate * ((around - 4.0 * c) * (1.0 + c * c) + c - c**3)
         u, new = new, u
     return np.sum(u * u)
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=(5, 7)), rng.uniform(0.5, 1.5, size=(5, 6)), 2))
+@njit
+def conductivity_in_a_square(u, c, steps):
+    """One length for both axes: how long the rows of the arrays are, is not known."""
+    n = u.shape[0]
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(1, n - 1):
+            for j in range(1, n - 1):
+                flux = (c[i, j] + c[i + 1, j]) * (u[i + 1, j] - u[i, j])
+                flux -= (c[i, j] + c[i - 1, j]) * (u[i, j] - u[i - 1, j])
+                flux += c[i, j + 1] * (u[i, j + 1] - u[i, j]) * (u[i, j] - u[i, j - 1])
+                new[i, j] = u[i, j] + 0.1 * flux
+        u, new = new, u
+    return np.sum(u * u)
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=(5, 6, 8)), 2))
+@njit
+def products_in_a_cube(u, steps):
+    n = u.shape[0]
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(n - 2, 0, -1):
+            for j in range(1, n - 1):
+                for k in range(1, n - 1):
+                    x, y = u[i + 1, j, k] * u[i - 1, j, k], u[i, j + 1, k] * u[i, j - 1, k]
+                    z = u[i, j, k - 1] * u[i, j, k + 1]
+                    new[i, j, k] = 0.4 * u[i, j, k] + 0.2 * (x + y + z)
+        u, new = new, u
+    return np.sum(u)
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=(5, 9)), 2))
+@njit
+def every_second_row_upwards(u, steps):
+    n = u.shape[0]
+    u, new = u.copy(), u.copy()
+    for _ in range(steps):
+        for i in range(n - 2, 0, -2):
+            for j in range(1, n - 1):
+                around = u[i, j + 1] * u[i, j - 1] + u[i + 1, j] * u[i - 1, j]
+                new[i, j] = u[i, j] + 0.1 * (around - u[i, j] ** 2) * (u[i, j + 1] - u[i, j])
+        u, new = new, u
+    return np.sum(u)

@@ -102,3 +102,14 @@ def test_cells_inside_a_grid_are_kept_once_wherever_its_border_is(program, shape
     used = ar.tape_bytes(f, duplicated(n, m), ar.Const(0.1), ar.Const(steps))
     border = 8 * 6 * 2 * (n + m)
     assert used <= (8 * n * m + border) * steps + CONTROL * (4 + steps * 2)
+
+
+@pytest.mark.parametrize("columns", [12, 13, 500])
+def test_of_wide_rows_what_is_read_is_kept_once(columns):
+    steps, n = 3, 12
+    square = duplicated(n, columns), duplicated(n, columns)
+    used = ar.tape_bytes(stencils.conductivity_in_a_square, *square, ar.Const(steps))
+    assert 8 * (n - 2) ** 2 * steps <= used <= 8 * n**2 * steps + CONTROL * (2 + steps * 2)
+    cube = duplicated(n, n + 1, columns)
+    used = ar.tape_bytes(stencils.products_in_a_cube, cube, ar.Const(steps))
+    assert 8 * (n - 2) ** 3 * steps <= used <= 8 * n**3 * steps + CONTROL * (2 + steps * (2 + n))

@@ -8,13 +8,14 @@ Invariants  E1  while `loop` runs once, each load that belongs to a range reads 
                 the range have been read if all `tests` hold; otherwise no load that belongs to the
                 range has run
             E3  control leaves the loop for no other block on the way to a return that succeeds
+            E4  each load reads, of a box, the entry at `corner` + `skipped` + its place in the copy
 
 `u[i + 1] - u[i]` in a loop reads each entry of `u` twice. Kept load by load, that takes two numbers
 per iteration; a copy of the entries takes one. Made after the loop, it reads no memory that the
 program does not read (E2), even if there are exceptions that end the loop early.
 Two loads share entries if one reads what the other reads a few iterations before or after. A range
 of several axes also has entries that nothing reads, between the rows that the loops traverse: at
-most `_BORDER` per row.
+most `_BORDER` per row. Where that is not known, the range is a `Box`.
 """
 
 from __future__ import annotations
@@ -41,13 +42,38 @@ from activerules.ir.llvm.types import I1, size_of
 
 _LARGEST_STRIDE = 16
 _BORDER = 16
-# a copy for fewer iterations takes more time than it saves
-_FEWEST = 8
+_MOST_AXES = 2
 
 Test = Poly | tuple[Value, bool]
 
 _Distance = frozenset[tuple[Monomial, int]]
 """The terms of a distance other than the constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """An axis of a box: `count` rows, whose first entries are `stride` entries apart in the array,
+    and `pitch` in the copy.
+    """
+
+    count: Poly
+    stride: Poly
+    pitch: Poly
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Rows of `width` entries, of which the first begins at `corner` behind the base, and one
+    follows the other in the copy.
+
+    axes      from the innermost on
+    skipped   per load: how many entries between those it reads and the corner are not in the copy
+    """
+
+    corner: Poly
+    width: Poly
+    axes: tuple[Rows, ...]
+    skipped: Mapping[Instruction, Poly]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +86,7 @@ class ReadRange:
     first_load   the first of the loads that belong to it
     counters     for each loop that occurs in the numbers, a phi that is its iteration
     depth        the number of entries, expressed as a loop depth
+    box          which of the entries are copied; None: all of them
     """
 
     loop: Loop
@@ -72,6 +99,7 @@ class ReadRange:
     tests: tuple[Test, ...]
     counters: Mapping[Loop, Value]
     depth: float
+    box: Box | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +208,7 @@ class ReadRanges:
         extent = self._extent(first, when)
         if extent is None:
             return None
-        down, up, depth = extent
+        down, up, depth, rows = extent
         certain = [a for a in group if _same(runs[a.load.owner], when)]
         reach = _extremes(certain)
         if not _are_near(reach, first.strides):
@@ -198,13 +226,18 @@ class ReadRanges:
         ]
         if not _is_shared(members):
             return None
-        atoms = {a for p in (*firsts, *lasts, *when.ends.values()) for a in p.atoms}
-        counters = self.variation.counters(atoms, loop)
+        box = _box(certain, members, when, rows) if rows else None
+        if rows and box is None:
+            return None
+        used = [*firsts, *lasts, *when.ends.values()]
+        if box is not None:
+            used += [box.corner, box.width, *(p for r in box.axes for p in (r.count, r.stride))]
+        counters = self.variation.counters({a for p in used for a in p.atoms}, loop)
         if counters is None:
             return None
         found = ReadRange(
             loop, after, first.load, first.base, first.size, firsts, lasts, when.tests, counters,
-            depth,
+            depth, box,
         )  # fmt: skip
         return found, members
 
@@ -268,8 +301,12 @@ class ReadRanges:
 
     # --- where the entries lie ---
 
-    def _extent(self, access: _Access, when: _Runs) -> tuple[Poly, Poly, float] | None:
-        """How far the loops move the address down and up, and the number of entries as a depth."""
+    def _extent(
+        self, access: _Access, when: _Runs
+    ) -> tuple[Poly, Poly, float, list[Monomial]] | None:
+        """How far the loops move the address down and up, the number of entries as a depth, and the
+        strides of rows that have to be copied one by one.
+        """
         known = [*self.integers.facts(access.load.owner), *self.variation.counted([*when.ends])]
         down = up = Poly.number(0)
         for inner, (atoms, c) in access.strides.items():
@@ -280,7 +317,7 @@ class ReadRanges:
             step = Poly({atoms: c}) * end
             down, up = (down, up + step) if c > 0 else (down + step, up)
         depth = self._depth(access.strides, when, known)
-        return (down, up, depth) if depth is not None else None
+        return (down, up, *depth) if depth is not None else None
 
     def _is_read(self, access: _Access, certain: _Access, when: _Runs) -> bool:
         """Whether what a load reads is what another one, which runs in all iterations, reads in one
@@ -301,8 +338,10 @@ class ReadRanges:
 
     def _depth(
         self, strides: Mapping[Loop, tuple[Monomial, int]], when: _Runs, known: list[Poly]
-    ) -> float | None:
-        """The number of entries as a loop depth; None if it may be far more than are read."""
+    ) -> tuple[float, list[Monomial]] | None:
+        """The number of entries as a loop depth, and the strides of rows, if one may be far longer
+        than what is read of its row; None if hardly any entry is read.
+        """
         outermost = [*when.ends][-1]
         numbers = {inner: abs(c) for inner, (atoms, c) in strides.items() if not atoms}
         if not numbers or max(numbers.values()) > _LARGEST_STRIDE:
@@ -312,16 +351,61 @@ class ReadRanges:
         length = Poly.number(1)
         for inner, number in numbers.items():
             length += when.ends[inner] * number
+        rows: list[Monomial] = []
+        dense = True
         for inner in sorted(strides.keys() - numbers.keys(), key=lambda k: len(strides[k][0])):
             atoms, c = strides[inner]
             stride = quotient(atoms, row[0])
             if stride is None or c % row[1]:
                 return None
             between = Poly({stride: abs(c // row[1])}) - length
-            if not infeasible([*known, between - _BORDER - 1]):
-                return None
+            dense = dense and infeasible([*known, between - _BORDER - 1])
+            rows.append(atoms)
             depth, row, length = depth + 1, (atoms, abs(c)), when.ends[inner] + 1
-        return depth
+        return depth, [] if dense else [*dict.fromkeys(rows)]
+
+
+def _box(
+    certain: list[_Access], members: list[_Access], when: _Runs, apart: list[Monomial]
+) -> Box | None:
+    """The rows that loads read, whose strides are `apart`; None if there are too many axes.
+
+    certain   the loads that read the borders of the range
+    """
+    distances = [a.fixed - Poly({m: a.fixed.terms.get(m, 0) for m in apart}) for a in certain]
+    strides = certain[0].strides
+    if len(apart) > _MOST_AXES or max(abs(c) for _, c in strides.values()) > _LARGEST_STRIDE:
+        return None
+    assert len({_without_constant(p) for p in distances}) == 1
+
+    def reach(step: Monomial) -> tuple[Poly, Poly]:
+        """How far the loops move down and up by a step."""
+        moves = [when.ends[k] * c for k, (atoms, c) in strides.items() if atoms == step]
+        downs = [when.ends[k] * c for k, (atoms, c) in strides.items() if atoms == step and c < 0]
+        down = sum(downs, Poly.number(0))
+        return down, sum(moves, Poly.number(0)) - down
+
+    constants = [p.constant for p in distances]
+    corner, width = distances[0] - distances[0].constant + min(constants), Poly.number(1)
+    width += max(constants) - min(constants)
+    down, up = reach(())
+    corner, width = corner + down, width + up - down
+    axes: list[Rows] = []
+    skipped = {a.load: Poly.number(0) for a in members}
+    pitch = width
+    for step in apart:
+        rows = [a.fixed.terms.get(step, 0) for a in certain]
+        (down, up), stride = reach(step), Poly({step: 1})
+        lowest = down + min(rows)
+        axes.append(Rows(up - down + (max(rows) - min(rows) + 1), stride, pitch))
+        corner += stride * lowest
+        for a in members:
+            row = Poly({(k,): c for k, (atoms, c) in strides.items() if atoms == step})
+            row += a.fixed.terms.get(step, 0)
+            row -= lowest
+            skipped[a.load] += row * (stride - pitch)
+        pitch *= axes[-1].count
+    return Box(corner, width, tuple(axes), skipped)
 
 
 def _motion(access: _Access) -> object:

@@ -173,6 +173,8 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     texts += dict.fromkeys(own[name] for name in called if name in own)
     if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):
         texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
+    if runtime.COPY_ROWS in called:
+        texts.append(runtime.COPY_ROWS_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
     texts += map(rows_function, called)

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from activerules.ir.analysis.loops.affine import Poly
+from activerules.ir.analysis.loops.affine import Atom, Poly
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
-from activerules.ir.analysis.read_ranges import ReadRange
+from activerules.ir.analysis.read_ranges import Box, ReadRange
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null
+from activerules.ir.generate.sweep import RowState, clear, integer, leaving_iteration, null
 from activerules.ir.llvm.builder import Builder, add_incoming
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
@@ -30,6 +30,7 @@ from activerules.ir.llvm.model import Block, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, StructType, align_up
 from activerules.ir.plan.layout import ALIGNMENT, Arrays, Layout, stack_size, taken_type
 from activerules.ir.plan.plan import Plan
+from activerules.ir.tape.runtime import COPY_ROWS
 
 _PRODUCT, _WITH_OVERFLOW = "llvm.umul.with.overflow.i64", StructType((I64, I1))
 _PART = 8
@@ -143,14 +144,50 @@ class _Augmenter(AugmentedCode):
             last, *others = [self._integer(p, entries.counters) for p in entries.lasts]
             for other in others:
                 last = b.intrinsic("llvm.smax", I64, [last, other])
-            size = b.const(I64, entries.size)
-            count = b.binary("add", b.binary("sub", last, first), b.const(I64, 1))
-            count = b.select(self._have_run(entries), count, b.const(I64, 0))
-            rows, base = self._reserve_entries(entries.base, first, count, entries.size)
-            source = b.gep(I8, self._value(entries.base), [b.binary("mul", first, size)])
-            copied = [rows, source, b.binary("mul", count, size), b.const(I1, 0)]
-            b.call("llvm.memcpy.p0.p0.i64", VOID, copied)
+            size, one = b.const(I64, entries.size), b.const(I64, 1)
+            source = self._value(entries.base)
+            have_run = self._have_run(entries)
+            if entries.box is None:
+                count = b.binary("add", b.binary("sub", last, first), one)
+                count = b.select(have_run, count, b.const(I64, 0))
+                to, base = self._reserve_entries(entries.base, first, count, entries.size)
+                start = b.gep(I8, source, [b.binary("mul", first, size)])
+                copied = [to, start, b.binary("mul", count, size), b.const(I1, 0)]
+                b.call("llvm.memcpy.p0.p0.i64", VOID, copied)
+            else:
+                start = b.gep(I8, source, [b.binary("mul", first, size)])
+                end = b.gep(I8, source, [b.binary("mul", b.binary("add", last, one), size)])
+                base = self._copy_rows(entries, entries.box, have_run, start, end)
             self.slots.write(b, node, base)
+
+    def _copy_rows(
+        self, entries: ReadRange, box: Box, have_run: Value, start: Value, end: Value
+    ) -> Value:
+        """Copy the rows of a box, as far as they lie between two addresses, if the loop has read
+        them; returns the address in the copy of an entry for the address 0.
+        """
+        b, none = self.b, self.b.const(I64, 0)
+
+        def number(poly: Poly) -> Value:
+            return self._integer(poly, entries.counters)
+
+        *_, last = box.axes
+        total = b.select(have_run, number(last.pitch * last.count), none)
+        corner = number(box.corner)
+        to, base = self._reserve_entries(entries.base, corner, total, entries.size)
+        origin = b.gep(
+            I8, self._value(entries.base), [b.binary("mul", corner, b.const(I64, entries.size))]
+        )
+        operands = [to, origin, start, end, number(box.width * entries.size)]
+        for axis in (*box.axes, None)[:2]:
+            if axis is None:
+                operands += [b.const(I64, 1), none, none]
+            else:
+                count = b.select(have_run, number(axis.count), none)
+                steps = number(axis.stride * entries.size), number(axis.pitch * entries.size)
+                operands += [count, *steps]
+        b.call(COPY_ROWS, VOID, operands)
+        return base
 
     def _have_run(self, entries: ReadRange) -> Value:
         """Whether the loop has read the first and the last entry (E2 of `read_ranges`)."""
@@ -183,15 +220,13 @@ class _Augmenter(AugmentedCode):
 
     def _integer(self, poly: Poly, counters: Mapping[Loop, Value]) -> Value:
         """The value of a polynomial, modulo 2^64."""
-        total: Value = self.b.const(I64, 0)
-        for monomial, c in poly.terms.items():
-            term: Value = self.b.const(I64, c)
-            for atom in monomial:
-                value = counters[atom] if isinstance(atom, Loop) else atom
-                assert isinstance(value, Value)
-                term = self.b.binary("mul", term, self._value(value))
-            total = self.b.binary("add", total, term)
-        return total
+
+        def value_of(atom: Atom) -> Value:
+            value = counters[atom] if isinstance(atom, Loop) else atom
+            assert isinstance(value, Value)
+            return self._value(value)
+
+        return integer(self.b, poly, value_of)
 
     def _reserve_rows(self, block: Block) -> None:
         """In the preheader of a loop of known length, before the terminator, reserve its rows."""

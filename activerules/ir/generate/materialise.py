@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from activerules.ir.analysis.loops.affine import Atom
 from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
+from activerules.ir.analysis.read_ranges import ReadRange
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
 from activerules.ir.generate.sweep import (
@@ -18,12 +20,14 @@ from activerules.ir.generate.sweep import (
     Parameters,
     Slots,
     by_address,
+    integer,
     leaving_iteration,
     null,
 )
 from activerules.ir.llvm.builder import Builder, at_offset
+from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Block, Constant, Instruction, Value
-from activerules.ir.llvm.types import I64, PTR
+from activerules.ir.llvm.types import I8, I64, PTR
 from activerules.ir.normal.effects import counted_memory
 from activerules.ir.normal.short_axes import SHORT_AXIS
 from activerules.ir.plan.layout import Layout
@@ -160,7 +164,8 @@ class AtHand:
         operands = [self.primal(o) for o in i.operands]
         entries = self.plan.entries_of(i)
         if entries is not None:
-            operands = [by_address(self.b, self.obtain(entries), operands[0])]
+            address = by_address(self.b, self.obtain(entries), operands[0])
+            operands = [self._in_box(i, self.plan.ranges[entries], address)]
         keep = {
             k: v
             for k, v in i.attributes.items()
@@ -174,6 +179,22 @@ class AtHand:
         return self.b.append(
             Instruction(i.opcode, i.type, operands, self.b.namer(), i.flags, [], i.callee, keep)
         )
+
+    def _in_box(self, load: Instruction, entries: ReadRange, address: Value) -> Value:
+        """The address in the copy of what a load has read, from that in a copy of everything."""
+        if entries.box is None:
+            return address
+
+        def value_of(atom: Atom) -> Value:
+            if isinstance(atom, Loop):
+                iteration = self.slots.state[atom].iteration
+                assert iteration is not None
+                return iteration
+            assert isinstance(atom, Value)
+            return self.primal(atom)
+
+        back = entries.box.skipped[load] * -entries.size
+        return self.b.gep(I8, address, [integer(self.b, back, value_of)])
 
     def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
         """The value of an induction variable in the current iteration: start + iteration * step."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from activerules.ir.analysis.loops.affine import Atom, Poly
 from activerules.ir.analysis.loops.trip_counts import TripCount
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
@@ -171,6 +172,17 @@ def _steps_until(b: Builder, count: TripCount, first: Value, bound: Value) -> Va
 def by_address(b: Builder, base: Value, pointer: Value) -> Value:
     """The entry for the address `pointer`, where `base` is the one for the address 0."""
     return b.gep(I8, base, [b.cast("ptrtoint", pointer, I64)])
+
+
+def integer(b: Builder, poly: Poly, value_of: Callable[[Atom], Value]) -> Value:
+    """The value of a polynomial, modulo 2^64."""
+    total: Value = b.const(I64, 0)
+    for monomial, c in poly.terms.items():
+        term: Value = b.const(I64, c)
+        for atom in monomial:
+            term = b.binary("mul", term, value_of(atom))
+        total = b.binary("add", total, term)
+    return total
 
 
 @dataclass(eq=False)

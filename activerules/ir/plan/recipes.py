@@ -134,7 +134,11 @@ class Recipes:
             return MUST_KEEP
         entries = Entries(found.loop, found.first_load)
         self.ranges[entries] = found
-        return Recipe((entries, Primal(pointer)), RELOAD_COST)
+        box = found.box
+        needed = [
+            Primal(a) for a in (box.skipped[load].atoms if box else ()) if isinstance(a, Value)
+        ]
+        return Recipe((entries, Primal(pointer), *needed), RELOAD_COST)
 
     def _cost_of_reading(self, load: Instruction) -> float:
         """The cost of reading memory again. An array that was handed on from an earlier iteration

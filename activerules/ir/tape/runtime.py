@@ -39,6 +39,7 @@ ENDS = range(OUT_OF_MEMORY, REFUSED + 1)
 
 OWNED_AT = 24
 PREFIX = "activerules.tape."
+COPY_ROWS = f"{PREFIX}copy_rows"
 RUN_TIME = (PREFIX, "activerules.chunk.")
 """How the names of the functions and variables below begin."""
 IN_MEMORY_OF_TAPE = {
@@ -348,6 +349,62 @@ declare void @activerules.chunk.old(ptr, i64)
 """
 """Declarations of `chunk.new` and `chunk.old` that the front end defines when it links the text: it
 keeps chunks from one call to the next."""
+
+COPY_ROWS_TEXT = """
+; the rows of a box: %width bytes each, %count rows of a layer, %count.out layers, with the given
+; bytes from one to the next in the array and in the copy; what lies before %first or not before
+; %end is left out
+define internal void @activerules.tape.copy_rows(ptr %to, ptr %from, ptr %first, ptr %end, \
+i64 %width, i64 %count, i64 %stride, i64 %pitch, i64 %count.out, i64 %stride.out, i64 %pitch.out) \
+noinline nounwind {
+entry:
+  %rows = icmp sgt i64 %count, 0
+  %layers = icmp sgt i64 %count.out, 0
+  %any = and i1 %rows, %layers
+  br i1 %any, label %layer, label %done
+layer:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %layer.end ]
+  %i.from = mul i64 %i, %stride.out
+  %i.to = mul i64 %i, %pitch.out
+  br label %row
+row:
+  %j = phi i64 [ 0, %layer ], [ %j.next, %row.end ]
+  %j.from = mul i64 %j, %stride
+  %j.to = mul i64 %j, %pitch
+  %at.from = add i64 %i.from, %j.from
+  %at.to = add i64 %i.to, %j.to
+  %begin.all = getelementptr i8, ptr %from, i64 %at.from
+  %end.all = getelementptr i8, ptr %begin.all, i64 %width
+  %early = icmp ult ptr %begin.all, %first
+  %begin = select i1 %early, ptr %first, ptr %begin.all
+  %late = icmp ugt ptr %end.all, %end
+  %stop = select i1 %late, ptr %end, ptr %end.all
+  %some = icmp ult ptr %begin, %stop
+  br i1 %some, label %copy, label %row.end
+copy:
+  %begin.int = ptrtoint ptr %begin to i64
+  %stop.int = ptrtoint ptr %stop to i64
+  %all.int = ptrtoint ptr %begin.all to i64
+  %bytes = sub i64 %stop.int, %begin.int
+  %left = sub i64 %begin.int, %all.int
+  %at = add i64 %at.to, %left
+  %target = getelementptr i8, ptr %to, i64 %at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %begin, i64 %bytes, i1 false)
+  br label %row.end
+row.end:
+  %j.next = add i64 %j, 1
+  %more = icmp slt i64 %j.next, %count
+  br i1 %more, label %row, label %layer.end
+layer.end:
+  %i.next = add i64 %i, 1
+  %again = icmp slt i64 %i.next, %count.out
+  br i1 %again, label %layer, label %done
+done:
+  ret void
+}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
 
 RESIZED_TEXT = """
 ; how many bytes are copied when memory, primal or shadow, is resized to %size: no more than it has,

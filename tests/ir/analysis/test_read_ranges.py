@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -222,7 +223,49 @@ rest:
         assert len(found(text)[1]) == members
 
 
-def test_none_for_rows_that_are_hardly_read() -> None:
-    """A copy of all columns, of which three are read, could need far more memory."""
-    text = nest(FIVE_POINTS, "tested last").replace("sub nsw i64 %m, 1", "add nsw i64 0, 4")
-    assert not [r for r in found(text)[1].values() if r.loop.header.name == "i.head"]
+def of_wide_rows(text: str) -> str:
+    """The nest in an array with `n` columns, of which it reads the first `m`."""
+    text = text.replace("mul nsw i64 %i, %m", "mul nsw i64 %i, %n")
+    text = text.replace("mul nsw i64 %i.next, %m", "mul nsw i64 %i.next, %n")
+    return text.replace("sub nsw i64 %row, %m", "sub nsw i64 %row, %n")
+
+
+@pytest.mark.parametrize("tested", INNER_LOOP)
+@pytest.mark.parametrize("points", [FIVE_POINTS, FIVE_POINTS[1:3]])
+def test_e4_each_load_reads_its_entry_of_the_box(tested: str, points: list[str]) -> None:
+    text = of_wide_rows(nest(points, tested))
+    plan, ranges = found(text)
+    (of,) = set(ranges.values())
+    box = of.box
+    assert (box is not None) == (of.loop.header.name == "i.head")
+    places: set[int] = set()
+    for sizes in SIZES if box is not None else ():
+        run = Run(plan)
+
+        def note(i: Instruction, run: Run = run) -> None:
+            if i in ranges:
+                values: dict[Any, Any] = {**run.interpreter.values, **run.interpreter.counters}
+
+                def number(p: Poly) -> int:
+                    return sum(c * prod(values[a] for a in m) for m, c in p.terms.items())
+
+                entry = values[i.operands[0]][1] // 8
+                place = entry - number(box.corner) - number(box.skipped[i])
+                (axis,) = box.axes
+                row, column = divmod(place, number(box.width))
+                assert 0 <= row < number(axis.count)
+                assert entry == number(box.corner) + row * number(axis.stride) + column
+                assert number(axis.pitch) == number(box.width)
+                places.add(place)
+
+        run(sizes, note)
+    assert len(places) > 20 or box is None
+
+
+def test_e4_rows_of_which_little_is_read_are_copied_one_by_one() -> None:
+    _, ranges = found(of_wide_rows(nest(FIVE_POINTS, "tested last")))
+    (of,) = set(ranges.values())
+    assert of.box is not None
+    _, ranges = found(nest(FIVE_POINTS, "tested last"))
+    (of,) = set(ranges.values())
+    assert of.box is None
