@@ -7,6 +7,7 @@ import inspect
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def is_private(name: str) -> bool:
     return name.rpartition(".")[0] not in PUBLIC or name.rpartition(".")[2].startswith("_")
 
 
+@cache
 def sources() -> dict[str, ast.Module]:
     """The syntax trees of the package, by the names of modules without the package's own."""
     return {

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.executionengine import ExecutionEngine
 from numba import _dynfunc
 from numba.core import cpu
-from numba.core.codegen import JITCPUCodegen
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.core.targetconfig import ConfigStack, TargetConfig
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
@@ -41,6 +41,8 @@ def apply() -> None:
     cpu.CPUContext.get_executable = _get_linkable
     # Good registers and schedules for code that runs a few times: a seventh.
     JITCPUCodegen._customize_tm_options = _choose_fast_selection
+    # A pass manager for each function that a module only declares: a hundredth.
+    CPUCodeLibrary._optimize_functions = _optimize_functions
     # All modules of the process are gone through whenever one becomes machine code: with 4,000 of
     # them a small function takes twice as long.
     ExecutionEngine.add_module = _add_module
@@ -76,6 +78,16 @@ def _choose_fast_selection(codegen: Any, options: dict[str, Any]) -> None:
     """The options of the target machine; passes over the IR have options of their own."""
     _customize(codegen, options)
     options["opt"] = 0
+
+
+def _optimize_functions(library: Any, module: Any) -> None:
+    """What Numba does; its passes have nothing to do where there is no body."""
+    codegen = library._codegen
+    module.data_layout = codegen._data_layout
+    for function in module.functions:
+        if not function.is_declaration:
+            passes, builder = codegen._function_pass_manager()
+            passes.run(function, builder)
 
 
 def _values(config: TargetConfig) -> dict[str, Any]:
