@@ -216,3 +216,34 @@ def black_scholes(spot, strike, volatility, rate, time):
     cdf1 = 0.5 * math.erfc(-d1 / math.sqrt(2.0))
     cdf2 = 0.5 * math.erfc(-d2 / math.sqrt(2.0))
     return spot * cdf1 - strike * math.exp(-rate * time) * cdf2
+
+
+@example(lambda rng: (rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), rng.uniform(1, 2, 5), 2))
+@njit
+def planets(x, v, mass, steps):
+    """Every pair once, and positions in the rows of an array."""
+    n = len(x)
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(i + 1, n):
+                dx, dy, dz = x[j, 0] - x[i, 0], x[j, 1] - x[i, 1], x[j, 2] - x[i, 2]
+                r2 = dx * dx + dy * dy + dz * dz + 0.1
+                w = 0.01 / (r2 * math.sqrt(r2))
+                for k, d in enumerate((dx, dy, dz)):
+                    v[i, k] += w * mass[j] * d
+                    v[j, k] -= w * mass[i] * d
+        x += 0.01 * v
+
+
+@example(lambda rng: (rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), 2, 5, 3))
+@njit
+def planets_in_a_part_of_an_array(x, v, first, last, steps):
+    for _ in range(steps):
+        for i in range(last - 1, first - 1, -1):
+            for j in range(first, last):
+                r2 = 0.1
+                for k in range(x.shape[1]):
+                    r2 += (x[j, k] - x[i, k]) ** 2
+                for k in range(x.shape[1]):
+                    v[i, k] += (x[j, k] - x[i, k]) / (100.0 * r2 * math.sqrt(r2))
+        x += 0.01 * v

@@ -8,6 +8,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.testing import check_gradient
+from programs import dynamics
 
 # bytes of control flow: per run of an inner loop, per step of the outer, and in the frame
 CONTROL = 64
@@ -109,6 +110,15 @@ def test_what_every_row_reads_is_kept_once(steps):
 def test_what_triangles_read_is_kept_once(steps):
     used = ar.tape_bytes(pairs, duplicated(N), duplicated(N), ar.Const(steps))
     assert 8 * N * steps <= used <= 8 * 2 * N * steps + CONTROL * (1 + steps)
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("columns", [3, 50])
+def test_of_wide_rows_what_every_pair_reads_is_kept_once(steps, columns):
+    x, v = duplicated(N, columns), duplicated(N, columns)
+    used = ar.tape_bytes(dynamics.planets, x, v, duplicated(N), ar.Const(steps))
+    # a number per pair would take more
+    assert 8 * 3 * N * steps <= used <= 8 * 3 * N * 8 * steps + CONTROL * (1 + steps * 2)
 
 
 @pytest.mark.parametrize("steps", [1, 4])

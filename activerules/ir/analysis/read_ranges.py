@@ -344,9 +344,9 @@ class ReadRanges:
         """
         outermost = [*when.ends][-1]
         numbers = {inner: abs(c) for inner, (atoms, c) in strides.items() if not atoms}
-        if not numbers or max(numbers.values()) > _LARGEST_STRIDE:
+        if numbers and max(numbers.values()) > _LARGEST_STRIDE:
             return None
-        depth = outermost.depth + log(sum(numbers.values()), LOOP_WEIGHT)
+        depth = outermost.depth + (log(sum(numbers.values()), LOOP_WEIGHT) if numbers else -1.0)
         row: tuple[Monomial, int] = (), 1
         length = Poly.number(1)
         for inner, number in numbers.items():

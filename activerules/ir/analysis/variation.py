@@ -12,6 +12,7 @@ A value that is the same in all iterations of the innermost loop is kept once pe
 outer one. Where a nest of loops reads an array that it does not write (`y[i] += a[i, j] * x[j]`),
 what it reads of `x` is kept once per entry, not once per iteration of the nest. The entry is found
 by the address, so that `x[i + j]`, or `j` that starts from `i`, are entries of one table as well.
+What lies between the entries of one column, as the rest of a row does for `x[j, 0]`, is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from math import log
 
 from activerules.ir.analysis.cache import LOOP_WEIGHT
-from activerules.ir.analysis.loops.affine import Atom, Poly, infeasible
+from activerules.ir.analysis.loops.affine import Atom, Monomial, Poly, infeasible
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
 from activerules.ir.analysis.loops.trip_counts import Induction, LoopFacts, is_invariant
@@ -61,10 +62,11 @@ def _apart_in(p: Value, q: Value, loop: Loop, memory: MemoryFacts) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a load reads while `loop` runs once, by address: `count` entries of `size` bytes, from
-    `first` entries behind `base` on.
+    """What a load reads while `loop` runs once, by address: entries of `size` bytes, as many as the
+    product of `counts`, from `first` entries behind `base` on.
 
     pointer     what the load reads from
+    skipped     how many entries between `first` and the one at `pointer` are not in the table
     counters    for each loop that occurs in `first`, a phi that is its iteration
     """
 
@@ -72,7 +74,8 @@ class Table:
     pointer: Value
     base: Value
     first: Poly
-    count: Poly
+    counts: tuple[Poly, ...]
+    skipped: Poly
     size: int
     counters: Mapping[Loop, Value]
 
@@ -196,21 +199,48 @@ class Variation:
         entry = Poly({m: c // size for m, c in address.offset.terms.items()})
         inside = around[: around.index(loop) + 1]
         strides = [abs(entry.coefficient(inner)) for inner in inside]
-        if not 0 < max(strides) <= _LARGEST_STRIDE:
+        axes = _axes(entry, inside)
+        if axes is None or max(strides) > _LARGEST_STRIDE:
             return None
-        bounds = self._bounds(entry, inside)
-        if bounds is None:
-            return None
-        first, last = bounds
-        counters = self.counters(first.atoms | last.atoms, loop)
         known = [*self.integers.facts(load.owner), *self.counted(inside)]
-        if counters is None or not all(
-            infeasible([*known, outside - 1]) for outside in (first - entry, entry - last)
-        ):
+        first, skipped, pitch, counts = Poly.number(0), Poly.number(0), Poly.number(1), list[Poly]()
+        for stride, index in axes.items():
+            bounds = self._bounds(index, inside)
+            if bounds is None:
+                return None
+            beyond = bounds[0] - index, index - bounds[1]
+            if not all(infeasible([*known, distance - 1]) for distance in beyond):
+                return None
+            step, (low, high) = Poly({stride: 1}), bounds
+            first += step * low
+            skipped += (index - low) * (step - pitch)
+            counts.append(high - low + 1)
+            pitch *= counts[-1]
+        placed = self._without_iterations(skipped, inside)
+        counters = self.counters({a for p in (first, *counts) for a in p.atoms}, loop)
+        if counters is None or placed is None:
             return None
-        count = last - first + 1
-        table = Table(loop, load.operands[0], address.base, first, count, size, counters)
-        return Keeping(loop.parent, loop.depth + log(sum(strides), LOOP_WEIGHT), table)
+        at = load.operands[0], address.base
+        table = Table(loop, *at, first, tuple(counts), placed, size, counters)
+        depth = loop.depth - 1 + len(axes) - 1
+        depth += 1 + log(sum(strides), LOOP_WEIGHT) if any(strides) else 0
+        return Keeping(loop.parent, depth, table)
+
+    def _without_iterations(self, p: Poly, inside: list[Loop]) -> Poly | None:
+        """A polynomial in values instead of the iterations of loops, innermost first; None if there
+        is a loop without a counter.
+        """
+        for loop in inside:
+            if loop in p.atoms:
+                steps = {
+                    phi: i for phi, i in self.facts[loop].inductions.items() if phi.type == I64
+                }
+                counter = next((phi for phi, i in steps.items() if i.constant_step == 1), None)
+                if counter is None:
+                    return None
+                start = self.integers.poly(steps[counter].start)
+                p = p.substitute(loop, Poly.atom(counter) - start)
+        return p
 
     def _bounds(self, entry: Poly, inside: list[Loop]) -> tuple[Poly, Poly] | None:
         """What `entry` is at least and at most in the iterations of loops, innermost first; only
@@ -253,6 +283,25 @@ class Variation:
             if phi.type == I64 and integer_of(iv.start) == 0 and iv.constant_step == 1:
                 return phi
         return None
+
+
+def _axes(entry: Poly, inside: list[Loop]) -> dict[Monomial, Poly] | None:
+    """The index of an entry along each axis, by its stride: how far loops move it. None if it does
+    not vary, or not by a fixed stride.
+    """
+    moved: dict[Monomial, Poly] = {}
+    for monomial, c in entry.terms.items():
+        loops = [atom for atom in monomial if atom in inside]
+        if len(loops) > 1:
+            return None
+        if loops:
+            stride = tuple(atom for atom in monomial if atom is not loops[0])
+            moved[stride] = moved.get(stride, Poly.number(0)) + Poly({(loops[0],): c})
+    if not moved:
+        return None
+    # the first axis is along a row, and begins where the others do
+    fixed = entry - sum((Poly({m: 1}) * p for m, p in moved.items()), Poly.number(0))
+    return {(): fixed + moved.pop((), Poly.number(0)), **moved}
 
 
 def last_iteration(loop: Loop, facts: Mapping[Loop, LoopFacts], integers: Integers) -> Poly | None:

@@ -20,6 +20,7 @@ from functools import partial
 from activerules.ir.analysis.loops.affine import Atom, Poly
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.analysis.read_ranges import Box, ReadRange
+from activerules.ir.analysis.variation import Table
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import RowState, clear, integer, leaving_iteration, null
@@ -126,7 +127,7 @@ class _Augmenter(AugmentedCode):
             if table is None or table.loop.preheader is not block:
                 continue
             first = self._integer(table.first, table.counters)
-            count = self._integer(table.count, table.counters)
+            count = self._product(table)
             _, base = self._reserve_entries(table.base, first, count, table.size)
             self.slots.tables[table] = base
             address, _ = self.slots.slot(self.b, node)
@@ -217,6 +218,17 @@ class _Augmenter(AugmentedCode):
         start = self.b.binary("add", start, self.b.binary("mul", first, each))
         back = self.b.binary("sub", self.b.const(I64, 0), start)
         return rows, self.b.gep(I8, rows, [back])
+
+    def _product(self, table: Table) -> Value:
+        """How many entries a table has: one along an axis that is empty."""
+        b = self.b
+        one = total = b.const(I64, 1)
+        for p in table.counts:
+            count = b.intrinsic("llvm.smax", I64, [self._integer(p, table.counters), one])
+            product = b.call(_PRODUCT, _WITH_OVERFLOW, [total, count])
+            self._fail_unless(b.binary("xor", b.extractvalue(product, I1, 1), b.const(I1, 1)))
+            total = b.extractvalue(product, I64, 0)
+        return total
 
     def _integer(self, poly: Poly, counters: Mapping[Loop, Value]) -> Value:
         """The value of a polynomial, modulo 2^64."""

@@ -226,7 +226,14 @@ class Slots:
         base = self.tables.get(table)
         if base is None:
             base = b.load(PTR, self.slot(b, node)[0], metadata=self.scopes.tape_access)
-        return by_address(b, base, self.value_of(table.pointer)), TapeSlot(0, table.size, t)
+        address = by_address(b, base, self.value_of(table.pointer))
+        if table.skipped.terms:
+            address = b.gep(I8, address, [integer(b, table.skipped * -table.size, self._value_of)])
+        return address, TapeSlot(0, table.size, t)
+
+    def _value_of(self, atom: Atom) -> Value:
+        assert isinstance(atom, Value)
+        return self.value_of(atom)
 
     def pointer(self, b: Builder, node: Node | None) -> Value:
         """A pointer to where the node is kept; null if there is none."""

@@ -188,7 +188,8 @@ class _Planner:
                 self.recipes.depth_kept,
             )
             tables = [k.table for n in cache.kept if (k := self.recipes.keeping(n)) and k.table]
-            more = {Primal(table.pointer) for table in tables} - needed
+            found_by = {v for t in tables for v in (t.pointer, *t.skipped.atoms)}
+            more = {Primal(v) for v in found_by if isinstance(v, Value)} - needed
             if not more:
                 return cache
             needed |= more

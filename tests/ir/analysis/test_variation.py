@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from activerules.ir.analysis.loops.affine import Poly
@@ -144,11 +145,12 @@ def test_w3_what_is_read_while_the_loop_of_a_table_runs_is_an_entry() -> None:
             table, values = tables[i], run.interpreter.values
             key = (table, run.runs[table.loop])
             if key not in bounds:
-                first, count = (value_of(p, table, values) for p in (table.first, table.count))
-                base = values[table.base][1]
-                bounds[key] = base + first * table.size, base + (first + count) * table.size
+                first, *counts = (value_of(p, table, values) for p in (table.first, *table.counts))
+                start = values[table.base][1] + first * table.size
+                bounds[key] = start, start + prod(counts) * table.size
             start, end = bounds[key]
-            assert start <= values[table.pointer][1] < end
+            skipped = value_of(table.skipped, table, values) * table.size
+            assert start <= values[table.pointer][1] - skipped < end
             read += 1
 
         run(sizes, note)
