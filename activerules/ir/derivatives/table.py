@@ -227,9 +227,9 @@ def _powi_x(b: Builder, i: RowOperands, g: Value) -> Value:
 def _ipow_x(b: Builder, i: RowOperands, g: Value) -> Value:
     n = b.cast("uitofp", i.y, i.type)
     name = f"activerules.ipow.{'f64' if i.type is DOUBLE else 'f32'}"
-    less = b.binary("sub", i.y, b.const(I64, 1))
-    slope = b.fmul(n, b.call(name, i.type, [i.x, less]))
-    return b.fmul(g, _or_zero(b, _equal(b, n, 0.0), slope))
+    # not -1 for n = 0, which would be a power with 64 squarings
+    less = b.binary("sub", _m(b, "umax", i.y, b.const(I64, 1)), b.const(I64, 1))
+    return b.fmul(g, b.fmul(n, b.call(name, i.type, [i.x, less])))
 
 
 def _power_row(part: str) -> Row:

@@ -342,6 +342,7 @@ DELICATE = [
     ("activerules.cpow.im.f64", (3.0, 0.0, 2.0, 0.0), 3, 9 * math.log(3)),
     ("activerules.cpow.re.f64", (3.0, 0.0, 0.0, 0.0), 2, math.log(3)),
     ("activerules.ipow.f64", (0.0, 0), 0, 0.0),
+    ("activerules.ipow.f64", (inf, 0), 0, 0.0),
     ("activerules.ipow.f64", (0.0, 1), 0, 1.0),
     ("activerules.ipow.f64", (0.0, 2), 0, 0.0),
     ("activerules.ipow.f64", (-2.0, 3), 0, 12.0),

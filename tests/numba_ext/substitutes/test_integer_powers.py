@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
+from activerules.ir import differentiate
 
 EXPONENTS = (0, 1, 2, 3, 4, 5, 11, -1, -2, -3, 0x10000, 0x10001, -0x10000, -0x10001)
 
@@ -58,6 +59,18 @@ def test_zero_has_the_slope_of_a_polynomial():
 
 def test_integer_powers_need_no_tape():
     assert ar.tape_bytes(square, ar.Active(1.5)) == 0
+
+
+def test_the_exponent_of_the_slope_is_not_negative():
+    """-1 has all 64 bits set: 64 squarings, for the slope of `x**0`, which is zero."""
+    text = """
+declare double @activerules.ipow.f64(double, i64)
+define double @f(double %x, i64 %n) {
+  %r = call double @activerules.ipow.f64(double %x, i64 %n)
+  ret double %r
+}
+"""
+    assert "@llvm.umax.i64(i64 %n, i64 1)" in differentiate(text, "f", [ar.Active, ar.Const])
 
 
 def test_derivatives_of_integer_powers_of_both_orders():
