@@ -235,8 +235,10 @@ def type_name(ty: Any) -> str:
 
 
 def _container_name(ty: Any) -> str:
-    """The name of the type of a list, a set or a dictionary; "" for all others."""
+    """The name of the type of a list, a set, a dictionary or an annotation; "" for all others."""
     kind = type(ty).__name__
+    if kind == "AnnotationType":
+        return f"{ty.kind.__name__}[{type_name(ty.val)}]"
     if kind in ("List", "Set"):  # of Python
         return f"{kind.lower()}[{type_name(ty.dtype)}]"
     if kind == "ListType":  # of numba.typed

@@ -1,5 +1,6 @@
 """Calls that are refused before anything is compiled, or by a pullback that was made."""
 
+import copy
 import ctypes
 import pickle
 
@@ -108,3 +109,64 @@ def test_a_holomorphic_jacobian_of_real_numbers():
     for make in (ar.jacfwd, ar.jacrev):
         with pytest.raises(ar.ActivityError, match="`x` is float64, and a holomorphic derivative"):
             make(square, holomorphic=True)(3.0)
+
+
+@njit
+def total(x):
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("make", [ar.grad, ar.jacfwd, ar.jacrev, ar.hessian, ar.vjp, ar.jvp])
+def test_annotations_in_place_of_plain_values(make):
+    x = ar.Duplicated(np.ones(2), np.zeros(2))
+    words = r"(?s)`x` is Duplicated\[float64\[::1\]\], an annotation.*`x` itself"
+    with pytest.raises(ar.ActivityError, match=words):
+        ar.vjp(total, x) if make is ar.vjp else (
+            ar.jvp(total, (x,), (x,)) if make is ar.jvp else make(total)(x)
+        )
+
+
+DAYS = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
+OF_SINGLE_WORDS = np.zeros(2, [("a", "f8"), ("half", "f2")])
+
+
+@pytest.mark.parametrize("mode", [ar.Reverse, ar.Forward])
+def test_arrays_without_a_shadow(mode):
+    result = ar.Active if mode is ar.Reverse else ar.Duplicated
+    with pytest.raises(ar.ActivityError, match=r"(?s)`x` is .*datetime64\[D\].*Const\(x\)"):
+        ar.autodiff(mode, total, result, ar.Duplicated(DAYS, DAYS.copy()))
+    with pytest.raises(ar.NotYetSupported, match=r"(?s)`x.half` is of a type.*argument of its own"):
+        ar.autodiff(mode, total, result, ar.Duplicated(OF_SINGLE_WORDS, OF_SINGLE_WORDS.copy()))
+
+
+def test_a_masked_array():
+    with pytest.raises(ar.ActivityError, match=r"(?s)masked array.*x\.filled\(0\.0\)"):
+        ar.grad(total)(np.ma.masked_array(np.ones(2), [0, 1]))
+
+
+def test_a_batch_where_one_derivative_is_asked_for():
+    x = np.ones(2)
+    batch = ar.BatchDuplicated(x, (x, x))
+    with pytest.raises(ar.NotYetSupported, match=r"(?s)BatchDuplicated.*Duplicated\(x, make_zero"):
+        ar.tape_bytes(total, batch)
+    with pytest.raises(ar.NotYetSupported, match=r"(?s)holomorphic.*one shadow per argument"):
+        ar.autodiff(ar.Reverse.holomorphic(), total, ar.Active, batch)
+
+
+def test_another_value_in_place_of_the_mode_of_a_thunk():
+    @njit
+    def by_name(x):
+        return ar.autodiff_thunk("reverse", square, ar.Active, ar.Active)[0](ar.Active(x))[1]
+
+    with pytest.raises(ar.ActivityError, match=r"(?s)is a mode.*ReverseSplitWithPrimal"):
+        by_name(1.0)
+
+
+def test_tapes_and_pullbacks_name_their_function():
+    augmented, _ = ar.autodiff_thunk(ar.ReverseSplitNoPrimal, square, ar.Active, ar.Active)
+    tape = augmented(ar.Active(2.0))[0]
+    assert repr(tape) == "<tape of square>"
+    assert repr(ar.vjp(square, 3.0)[1]) == "<pullback of square>"
+    for copied in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="a tape cannot be pickled or copied"):
+            copied(tape)

@@ -142,10 +142,10 @@ def test_a_result_without_a_derivative_is_refused():
 
 
 def test_an_annotation_as_a_primal_is_refused():
-    with pytest.raises(ar.ActivityError, match=r"`a` is Const\(float64\), an annotation"):
+    with pytest.raises(ar.ActivityError, match=r"`a` is Const\[float64\], an annotation"):
         ar.vjp(chain, VECTOR, ar.Const(1.2))
     for made in (ar.grad, ar.jacrev):
-        with pytest.raises(ar.ActivityError, match=r"`a` is Const\(float64\), an annotation"):
+        with pytest.raises(ar.ActivityError, match=r"`a` is Const\[float64\], an annotation"):
             made(chain)(VECTOR, ar.Const(1.2))
 
 

@@ -397,3 +397,25 @@ def squares_by_thread(x):
 def test_numbers_of_threads_have_no_derivative():
     _, pull = ar.vjp(squares_by_thread, np.array([0.5, 2.0, -3.0]))
     np.testing.assert_array_equal(pull(np.array([1.0, 0.0, 1.0]))[0], [1.0, 4.0, -5.0])
+
+
+@njit
+def start(x):
+    return x.copy()
+
+
+ar.inactive(start)
+
+
+@njit
+def from_the_start(x):
+    y = start(x)
+    y[0] += x[0] * x[1]
+    return (y * y).sum()
+
+
+def test_what_an_inactive_function_returned_is_written_to():
+    x = np.array([1.5, -0.7])
+    expected = 2.0 * (x[0] + x[0] * x[1]) * x[::-1]
+    np.testing.assert_allclose(ar.grad(from_the_start)(x), expected)
+    np.testing.assert_allclose(ar.jacfwd(from_the_start)(x), expected)

@@ -91,7 +91,7 @@ def require_differentiable(name: str, ty: Any) -> None:
     if is_array or isinstance(ty, _CONTAINERS):
         _require_duplicated(name, ty)
     if isinstance(ty, types.ListType | types.DictType):
-        _require_known_fields(name, ty)
+        require_known_fields(name, ty)
     if layout_of(ty).activity == "const":
         raise ActivityError(
             f"`{name}` is {type_name(ty)}, which has no derivative",
@@ -165,7 +165,10 @@ def _read_argument(name: str, ty: Any) -> ArgumentSpec:
         _require_mixed(name, ty.val)
         _require_shadow(name, ty.val, ty.dval)
         return ArgumentSpec(name, ty.val, "mixed")
-    raise NotYetSupported(f"`{name}` is marked {ty.kind.__name__}, which is not yet supported")
+    raise NotYetSupported(
+        f"`{name}` is marked {ty.kind.__name__}, which is not yet supported here",
+        instead=[f"Duplicated({name}, make_zero({name}))"],
+    )
 
 
 _CONTAINERS = (types.List, types.DictType, types.Set)
@@ -188,7 +191,7 @@ def require_known_leaves(name: str, ty: Any) -> None:
     """Refuse a value that contains floats the engine cannot see."""
     refuse_declared_inactive(name, ty)
     for leaf in leaves_of(ty):
-        _require_known_fields(name, leaf)
+        require_known_fields(name, leaf)
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
         if (
             not is_number(plain)
@@ -201,7 +204,8 @@ def require_known_leaves(name: str, ty: Any) -> None:
             )
 
 
-def _require_known_fields(name: str, leaf: Any) -> None:
+def require_known_fields(name: str, leaf: Any) -> None:
+    """Raise `NotYetSupported` if a field of a value may hold floats of an unknown layout."""
     field = unknown_field(leaf)
     if field:
         raise NotYetSupported(
@@ -235,8 +239,8 @@ def _require_duplicated(name: str, ty: Any) -> None:
             "added to a shadow",
             instead=[_annotated(name, ty)],
         )
-    if is_instance(ty) or isinstance(ty, types.ListType | types.DictType):
-        _require_known_fields(name, ty)
+    if is_instance(ty) or isinstance(ty, types.Array | types.ListType | types.DictType):
+        require_known_fields(name, ty)
     if isinstance(ty, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(ty)}, which is not yet supported as a Duplicated argument",
@@ -248,8 +252,6 @@ def _require_duplicated(name: str, ty: Any) -> None:
                 "make it inside the function",
             ],
         )
-    if isinstance(ty, types.Array) and unknown_field(ty) is not None:
-        raise NotYetSupported(f"`{name}` is an array of {ty.dtype}, which is not yet supported")
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(ty)}",
         why="in reverse mode, the derivative of a Duplicated argument is added to memory of floats",

@@ -24,6 +24,7 @@ from activerules.errors import ActivityError, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,
     refuse_declared_inactive,
+    require_known_fields,
     require_known_leaves,
 )
 from activerules.numba_ext.calls.emitter import is_batched
@@ -132,8 +133,7 @@ def _require_tangible_leaf(name: str, leaf: Node) -> None:
     if isinstance(leaf, Array):
         if isinstance(leaf.element, Number):
             return
-        if not isinstance(ty.dtype, types.Integer | types.Boolean):
-            raise NotYetSupported(f"`{name}` is an array of {ty.dtype}, which is not yet supported")
+        require_known_fields(name, ty)
     raise ActivityError(
         f"`{name}` is {type_name(ty)}, which has no tangent",
         why="tangents are of floats, of arrays of floats, and of tuples of these",

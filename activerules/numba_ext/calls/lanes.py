@@ -13,9 +13,10 @@ from numba.core import types
 
 from activerules.annotations.activity import BATCHED, Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import ActivityError, BatchWidthMismatch
+from activerules.errors import ActivityError, BatchWidthMismatch, ShadowMismatch
 from activerules.numba_ext.codegen.protocols import Emit
 from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.pattern import type_name
 from activerules.values.kinds import items_of
 
 
@@ -27,10 +28,11 @@ def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
         if kind in BATCHED:
             if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
                 raise ActivityError(
-                    f"the shadows of `{name}` are {ty.dval}",
+                    f"the shadows of `{name}` are {type_name(ty.dval)}",
                     why=f"{kind.__name__} takes a tuple of shadows, one per derivative",
                     instead=[f"{kind.__name__}({name}, (d{name}1, d{name}2))"],
                 )
+            _require_one_type(name, items_of(ty.dval))
             widths[name] = len(ty.dval)
         elif kind not in (Active, Const):
             widths[name] = 1
@@ -43,14 +45,19 @@ def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
     return next(iter(widths.values()), 1)
 
 
+def _require_one_type(name: str, lanes: Sequence[Any]) -> None:
+    if any(lane != lanes[0] for lane in lanes):
+        raise ShadowMismatch(
+            f"the shadows of `{name}` have different types: {', '.join(map(type_name, lanes))}",
+            instead=[f"make_zero({name}) for each"],
+        )
+
+
 def first_lane(ty: Any) -> Any:
-    """The annotation of one lane, for a call of width one; all lanes have the same type."""
+    """The annotation of one lane, for a call of width one."""
     if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
         return ty
-    lanes = items_of(ty.dval)
-    if any(lane != lanes[0] for lane in lanes):
-        raise ActivityError(f"the shadows of one argument have different types: {ty.dval}")
-    return AnnotationType(Duplicated, ty.val, lanes[0])
+    return AnnotationType(Duplicated, ty.val, items_of(ty.dval)[0])
 
 
 def one_lane(split_spec: SplitSpec) -> SplitSpec:

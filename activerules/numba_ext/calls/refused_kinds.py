@@ -11,15 +11,19 @@ from typing import Any
 from numba.core import types
 
 from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.codegen.types import AnnotationType, refused_annotation
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import leaves_of
 from activerules.values.layout import layout_of
 
 
 def refuse_kind(name: str, ty: Any) -> None:
-    """Refuse a derivative with respect to an optional value, or to memory that is no NumPy array: a
-    `memoryview`, an `array.array`, or an array of another library that Numba can access.
+    """Refuse a derivative with respect to an annotation, where plain values are given, to an
+    optional value, or to memory that is no NumPy array: a `memoryview`, an `array.array`, or an
+    array of another library that Numba can access.
     """
+    if isinstance(ty, AnnotationType):
+        raise refused_annotation(name, ty)
     if isinstance(ty, types.Optional) and layout_of(ty).numbers.any:
         raise NotYetSupported(
             f"`{name}` may be None: it is {type_name(ty)}",

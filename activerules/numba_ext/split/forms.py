@@ -196,7 +196,10 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
     def form(typing_context, mode, function, *activities):
         if not isinstance(mode, ModeType):
-            raise ActivityError("the first argument of autodiff_thunk is a mode")
+            raise ActivityError(
+                "the first argument of autodiff_thunk is a mode",
+                instead=["ReverseSplitWithPrimal", "ReverseSplitNoPrimal"],
+            )
         halves = make(mode.value, dispatcher_of_type(function), *map(marker_class, activities))
         result = types.Tuple([StubType(half.dispatcher) for half in halves])
 

@@ -110,7 +110,8 @@ class Pullback:
 
     def __repr__(self) -> str:
         """Name the function of the pullback."""
-        return f"<pullback of {self._data[0]!r}>"
+        tape: Any = items_of(self._numba_type_.data)[0]
+        return f"<pullback of {tape.function}>"
 
     def __reduce__(self) -> Any:
         """Raise `TypeError`: a pullback is memory of this process."""

@@ -101,6 +101,18 @@ def test_lanes_b1_one_width_for_the_whole_call():
             ar.autodiff(ar.Reverse, squares, ar.Const, batch, other)
 
 
+def test_the_shadows_of_a_batch_are_a_tuple_of_arrays_of_one_type():
+    x, (dx, dy) = VECTOR.copy(), shadows(6, count=2)
+    for kinds, error, words in (
+        (dx, ar.ActivityError, r"(?s)shadows of `x` are float64\[::1\].*\(x, \(dx1, dx2\)\)"),
+        ((), ar.ActivityError, r"shadows of `x` are \(\)"),
+        ((dx, dy[::-1]), ar.ShadowMismatch, r"(?s)types: float64\[::1\], float64\[:\].*make_zero"),
+    ):
+        for mode, result in ((ar.Reverse, ar.Const), (ar.Forward, ar.Const)):
+            with pytest.raises(error, match=words):
+                ar.autodiff(mode, squares, result, ar.BatchDuplicated(x, kinds), ar.Const(x))
+
+
 def test_b2_memory_k5_lanes_that_share_memory_are_refused():
     dx, (one, other) = shadows(8, count=2), shadows(9, count=2)
     y = np.zeros(4)
