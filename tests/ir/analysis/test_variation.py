@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from activerules.annotations.activity import Const, Duplicated
 from activerules.ir.analysis.loops.affine import Poly
 from activerules.ir.analysis.read_ranges import ReadRange
 from activerules.ir.analysis.variation import Keeping, Table, Variation
@@ -16,6 +17,7 @@ from activerules.ir.plan import recipes
 from activerules.ir.plan.plan import Plan
 from tests.ir.interpreter import Interpreter
 from tests.ir.nests import ReadingNest
+from tests.ir.plan.planned import plan_of
 from tests.ir.test_nests import planned
 
 SIZES = [(4, 5), (5, 3), (1, 4)]
@@ -165,3 +167,68 @@ def value_of(p: Poly, of: Table | ReadRange, values: dict[Value, Any]) -> int:
             c *= values[of.counters[atom] if isinstance(atom, Loop) else atom]  # type: ignore[index]
         total += c
     return total
+
+
+COLUMNS = """define void @f(ptr noalias %u, ptr noalias %w, i64 %n, i64 %m) {
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %i.head, label %over
+i.head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %i.latch ]
+  %i.next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %i.next, %n
+  br i1 %more, label %j.entry, label %i.latch
+j.entry:
+  br label %j.head
+j.head:
+  %j = phi i64 [ %i.next, %j.entry ], [ %j.next, %j.head ]
+  %row = mul nsw i64 %j, %m
+  %at = add nsw i64 %row, 1
+  %p = getelementptr double, ptr %u, i64 %at
+  %x = load double, ptr %p, align 8
+  %q = getelementptr double, ptr %w, i64 %i
+  %y = load double, ptr %q, align 8
+  %product = fmul double %x, %y
+  store double %product, ptr %q, align 8
+  %j.next = add nuw nsw i64 %j, 1
+  %again = icmp slt i64 %j.next, %n
+  br i1 %again, label %j.head, label %j.exit
+j.exit:
+  br label %i.latch
+i.latch:
+  %next = icmp slt i64 %i.next, %n
+  br i1 %next, label %i.head, label %i.exit
+i.exit:
+  br label %over
+over:
+  br label %k.head
+k.head:
+  %k = phi i64 [ 0, %over ], [ %k.next, %k.head ]
+  %t = getelementptr double, ptr %u, i64 %k
+  store double 5.000000e-01, ptr %t, align 8
+  %k.next = add nuw nsw i64 %k, 1
+  %on = icmp slt i64 %k.next, %m
+  br i1 %on, label %k.head, label %end
+end:
+  ret void
+}
+"""
+
+
+def test_w3_a_table_of_a_column_has_an_entry_per_row() -> None:
+    plan = plan_of(COLUMNS, [Duplicated, Duplicated, Const, Const])
+    (table,) = (k.table for k in kept(plan).values() if k.table is not None)
+    for sizes in [(4, 7), (2, 1), (5, 3)]:
+        run, places = Run(plan), dict[int, int]()
+
+        def note(i: Instruction, run: Run = run, places: dict[int, int] = places) -> None:
+            if i.opcode == "load" and i.operands[0] is table.pointer:
+                values = run.interpreter.values
+                first, skipped = (value_of(p, table, values) for p in (table.first, table.skipped))
+                entry = values[table.pointer][1] // 8
+                assert places.setdefault(entry - first - skipped, entry) == entry
+
+        run(sizes, note)
+        count = prod(value_of(p, table, run.interpreter.values) for p in table.counts)
+        assert sorted(places) == list(range(count))
+        assert count == sizes[0] - 1
