@@ -77,6 +77,7 @@ def test_a_submodule_does_not_hide_the_function_of_its_name():
         "import activerules as ar\n"
         "assert ar.autodiff.__name__ == 'autodiff' and ar.explain.__name__ == 'explain'\n"
         "assert {'grad', 'Active', 'chainrules'} <= set(dir(ar)) and not hasattr(ar, 'nonsense')\n"
+        "assert not hasattr(ar.ir, 'nonsense')\n"
         "assert not {'pipeline', 'numba_ext', 'Any', 'sys'} & set(dir(ar))\n"
         "for module in (ar.chainrules, ar.testing, ar.annotations, ar.ir, ar.rules):\n"
         "    assert dir(module) == sorted(module.__all__), module"

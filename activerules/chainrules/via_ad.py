@@ -16,7 +16,7 @@ from numba.extending import overload
 
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.projection import ProjectTo
-from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.tangents import NoTangent, NotImplementedTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.api.jvp import jvp
@@ -95,8 +95,11 @@ def _is_discrete(x: Any) -> bool:
 
 def _in_form(x: Any, dx: Any) -> Any:
     """A tangent or cotangent with the type and layout of `x`, in its own memory; that of an object
-    is such an object, and passed as it is.
+    is such an object, and passed as it is. Raises `TangentNotImplemented` for one a rule does not
+    have.
     """
+    if isinstance(dx, NotImplementedTangent):
+        dx.refuse()
     if is_zero(dx) or _is_discrete(x):
         return make_zero(x)
     space = ProjectTo(x)

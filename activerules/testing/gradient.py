@@ -138,7 +138,9 @@ class Check:
         self.rng = rng
         self.activities = default_activities(args) if activities is None else tuple(activities)
         if len(self.activities) != len(args):
-            raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
+            raise ValueError(
+                f"{len(self.activities)} activities for {len(args)} arguments; each has one"
+            )
         self.starts = tuple(
             arrays_of(rand_tangent(x, rng)) if activity in SHADOWED else None
             for x, activity in zip(args, self.activities, strict=True)

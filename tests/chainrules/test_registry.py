@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import activerules as ar
-from activerules.chainrules import NoTangent, frule, non_differentiable, rrule
+from activerules.chainrules import (
+    HasReverseMode,
+    NoTangent,
+    RuleConfig,
+    frule,
+    non_differentiable,
+    rrule,
+)
+from activerules.errors import RuleDefinitionError
 
 
 def test_t1_a_rule_is_one_of_the_engine_too_unless_it_says_no():
@@ -130,3 +138,29 @@ def test_a_rule_for_all_activities_replaces_that_of_another_module_if_it_says_so
     assert ar.grad(square)(0.5) == 3.0
     rrule.register(square, replace=True)(rule)
     assert ar.grad(square)(0.5) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [(len, "decorates a Python function"), (lambda f, x: x, "is not a type of Numba")],
+)
+def test_what_is_no_rule(rule, words):
+    if rule is not len:
+        rule.__annotations__ = {"x": [1, 2]}
+    with pytest.raises(RuleDefinitionError, match=words):
+        rrule.register(numba.njit(lambda x: x))(rule)
+
+
+def test_configurations_are_compared_by_what_they_can_do():
+    reverse = RuleConfig(HasReverseMode)
+    assert reverse == RuleConfig(HasReverseMode) != RuleConfig()
+    assert len({reverse, RuleConfig(HasReverseMode)}) == 1
+    assert repr(reverse) == "RuleConfig(HasReverseMode)"
+
+
+def test_frule_after_an_opt_out():
+    squared = numba.njit(lambda x: x * x)
+    frule.register(squared)(lambda deltas, f, x: (f(x), 2.0 * x * deltas[1]))
+    assert frule((NoTangent(), 1.0), squared, 3.0) == (9.0, 6.0)
+    ar.opt_out(squared, ar.Active[float])
+    assert frule((NoTangent(), 1.0), squared, 3.0) is None

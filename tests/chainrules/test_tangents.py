@@ -364,3 +364,27 @@ def test_every_operator_is_registered_for_compiled_code():
 def test_a_tangent_takes_the_fields_of_its_class_once(make, message):
     with pytest.raises(TypeError, match=message):
         make()
+
+
+def test_tangents_of_tuples_that_python_makes_and_reads():
+    with pytest.raises(TypeError, match=r"Tangent\[P\]"):
+        Tangent(1.0)
+    pair, primal = Tangent[tuple](1.0, 2.0), (3.0, 4.0)
+    assert pair[-1] == 2.0
+    assert pair + primal == (4.0, 6.0)
+    assert pair * ZERO == ZERO
+    assert pair != 3.0
+    with pytest.raises(IndexError, match="no entry 5"):
+        _ = pair[5]
+    with pytest.raises(TypeError, match="tangents of 2 and 3 entries"):
+        Tangent[tuple]((1.0, 2.0)) + Tangent[tuple]((1.0, 2.0, 3.0))
+
+
+def test_thunks_say_what_they_compute():
+    thunk = Thunk(test_thunks_say_what_they_compute)
+    assert repr(thunk) == "Thunk(test_thunks_say_what_they_compute)"
+    assert repr(InplaceableThunk(operator.iadd, thunk)) == f"InplaceableThunk({thunk!r})"
+    assert ProjectTo(2.0)(Thunk(lambda: 1 + 2j))() == 1.0
+    assert ProjectTo(2.0)(None) == NONE
+    missing = NotImplementedTangent("see issue 4")
+    assert ProjectTo(2.0)(missing) is missing

@@ -1,6 +1,7 @@
 """Rules that call back into AD, and derivatives by the engine where there is no rule."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from activerules.chainrules import (
     rrule,
     rrule_via_ad,
 )
-from activerules.errors import NotYetSupported, RuleDefinitionError
+from activerules.errors import NotYetSupported, RuleDefinitionError, TangentNotImplemented
 from activerules.testing import check_gradient, check_grads
 
 X = np.array([0.3, 0.7])
@@ -182,3 +183,45 @@ def test_a_tangent_of_a_dictionary_may_leave_out_zeros(dot):
         return p["w"] ** 2 * p["x"].sum()
 
     assert frule_via_ad((NoTangent(), dot), product, {"w": 2.0, "x": X}) == (4.0, 4.0)
+
+
+def area(sides):
+    return sides[0] * sides[1]
+
+
+def test_tuples_have_tangents_of_any_form():
+    for dot in ((1.0, 2.0), Tangent[tuple](1.0, 2.0)):
+        assert frule_via_ad((NoTangent(), dot), area, (2.0, 3.0)) == (6.0, 7.0)
+    assert frule_via_ad((NoTangent(), (1.0, ZeroTangent())), area, (2.0, 3.0)) == (6.0, 3.0)
+
+
+@dataclass
+class Sides:
+    a: float
+    b: np.ndarray
+
+
+def test_objects_have_tangents_of_any_form():
+    def product(sides):
+        return sides.a * sides.b.sum()
+
+    at = Sides(2.0, X)
+    for dot in (Sides(1.0, 0.0 * X), Tangent[Sides](a=1.0)):
+        assert frule_via_ad((NoTangent(), dot), product, at) == (2.0, 1.0)
+
+
+def test_a_derivative_that_a_rule_does_not_have():
+    missing = NotImplementedTangent("see issue 4")
+    with pytest.raises(TangentNotImplemented, match="see issue 4"):
+        frule_via_ad((NoTangent(), missing), area, (2.0, 3.0))
+    with pytest.raises(TangentNotImplemented, match="see issue 4"):
+        rrule_via_ad(area, (2.0, 3.0))[1](missing)
+
+
+def test_compiled_code_cannot_call_it():
+    @njit
+    def pushed(x):
+        return frule_via_ad((None, 1.0), twice, x)
+
+    with pytest.raises(RuleDefinitionError, match=r"frule_via_ad is for Python[\s\S]*ar\.jvp"):
+        pushed(1.0)

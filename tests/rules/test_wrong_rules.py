@@ -557,3 +557,24 @@ def test_an_integer_for_a_duplicated_argument_is_refused_as_it_has_no_tangent():
     assert error.value.instead[0].endswith("admit constants:\na: Duplicated | Const")
     define(Duplicated | Const)
     assert ar.jvp(scaled, (1.5, 3), (1.0, None)) == (4.5, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("shadow", "cotangent", "words"),
+    [
+        (np.zeros(2), np.ones(3), "the shape of the shadow"),
+        (np.zeros(2), np.array([True, False]), "truth values are not cotangents"),
+        ((np.zeros(2), np.zeros(2)), (np.ones(2),), "the length of the tuple"),
+        (0.0, 1.0, "takes a Duplicated array; an Active derivative is returned"),
+    ],
+)
+def test_a_rule_that_python_runs_accumulates_something_else(shadow, cotangent, words):
+    with pytest.raises(RuleReturnError, match=words):
+        ar.accumulate(Duplicated(shadow, shadow), cotangent)
+
+
+def test_parts_of_a_cotangent_may_be_missing():
+    shadows = np.zeros(2), np.zeros(2)
+    ar.accumulate(Duplicated(shadows, shadows), (np.ones(2), None))
+    ar.accumulate(Duplicated(shadows, shadows), None)
+    np.testing.assert_array_equal(shadows, [[1.0, 1.0], [0.0, 0.0]])

@@ -58,6 +58,8 @@ def test_directions_of_a_symmetric_matrix():
     ):
         with pytest.raises(ValueError, match=message):
             check_rule(*args, compiled=False, directions=wrong)
+    with pytest.raises(ValueError, match="argument 1 has no derivative"):
+        check_rule(*args[:2], arg(3, Const), compiled=False, directions=(None, 1.0))
 
 
 @njit

@@ -100,3 +100,8 @@ def entropy(volumes):
 @pytest.mark.parametrize("seed", range(4))
 def test_small_values_stay_in_the_domain_of_the_program(seed):
     check_gradient(entropy, (np.array([3e-4, 4e-4]),), seed=seed)
+
+
+def test_every_argument_has_an_activity():
+    with pytest.raises(ValueError, match="2 activities for 1 arguments"):
+        check_gradient(njit(lambda x: x), (1.0,), (ar.Active, ar.Const))
