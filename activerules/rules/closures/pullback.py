@@ -310,7 +310,11 @@ class PullbackFinder:
             self._check_rebinding(definition)
             if definition.args.defaults or definition.args.kw_defaults:
                 raise refuse(
-                    self.rule, definition, "a local function the pullback uses has default values"
+                    self.rule,
+                    definition,
+                    f"`{name}`, which the pullback calls, has default values",
+                    "it is copied to where the pullback runs, and they are not",
+                    f"`{name}` without them, and all arguments in its calls",
                 )
             inner = set(free_names(definition, self.cells))
             self._check_only_read(definition, inner)
@@ -325,7 +329,11 @@ class PullbackFinder:
             functions = [b for b in bound if _is_function(b)]
             if functions and len(bound) > 1:
                 raise refuse(
-                    self.rule, bound[1], f"`{name}`, which the pullback calls, is bound twice"
+                    self.rule,
+                    bound[1],
+                    f"`{name}`, which the pullback calls, is bound twice",
+                    "which of them it calls must be known before the rule runs",
+                    "another name for one of them",
                 )
             names += [name] if functions else []
         return names

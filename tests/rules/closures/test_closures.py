@@ -412,3 +412,29 @@ def test_a_helper_may_be_defined_after_the_rule():
         return 3.0 * x * x
 
     assert ar.grad(njit(lambda x: cube(x)))(2.0) == 12.0
+
+
+def changed_by_an_item(f, x):
+    factors = 2.0 * x
+    pullback = lambda dy: (NoTangent(), factors * dy)  # noqa: E731
+    factors[0] += 5.0
+    return (x * x).sum(), pullback
+
+
+def bound_again(f, x):
+    factor = 2.0
+
+    def pullback(dy):
+        return NoTangent(), factor * x * dy
+
+    factor += 1.0
+    return (x * x).sum(), pullback
+
+
+@pytest.mark.parametrize("rule", [changed_by_an_item, bound_again])
+def test_what_is_changed_after_the_definition_of_the_pullback(rule):
+    """It calls what it captured as that is when the rule returns, as Python does."""
+    squares = njit(lambda x: (x * x).sum())
+    rrule.register(squares)(rule)
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(ar.grad(squares)(x), rule(squares, x)[1](1.0)[1])

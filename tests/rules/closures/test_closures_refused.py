@@ -123,7 +123,33 @@ def decorated(f, x):
     return x, pullback
 
 
+def helper_with_a_default(f, x):
+    def scaled(y, factor=2.0):
+        return factor * y
+
+    return x * x, lambda dy: (NoTangent(), scaled(x) * dy)
+
+
+def helper_defined_twice(f, x):
+    def scaled(y):
+        return 2.0 * y
+
+    def scaled(y):  # noqa: F811
+        return 3.0 * y
+
+    return x * x, lambda dy: (NoTangent(), scaled(x) * dy)
+
+
+def bound_by_a_loop(f, x):
+    for pullback in (1, 2):
+        pass
+    return x * x, pullback
+
+
 REFUSED = {
+    helper_with_a_default: r"(?s)`scaled`, which.* has default values.*all arguments in its calls",
+    helper_defined_twice: r"(?s)`scaled`, which.* is bound twice.*another name",
+    bound_by_a_loop: "not defined in the rule",
     different_in_branches: "different pullbacks",
     chosen_by_an_expression: "different pullbacks",
     two_returns: "different pullbacks",
