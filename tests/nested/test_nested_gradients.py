@@ -233,6 +233,18 @@ def of_comparisons(x, w):
 
 
 @njit
+def weighted_dot(x, y, s, n):
+    return s * s * n * dot(x, y)
+
+
+@njit
+def of_comparisons_beside_numbers(x, w, s):
+    d = scaled(x, 2.0)
+    args = Duplicated(x, d), Duplicated(w, w), Active(s), 2
+    return autodiff(comparing, weighted_dot, *args)[2] * dot(d, x)
+
+
+@njit
 def root(z, p, n):
     return z * z * p[0] * n + np.exp(p[1] * z)
 
@@ -391,6 +403,7 @@ PROGRAMS = [
     (of_a_pullback, (X, 0.7)),
     (of_a_thunk, (X, 0.7)),
     (of_lanes, (X, 0.7)),
+    (of_comparisons_beside_numbers, (X, D, 0.7)),
 ]
 
 
@@ -400,7 +413,7 @@ def test_against_finite_differences(f, args):
 
 
 def test_forward_mode_agrees_and_nothing_is_leaked(unfreed):
-    f, args = PROGRAMS[1]
+    f, args = of_written_memory, (X, 0.7, D)
     gradient = ar.grad(f, tuple(range(len(args))))
     found = gradient(*args)
     tangents = tuple(np.cos(X) if np.ndim(a) else 0.3 for a in args)
@@ -626,3 +639,18 @@ def test_third_derivatives_with_respect_to_arrays_with_gaps():
     by_x, by_y = ar.grad(sum_of_mixed_derivatives, argnums=(0, 1))(x, y)
     assert by_x == pytest.approx([6 * y[0] ** 2, 0.0])
     assert by_y == pytest.approx([12 * x[0] * y[0], 2.0])
+
+
+def test_the_inner_gradient_of_an_object_is_refused():
+    items = njit(lambda d: d[1] * d[1])
+
+    @njit
+    def of_a_dictionary(x):
+        d, d_bar = Dict.empty(types.int64, types.float64), Dict.empty(types.int64, types.float64)
+        d[1], d_bar[1] = x, 0.0
+        autodiff(Reverse, items, Duplicated(d, d_bar))
+        return d_bar[1]
+
+    words = r"(?s)gradient with respect to d: .*arguments of their own"
+    with pytest.raises(ar.NotYetSupported, match=words):
+        ar.grad(of_a_dictionary)(0.5)

@@ -326,3 +326,32 @@ def test_a_function_that_always_fails_has_nothing_to_reverse():
     plan = make_plan(Request(module, module.functions["f"], "f", parameters, Returned("status")))
     functions, _, _ = generate(plan)
     assert [f.name for f in functions] == ["f.augmented", "f.reverse", "f.gradient"]
+
+
+BY_VALUE = """
+%pair = type { double, double }
+define double @f(ptr byval(%pair) align 8 %p) {
+  %q = getelementptr %pair, ptr %p, i64 0, i32 1
+  %x = load double, ptr %p
+  %square = fmul double %x, %x
+  store double %square, ptr %p
+  %changed = load double, ptr %p
+  %y = load double, ptr %q
+  %r = fmul double %changed, %y
+  ret double %r
+}
+"""
+
+
+def test_a_struct_that_the_function_itself_takes_by_value() -> None:
+    """Its derivative takes a pointer, and what is written goes into a copy."""
+    gradient = compile_text(differentiate(BY_VALUE, "f", [Duplicated]), None).function("f.gradient")
+    pair, shadow = np.array([2.0, 3.0]), np.array([0.5, 0.25])
+    gradient(pair.ctypes.data, shadow.ctypes.data, 1.0)
+    np.testing.assert_array_equal(pair, [2.0, 3.0])
+    np.testing.assert_array_equal(shadow, [0.5 + 12.0, 0.25 + 4.0])
+
+
+def test_a_width_is_positive() -> None:
+    with pytest.raises(ActivityError, match=r"(?s)a width of 0.*a positive width"):
+        differentiate(SQUARE, "square", [Active], width=0)
