@@ -39,6 +39,11 @@ def solve_and_factor(A, b):
 
 
 @njit
+def numba_solve(A, b):
+    return np.linalg.solve(A, b)
+
+
+@njit
 def solve_factored_adjoint(factors, pivots, g):
     return triangular.solve_factored_adjoint(factors, pivots, g)
 
@@ -133,7 +138,6 @@ def test_a_factored_system_is_solved_again_with_the_adjoint(dtype):
 
 def test_the_solution_is_that_of_numba_to_the_last_bit():
     random = np.random.default_rng(7)
-    numba_solve = njit(lambda A, b: np.linalg.solve(A, b))
     for n in (3, 40):
         for A in (random.normal(size=(n, n)), np.asfortranarray(random.normal(size=(n, n)))):
             for b in (random.normal(size=n), random.normal(size=(n, 3))):
@@ -152,7 +156,6 @@ def test_the_solution_is_that_of_numba_to_the_last_bit():
     ],
 )
 def test_what_numba_refuses_is_refused_with_its_words(A, b):
-    numba_solve = njit(lambda A, b: np.linalg.solve(A, b))
     with pytest.raises((np.linalg.LinAlgError, ValueError)) as expected:
         numba_solve(A, b)
     with pytest.raises(expected.type) as found:
