@@ -9,8 +9,9 @@ Invariants  B1  in the first iteration, in the last, and in all between them, a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from activerules.ir.analysis.loops.affine import Poly, infeasible
 from activerules.ir.analysis.loops.integers import Integers, is_comparison
@@ -84,19 +85,22 @@ def border_of(
         return None
     any_first, any_last, not_first, not_last = here, end - here, here - 1, end - here - 1
 
-    def known(*where: Poly) -> dict[Value, bool]:
-        found = ((i, integers.outcome(i, where)) for i in comparisons)
+    def decided(of: Collection[Instruction], *where: Poly) -> dict[Value, bool]:
+        found = ((i, integers.outcome(i, where)) for i in of)
         return {i: outcome for i, outcome in found if outcome is not None}
 
-    differ = counting & known(not_first, not_last).keys() - known(any_first, any_last).keys()
-    but_first = known(not_first, any_last).keys() & differ
-    but_last = known(any_first, not_last).keys() & differ
+    # each outcome takes a proof: of most loops it is asked for few comparisons
+    inside = decided(counting, not_first, not_last).keys()
+    differ = inside - decided(inside, any_first, any_last).keys()
+    but_first = decided(differ, not_first, any_last).keys()
+    but_last = decided(differ, any_first, not_last).keys()
     # where it takes one of them, it is the first
     has_first = bool(but_first or differ - but_last)
     has_last = bool(differ - but_first) and count.predicate in _STRICT
     if not (has_first or has_last):
         return None
 
+    known = partial(decided, comparisons)
     return Border(
         loop,
         latch,
