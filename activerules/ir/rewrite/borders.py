@@ -28,7 +28,7 @@ _STRICT = frozenset(("ne", "slt", "sgt", "ult", "ugt"))
 # through which a value of a loop may become one of the loops within it
 _CARRIED_ON = frozenset("and or xor add sub mul shl sext zext getelementptr".split())
 
-Outcomes = Mapping[Value, bool]
+Outcomes = Mapping[Instruction, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def border_of(
         return None
     any_first, any_last, not_first, not_last = here, end - here, here - 1, end - here - 1
 
-    def decided(of: Collection[Instruction], *where: Poly) -> dict[Value, bool]:
+    def decided(of: Collection[Instruction], *where: Poly) -> dict[Instruction, bool]:
         found = ((i, integers.outcome(i, where)) for i in of)
         return {i: outcome for i, outcome in found if outcome is not None}
 
