@@ -142,6 +142,7 @@ def _derive(
     gradient = CompiledDerivative(
         versions=made.versions(name),
         text=text,
+        function=captured.name,
         result_type=returned_type(captured.signature.return_type),
         return_activity=returned,
         parameters=tuple(p.activity for p in plan.request.parameters),

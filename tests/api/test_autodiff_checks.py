@@ -82,6 +82,7 @@ def by_hand(function, spec):
             name + ".gradient", name + ".conservative" if function is not no_overlap else None
         ),
         text=fast + careful,
+        function=function.py_func.__name__,
         result_type=numba_types.float64,
         return_activity="active",
         parameters=("duplicated", "const", *per_field),

@@ -162,11 +162,19 @@ def test_another_value_in_place_of_the_mode_of_a_thunk():
         by_name(1.0)
 
 
+class Powers:
+    @staticmethod
+    def cube(x):
+        return x * x * x
+
+
 def test_tapes_and_pullbacks_name_their_function():
     augmented, _ = ar.autodiff_thunk(ar.ReverseSplitNoPrimal, square, ar.Active, ar.Active)
     tape = augmented(ar.Active(2.0))[0]
     assert repr(tape) == "<tape of square>"
     assert repr(ar.vjp(square, 3.0)[1]) == "<pullback of square>"
+    assert repr(ar.vjp(lambda x: x * x, 3.0)[1]) == "<pullback of <lambda>>"
+    assert repr(ar.vjp(Powers.cube, 3.0)[1]) == "<pullback of Powers.cube>"
     for copied in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match="a tape cannot be pickled or copied"):
             copied(tape)

@@ -31,6 +31,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.signature import SplitSpec
+from activerules.callables import display_name
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.calls import call_arguments, checks, error_context, memory
@@ -128,7 +129,7 @@ def wrong_tape(tape: Any, function: Any) -> TapeError:
     """The error for a value that is not a tape of this derivative."""
     what = f"the tape of {tape.function}" if isinstance(tape, TapeType) else type_name(tape)
     return TapeError(
-        f"{what} was given to the reverse of {dispatcher_of_type(function).py_func.__name__}",
+        f"{what} was given to the reverse of {display_name(dispatcher_of_type(function))}",
         why="a tape belongs to the derivative, the activities and the types it was made with",
         instead=["the tape that `augmented` of the same autodiff_thunk returned"],
     )
@@ -222,8 +223,8 @@ def tape_type(call: DerivativeCall) -> TapeType:
         for argument, own in zip(call.arguments, shadows, strict=True)
         for _ in range(call.gradient.width * own)
     )
-    symbol = call.gradient.symbol
-    return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, owned)
+    gradient = call.gradient
+    return TapeType(gradient.symbol, gradient.function, gradient.memory, owned)
 
 
 def read_split(

@@ -78,6 +78,7 @@ class CompiledDerivative:
         symbol.augmented    symbol.reverse    symbol.drop
 
     text              LLVM IR that defines all of `versions`.
+    function          the name of the function, as users write it.
     result_type       Numba type of what the primal returns.
     return_activity   whether its cotangent (one) is stored in the shadow of the return memory.
     parameters        activity of each LLVM parameter of the primal, `retptr` and `excinfo` first.
@@ -97,6 +98,7 @@ class CompiledDerivative:
 
     versions: Versions
     text: str
+    function: str
     result_type: Any
     return_activity: ActivityName
     parameters: tuple[ActivityName, ...]
