@@ -24,8 +24,10 @@ from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.api.same_draws import exchange_states, states_if_drawn
 from activerules.callables import display_name, location_of
-from activerules.errors import RuleDefinitionError
+from activerules.errors import ActivityError, RuleDefinitionError
+from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
@@ -40,6 +42,7 @@ from activerules.numba_ext.target.dispatchers import (
     without_cache,
 )
 from activerules.rules.define import augmented_primal, define_on, reverse
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule
@@ -91,8 +94,9 @@ def _checkpointed(function: Any, options: dict[str, Any]) -> Any:
     target = linked_form(without_cache(target))
     names = _positional(target)
     plain = target.py_func
-    source = f"def f({', '.join(names)}): return _call({', '.join(names)})"
-    scope = {"_call": Stub(target) if options.get("cache") else target}
+    listed = ", ".join(names)
+    source = f"def f({listed}):\n    _plain(_call, {listed})\n    return _call({listed})"
+    scope = {"_call": Stub(target) if options.get("cache") else target, "_plain": _require_plain}
     checkpointed = replacement_of(plain, source, scope, name="f")
     checkpointed.__defaults__ = plain.__defaults__
     checkpointed.__name__ = plain.__name__
@@ -195,7 +199,26 @@ def _from_source(source: str, **names: Any) -> Any:
     return function_from(source, "f", scope, module=__name__)
 
 
-# --- called by the functions of the rule ---
+# --- called by the checkpointed function and by the functions of its rule ---
+
+
+@chosen_by_types
+def _require_plain(function, *args):
+    """Raise `ActivityError` for an annotation: a checkpointed function takes what the function
+    itself takes, and its derivative is that of any function.
+    """
+    dispatcher = dispatcher_of_type(function)
+    names = call_arguments.parameter_names(dispatcher, len(args))
+    for name, ty in zip(names, args, strict=True):
+        if isinstance(ty, AnnotationType):
+            with error_context.of_call(dispatcher):
+                raise ActivityError(
+                    f"`{name}` is {type_name(ty)}, an annotation",
+                    why="a checkpointed function is called as the function itself, with values; "
+                    "annotations are given to its derivative",
+                    instead=[f"`{name}` itself", "autodiff(mode, checkpoint(f), activity, ...)"],
+                )
+    return lambda function, *args: None
 
 
 @chosen_by_types

@@ -178,3 +178,15 @@ def test_tapes_and_pullbacks_name_their_function():
     for copied in (pickle.dumps, copy.copy):
         with pytest.raises(TypeError, match="a tape cannot be pickled or copied"):
             copied(tape)
+
+
+@pytest.mark.parametrize("annotated", [ar.Active(2.0), ar.BatchDuplicated(2.0, (1.0, 1.0))])
+def test_annotations_given_to_a_checkpointed_function(annotated):
+    @njit
+    def compiled(x):
+        return ar.checkpoint(square)(x)
+
+    for function in (ar.checkpoint(square), compiled):
+        refusal = rf"(?s)`x` is {type(annotated).__name__}.*square\(x\).*`x` itself"
+        with pytest.raises(ar.ActivityError, match=refusal):
+            function(annotated)
