@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -81,16 +81,12 @@ class ForwardRules:
 
         `deltas` are the tangents of `f` itself and of each argument.
         """
-        deltas = tuple(deltas)
+        deltas = as_tuple(deltas, "frule", function)
         whole = with_defaults(function, x, keywords)
         if whole is not None and len(deltas) == len(x) + 1 < len(whole) + 1:
             zeros = map(zero_tangent, whole[len(x) :])
             return self((*deltas, *zeros), function, *whole)
-        if len(deltas) != len(x) + 1:
-            raise ArityError(
-                f"frule of {display_name(function)}: {len(deltas)} tangents, "
-                f"expected {len(x) + 1}: one for the function itself and one per argument"
-            )
+        require_one_each(deltas, "frule", function, x)
         values = (*x, *keywords.values())
         load_once()
         if RULES.is_opted_out(function, list(map(type_of, values)), "forward"):
@@ -108,6 +104,25 @@ class ForwardRules:
         return None if keywords else table.frule(deltas, function, x)
 
     register = staticmethod(register_frule)
+
+
+def as_tuple(deltas: Any, caller: str, function: Any) -> tuple[Any, ...]:
+    """The tangents of a function and its arguments; `ArityError` for one that is given alone."""
+    if not isinstance(deltas, Iterable):
+        raise ArityError(
+            f"{caller} of {display_name(function)}: the tangents are {deltas!r}, expected a tuple: "
+            "one for the function itself and one per argument"
+        )
+    return tuple(deltas)
+
+
+def require_one_each(deltas: Sequence[Any], caller: str, function: Any, x: Sequence[Any]) -> None:
+    """Raise `ArityError` unless there is a tangent for the function and one per argument."""
+    if len(deltas) != len(x) + 1:
+        raise ArityError(
+            f"{caller} of {display_name(function)}: {len(deltas)} tangents, "
+            f"expected {len(x) + 1}: one for the function itself and one per argument"
+        )
 
 
 def _require_none(function: Any) -> None:

@@ -21,7 +21,7 @@ from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.api.jvp import jvp
 from activerules.api.vjp import vjp
-from activerules.chainrules.direct import frule, rrule
+from activerules.chainrules.direct import as_tuple, frule, require_one_each, rrule
 from activerules.chainrules.engine_rules import is_object
 from activerules.chainrules.registry import FRULES, RRULES, RuleTable
 from activerules.errors import RuleDefinitionError
@@ -47,11 +47,14 @@ def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[
 def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -> tuple[Any, Any]:
     """Return `(y, dy)`, as `frule` does, for any function the engine can differentiate.
 
-    A rule of the function is preferred. Raises what `jvp` raises.
+    A rule of the function is preferred. Raises what `jvp` raises, and `ArityError` unless `deltas`
+    are a tangent of the function and one per argument.
     """
+    deltas = as_tuple(deltas, "frule_via_ad", function)
     by_rule = frule(deltas, function, *x) if _is_direct(FRULES, function, x) else None
     if by_rule is not None:
         return by_rule
+    require_one_each(deltas, "frule_via_ad", function, x)
     tangents = tuple(_tangent(value, extern(d)) for value, d in zip(x, deltas[1:], strict=True))
     return jvp(function, x, tangents)
 

@@ -20,10 +20,16 @@ from activerules.chainrules import (
     rrule,
     rrule_via_ad,
 )
-from activerules.errors import NotYetSupported, RuleDefinitionError, TangentNotImplemented
+from activerules.errors import (
+    ArityError,
+    NotYetSupported,
+    RuleDefinitionError,
+    TangentNotImplemented,
+)
 from activerules.testing import check_gradient, check_grads
 
 X = np.array([0.3, 0.7])
+ITEMS = typed.List([1.0, 2.0])
 
 
 @njit
@@ -225,3 +231,16 @@ def test_compiled_code_cannot_call_it():
 
     with pytest.raises(RuleDefinitionError, match=r"frule_via_ad is for Python[\s\S]*ar\.jvp"):
         pushed(1.0)
+
+
+@njit
+def doubled_first(items):
+    return items[0] * 2.0
+
+
+@pytest.mark.parametrize("tangents", [(), (None,), (None, ITEMS, ITEMS), None, 2.0, ZeroTangent()])
+def test_another_number_of_tangents(tangents):
+    with pytest.raises(ArityError, match=r"frule_via_ad of doubled_first.*expected"):
+        frule_via_ad(tangents, doubled_first, ITEMS)
+    with pytest.raises(ArityError, match="tangents"):
+        frule(tangents, wave, 1.0)
