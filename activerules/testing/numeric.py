@@ -21,7 +21,8 @@ from activerules.annotations.containers import like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import is_zero
 from activerules.annotations.values import zeros_with_strides
-from activerules.errors import ArityError
+from activerules.errors import ArityError, TangentMismatch
+from activerules.testing.fitting_tangents import require_fitting
 from activerules.testing.schemes import FiniteDifference, central_fdm
 from activerules.testing.trees import (
     contents,
@@ -46,8 +47,18 @@ def directional_derivative(
     """d/dt f(args + t tangents) at t = 0, as (value, error estimate).
 
     `tangents` has one entry per argument, `None` for a constant one. `f` is passed copies of its
-    arguments, so it may write into them. `fdm` is the scheme, by default a central one.
+    arguments, so it may write into them. `fdm` is the scheme, by default a central one. Raises
+    `TangentMismatch` for a tangent that is not of the type and shape of its argument.
     """
+    require_tuple("directional_derivative", args)
+    if not isinstance(tangents, tuple | list) or len(tangents) != len(args):
+        given = len(tangents) if isinstance(tangents, tuple | list) else type(tangents).__name__
+        raise TangentMismatch(
+            f"directional_derivative: the tangents are {given}, the arguments {len(args)}",
+            instead=["a tuple of one tangent per argument, None for a constant one"],
+        )
+    for k, (x, tangent) in enumerate(zip(args, tangents, strict=True)):
+        require_fitting(f"the tangent of argument {k}", x, tangent)
 
     def along(t: float) -> Any:
         return f(*(shifted(x, t, v) for x, v in zip(args, tangents, strict=True)))

@@ -83,7 +83,7 @@ class Reference:
         self.result_bar = rand_tangent(self.result, rng)
         self.starts = tuple(start_of(rand_tangent(x, rng)) for x in self.values)
         random = [rand_tangent(x, rng) for x in self.values]
-        self.directions = directions_of(f, random, directions)
+        self.directions = directions_of(f, self.arguments, random, directions)
         self.along = "a random direction" if directions is None else "the direction asked for"
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()

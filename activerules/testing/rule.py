@@ -82,7 +82,7 @@ def check_rule(
         RuleCheckError      with rule, argument and situation, found and expected value.
         NoRuleForActivity   no rule serves the activities that were asked for.
         NotCompilable       Numba does not compile the rule.
-        ValueError          directions do not fit the arguments.
+        ValueError          directions do not fit the arguments, are zero, or are of a constant.
     """
     load_once()
     arguments = arguments_of(f, args, kwargs)

@@ -3,8 +3,9 @@
 Needs       a value
 Gives       `is_tree`, `entries`, `rebuilt`: for lists, dictionaries and dataclasses, whose tangents
             have None for parts without one; `is_object`, `contents`, `holding`, `zero_of`,
-            `rand_object`: the same for records and Numba's objects, whose tangents are such
-            objects; `opened`: a StructRef that interpreted code can use; `shown`: a value as text
+            `keys_of`, `rand_object`: the same for records and Numba's objects, whose tangents are
+            such objects; `opened`: a StructRef that interpreted code can use; `shown`: a value as
+            text
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def contents(x: Any) -> list[Any]:
 def holding(x: Any, new: Sequence[Any]) -> Any:
     """A new object like `x` with other contents; None: the content of a shadow of `x`."""
     result = zero_of(x)
-    for key, value in zip(_keys(x), new, strict=True):
+    for key, value in zip(keys_of(x), new, strict=True):
         if value is not None:
             _set(result, key, value)
     return result
@@ -103,12 +104,12 @@ def rand_object(x: Any, rng: np.random.Generator) -> Any:
             f"a random tangent of a {type(x).__name__}: its fields cannot be set from Python; "
             "pass a tangent that compiled code made"
         )
-    for key, zero in zip(_keys(tangent), contents(tangent), strict=True):
+    for key, zero in zip(keys_of(tangent), contents(tangent), strict=True):
         _set(tangent, key, _random_like(zero, rng))
     return tangent
 
 
-def _keys(x: Any) -> Sequence[Any]:
+def keys_of(x: Any) -> Sequence[Any]:
     """What the contents of an object are found by."""
     fields = _fields_of(x)
     if fields is not None:

@@ -54,6 +54,13 @@ def test_directions_of_a_symmetric_matrix():
     for wrong, message in (
         ({"b": symmetric}, "no argument 'b'"),
         ((symmetric,), "1 for 2 arguments"),
+        (3.0, "a float, expected a tuple"),
+        ((symmetric, 1.0), "argument 1 is Const, and nothing is compared along one"),
+        ({"factor": 1.0}, "argument 1 is Const, and nothing is compared along one"),
+        ((symmetric, None, None), "3 for 2 arguments"),
+        ((0.0 * symmetric, None), "argument 0 is zero, and compares nothing"),
+        ((1j * symmetric, None), "an array of complex128, expected real numbers"),
+        ((["a"], None), "of type list, expected numbers"),
         ((np.ones(3), None), r"has the shape \(3,\), the argument \(2, 2\)"),
     ):
         with pytest.raises(ValueError, match=message):

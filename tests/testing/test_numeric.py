@@ -6,8 +6,10 @@ import math
 import numba
 import numpy as np
 import pytest
+from numba import typed
 
 from activerules.annotations.values import zeros_with_strides
+from activerules.errors import TangentMismatch
 from activerules.testing.numeric import (
     copied,
     copy_layout,
@@ -382,3 +384,39 @@ def test_well_conditioned():
     singular = np.linalg.svd(well_conditioned(6, np.random.default_rng(3)), compute_uv=False)
     assert singular.max() <= 3.0 + 1e-12
     assert singular.min() >= 1.0 - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("x", "tangent", "message"),
+    [
+        (np.ones(3), np.ones(1), r"the shape \(1,\), the argument \(3,\)"),
+        (np.ones(3), 1.0, r"the shape \(\), the argument \(3,\)"),
+        (np.ones(2), np.ones(2) * 1j, "an array of complex128, expected real numbers"),
+        (2, 1.0, "its argument, of type int, has no derivative"),
+        (np.arange(2), np.ones(2), "its argument, an array of int64, has no derivative"),
+        (
+            (1.0, 2),
+            (1.0, 1.0),
+            "entry 1 of the tangent of argument 0 is of type float; .* type int",
+        ),
+        ((1.0, 2.0), (1.0,), "expected a tuple of 2 entries"),
+        ({"a": 1.0, "b": 2.0}, {"b": 1.0, "a": 1.0}, "expected a dict as its argument is"),
+        (typed.List([1.0, 2.0]), typed.List([1.0]), "expected a List of the same type"),
+        ([1.0, 2.0], "ab", "of type str, expected a list"),
+        (1.0, "a", "of type str, expected numbers"),
+    ],
+)
+def test_tangents_that_do_not_fit(x, tangent, message):
+    """They are not broadcast, rounded or left out."""
+    with pytest.raises(TangentMismatch, match=message):
+        directional_derivative(total_of, (x,), (tangent,))
+
+
+@pytest.mark.parametrize("tangents", [(), (1.0, 1.0), 1.0, None])
+def test_another_number_of_tangents(tangents):
+    with pytest.raises(TangentMismatch, match="one tangent per argument"):
+        directional_derivative(math.exp, (1.0,), tangents)
+
+
+def total_of(x):
+    return 0.0
