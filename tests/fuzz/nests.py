@@ -2,10 +2,10 @@
 
 A program is the text of a module with `program(a, b, m, q)`: two matrices m and q of one shape, an
 array a with an entry per column, and b with one per row. Its loops are what numerical codes are
-made of: stencils with rows and columns at several distances, sums of inner loops, triangles,
-searches for the least candidate, products of parts of rows, whole rows and blocks as slices, in
-loops over time. It stays in range for matrices of any shape, empty ones too, and its values stay
-bounded.
+made of: stencils with rows and columns at several distances, grids that end at a border or close to
+a ring, sums of inner loops, triangles, pairs of rows, searches for the least candidate, products of
+parts of rows, whole rows and blocks as slices, in loops over time. It stays in range for matrices
+of any shape, empty ones too, and its values stay bounded.
 """
 
 from __future__ import annotations
@@ -14,6 +14,19 @@ from fuzz.writer import Writer
 
 BOUNDED = ("math.sin({})", "math.tanh({})", "0.5 * math.cos({})", "{0} / (1.0 + {0} * {0})")
 ARRAY_BOUNDED = ("np.sin({})", "np.tanh({})", "0.5 * np.cos({})", "{0} / (1.0 + {0} * {0})")
+# where a cell has a neighbour, and which: by a condition, as the nearest one, or around a ring
+NEIGHBOURS = (
+    ("i > 0", ("i - 1", "j"), ("max(i - 1, 0)", "j"), ("(i - 1) % len(b)", "j")),
+    ("i < len(b) - 1", ("i + 1", "j"), ("min(i + 1, len(b) - 1)", "j"), ("(i + 1) % len(b)", "j")),
+    ("j >= 1", ("i", "j - 1"), ("i", "max(0, j - 1)"), ("i", "j - 1")),
+    ("j != len(a) - 1", ("i", "j + 1"), ("i", "min(len(a) - 1, j + 1)"), ("i", "(j + 1) % len(a)")),
+    (
+        "i > 0 and j + 1 < len(a)",
+        ("i - 1", "j + 1"),
+        ("max(i - 1, 0)", "min(j + 1, len(a) - 1)"),
+        ("i - 1", "(j + 1) % len(a)"),
+    ),
+)
 UPDATES = ("=", "=", "+=", "-=", "*=")
 MATRICES = ("m", "q", "w")
 
@@ -60,7 +73,10 @@ class NestWriter(Writer):
     def statement(self, depth: int) -> None:
         """One statement, outside nests."""
         self.budget -= 1
-        kinds = (self.nest, self.nest, self.nest, self.rows, self.blocks, self.whole, self.swap)
+        kinds = (
+            self.nest, self.nest, self.nest, self.grid, self.pairs,
+            self.rows, self.blocks, self.whole, self.swap,
+        )  # fmt: skip
         if depth == 1 and self.budget > 0:
             kinds = (*kinds, self.time)
         kinds[self.draw(len(kinds))](depth)
@@ -72,15 +88,49 @@ class NestWriter(Writer):
         for _ in range(1 + self.draw(3)):
             self.statement(depth + 1)
 
+    def grid(self, depth: int) -> None:
+        """All cells of a grid, whose border has fewer neighbours."""
+        down = ("len({})", "len({})", "len({}) - 1, -1, -1")
+        self.emit(depth, f"for i in range({self.pick(down).format('b')}):")
+        self.emit(depth + 1, f"for j in range({self.pick(down).format('a')}):")
+        for _ in range(1 + self.draw(3)):
+            x, y = self.pick(MATRICES), self.pick(MATRICES)
+            condition, beside, *nearest = self.pick(NEIGHBOURS)
+            place = f"{y}[i, j] {self.pick(UPDATES)}"
+            term = self.pick(("{} * m[i, j]", "{} - q[i, j]", "{} * a[j] + b[i]", "{}"))
+            kind = self.draw(3)
+            at = ", ".join(beside if kind < 2 else self.pick(nearest))
+            value = self.pick(BOUNDED).format(f"({term.format(f'{x}[{at}]')})")
+            if kind == 0:
+                self.emit(depth + 2, f"if {condition}:")
+                self.emit(depth + 3, f"{place} {value}")
+            elif kind == 1:
+                self.emit(depth + 2, f"{place} {value} if {condition} else {x}[i, j]")
+            else:
+                self.emit(depth + 2, f"{place} {value}")
+
+    def pairs(self, depth: int) -> None:
+        """Pairs of rows, by entries of some of their columns."""
+        x, last = self.pick(MATRICES), self.pick(("0", "len(a) - 1"))
+        self.emit(depth, "for i in range(len(b)):")
+        others = ("len(b)", "i + 1, len(b)", "i", "len(b) - 1, i, -1")
+        self.emit(depth + 1, f"for j in range({self.pick(others)}):")
+        self.emit(depth + 2, f"d = {x}[j, 0] - {x}[i, 0]")
+        self.emit(depth + 2, f"d = math.tanh(d * ({x}[i, {last}] - {x}[j, {last}]))")
+        forms = ("s += d * d", "b[i] += 0.1 * d", "b[j] -= 0.1 * d", "w[i, 0] -= 0.1 * d * b[j]")
+        self.emit(depth + 2, self.pick(forms))
+
     def nest(self, depth: int) -> None:
         """Two loops, with statements in front of the inner one, in it and behind it."""
-        rows = ("1, len(b) - 1", "1, len(b) - 1", "len(b) - 2, 0, -1", "1, len(b) - 1, 2")
+        rows = (
+            "1, len(b) - 1", "1, len(b) - 1", "len(b) - 2, 0, -1", "1, len(b) - 1, 2", "1, n - 1",
+        )  # fmt: skip
         columns = (
-            "1, len(a) - 1", "1, len(a) - 1", "len(a) - 2, 0, -1", "1, len(a) - 1, 2",
+            "1, len(a) - 1", "1, len(a) - 1", "len(a) - 2, 0, -1", "1, len(a) - 1, 2", "1, n - 1",
             "1, min(i, len(a) - 1)", "min(i, len(a)) , len(a) - 1",
         )  # fmt: skip
         if self.draw(5) == 0:  # columns outside: only what does not depend on the other loop
-            self.emit(depth, f"for j in range({self.pick(columns[:4])}):")
+            self.emit(depth, f"for j in range({self.pick(columns[:5])}):")
             self.emit(depth + 1, f"for i in range({self.pick(rows)}):")
             return self.body(depth + 2)
         self.emit(depth, f"for i in range({self.pick(rows)}):")
@@ -191,7 +241,7 @@ class NestWriter(Writer):
     def program(self) -> str:
         """The whole text."""
         self.lines = ["@njit", "def program(a, b, m, q):"]
-        self.emit(1, "s, k, w = 0.3, 0, m * q")
+        self.emit(1, "s, k, w, n = 0.3, 0, m * q, min(len(a), len(b))")
         while self.budget > 0:
             self.statement(1)
         self.emit(1, "total = math.tanh(s) + np.sum(np.sin(a)) + np.sum(b)")
