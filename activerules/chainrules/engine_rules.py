@@ -220,12 +220,20 @@ def filled(bar: Any, dy: Any) -> Any:
     """
     if is_zero(dy):
         return bar
-    if is_array(bar):
-        bar[...] = dy
-        return bar
     if is_tuple(bar):
         return like_tuple(type(bar), map(filled, bar, entries_of(dy, len(bar))))
-    return type(bar)(dy)
+    if np.shape(dy) != np.shape(bar):
+        shapes = f"{np.shape(dy)}, expected {np.shape(bar)}"
+        raise TangentMismatch(f"a tangent or cotangent has the shape {shapes}")
+    try:
+        if not is_array(bar):
+            return type(bar)(dy)
+        bar[...] = dy
+        return bar
+    except (TypeError, ValueError) as error:
+        raise TangentMismatch(
+            f"a tangent or cotangent is of type {type(dy).__name__}, expected numbers"
+        ) from error
 
 
 def entries_of(dy: Any, count: int) -> list[Any]:

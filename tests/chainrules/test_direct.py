@@ -619,3 +619,11 @@ def test_slopes_at_special_points_are_those_of_the_engine(function):
             result, pullback = rrule(function, a, b)
         found = [result, *pullback(1.0)[1:]]
         np.testing.assert_allclose(found, [value, *slopes], rtol=1e-15)
+
+
+@pytest.mark.parametrize("of_another_form", [1.0, np.ones(1), np.ones((3, 3)), "a", {}, ()])
+def test_cotangents_of_another_form_are_not_broadcast(of_another_form):
+    _, pullback = rrule(np.linalg.solve, 2.0 * np.eye(3), np.ones(3))
+    assert np.array_equal(pullback(np.ones(3))[2], 0.5 * np.ones(3))
+    with pytest.raises(TangentMismatch, match="a tangent or cotangent"):
+        pullback(of_another_form)
