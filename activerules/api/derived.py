@@ -269,7 +269,7 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
         if isinstance(argnum, str):
             indices.append(_index_of(dispatcher, argnum))
             continue
-        if isinstance(argnum, bool) or not isinstance(argnum, SupportsIndex):
+        if isinstance(argnum, bool | type) or not isinstance(argnum, SupportsIndex):
             raise _wrong_argnums(
                 dispatcher, f"has {argnum!r}, which is neither a number nor a name"
             )

@@ -110,7 +110,7 @@ def jacobian(
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
     if sparsity is not None:
         if mode == "reverse":

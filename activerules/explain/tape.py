@@ -7,8 +7,9 @@ from typing import Any
 
 from numba import njit
 
-from activerules.annotations.activity import Annotation
+from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import Reverse
+from activerules.errors import ActivityError
 from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import counted_tape_bytes
 from activerules.numba_ext.codegen.made_once import COMPILED
@@ -36,6 +37,11 @@ def tape_bytes(
     0
     """
     dispatcher = dispatcher_of(function)
+    if not any(return_activity is kind for kind in (None, *KINDS)):
+        raise ActivityError(
+            f"return_activity is {return_activity!r}, which is no activity",
+            instead=["Active", "Const"],
+        )
     entry = COMPILED.get(
         dispatcher,
         ("tape bytes", return_activity),

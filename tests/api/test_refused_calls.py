@@ -190,3 +190,43 @@ def test_annotations_given_to_a_checkpointed_function(annotated):
         refusal = rf"(?s)`x` is {type(annotated).__name__}.*square\(x\).*`x` itself"
         with pytest.raises(ar.ActivityError, match=refusal):
             function(annotated)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ar.grad(square)([]),
+        lambda: ar.vjp(square, 3.0)[1]([]),
+        lambda: ar.jvp(square, (3.0,), ([],)),
+        lambda: ar.autodiff(ar.Reverse, square, ar.Active, ar.Const((1.0, []))),
+        lambda: ar.tape_bytes(square, []),
+    ],
+)
+def test_an_empty_list_has_no_type(call):
+    with pytest.raises(ar.ActivityError):
+        call()
+
+
+def test_an_empty_list_is_named():
+    with pytest.raises(ar.ActivityError, match=r"(?s)an empty list.*empty_list\(types\.float64\)"):
+        ar.grad(square)([])
+
+
+def test_the_value_error_of_a_function_passes_through():
+    @njit
+    def refuses(x):
+        if x > 0:
+            raise ValueError("x is positive")
+        return x
+
+    with pytest.raises(ValueError, match="x is positive"):
+        ar.grad(refuses)(1.0)
+
+
+def test_options_of_another_type():
+    with pytest.raises(ar.ArityError, match="neither a number nor a name"):
+        ar.grad(square, argnums=int)
+    with pytest.raises(ar.UnknownOption, match="no mode"):
+        ar.jacobian(square, mode=[])
+    with pytest.raises(ar.ActivityError, match="is no activity"):
+        ar.tape_bytes(square, ar.Active(1.0), return_activity=[])

@@ -96,11 +96,19 @@ def _converted(value: Any) -> list[str]:
         return [NATIVE]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fcO":
         return [f"x.astype(np.{'complex128' if value.dtype.kind == 'c' else 'float64'})"]
+    if _is_empty_list(value):
+        return ["np.empty(0)", "typed.List.empty_list(types.float64)"]
     return ["np.asarray(x)"] if hasattr(value, "__array__") else []
+
+
+def _is_empty_list(value: Any) -> bool:
+    return isinstance(value, list) and not value
 
 
 def _described(value: Any) -> str:
     kind = type(value).__name__
+    if _is_empty_list(value):
+        return "an empty list"
     return f"of class {kind}" + (f" with dtype {value.dtype}" if hasattr(value, "dtype") else "")
 
 

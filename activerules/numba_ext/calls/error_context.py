@@ -93,6 +93,9 @@ def run_compiled(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     except (TypingError, ActiverulesError) as error:
         raise presentable(error, (*args, *kwargs.values())) from error.__cause__
+    except ValueError:
+        types_of((*args, *kwargs.values()))  # raises for an empty list, as the dispatcher did
+        raise
 
 
 def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> Exception:
