@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from activerules.callables import display_name, python_function
 from activerules.chainrules.engine_rules import entries_of
 from activerules.chainrules.partials import NUMBER, returned
 from activerules.chainrules.registry import RuleForEngine
-from activerules.errors import RuleDefinitionError
+from activerules.errors import ActiverulesError, RuleDefinitionError, TangentMismatch
 from activerules.numba_ext.rules.tapes import uses
 from activerules.rules.closures import delivery
 from activerules.rules.closures.source import location
@@ -77,9 +78,10 @@ class ScalarRule:
 
         def pullback(dy: Any) -> tuple[Any, ...]:
             bars = _cotangents_of_outputs(unthunk(dy), len(slopes))
+            with _of_numbers(bars):
+                found = [delivery.contracted(slopes, i, bars) for i in range(len(x))]
             return NoTangent(), *(
-                project(delivery.contracted(slopes, i, bars))
-                for i, project in enumerate(projections)
+                project(bar) for project, bar in zip(projections, found, strict=True)
             )
 
         return y, pullback
@@ -87,8 +89,25 @@ class ScalarRule:
     def push(self, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[Any, Any]:
         """The rule as frule: `(y, dy)`."""
         y = self.function(*x)
-        rows = delivery.combined(self.slopes(y, x), [unthunk(d) for d in deltas[1:]])
+        slopes, dots = self.slopes(y, x), [unthunk(d) for d in deltas[1:]]
+        with _of_numbers(dots):
+            rows = delivery.combined(slopes, dots)
         return y, rows if isinstance(y, tuple) else _projection(y)(rows[0])
+
+
+@contextmanager
+def _of_numbers(tangents: Sequence[Any]) -> Generator[None, None, None]:
+    """Around products with tangents: `TangentMismatch` if these are None, text, or the like."""
+    try:
+        yield
+    except TypeError as error:
+        if isinstance(error, ActiverulesError):
+            raise
+        told = ", ".join(map(repr, tangents))
+        raise TangentMismatch(
+            f"expected numbers as tangents or cotangents, not {told}",
+            instead=["ZeroTangent() for none"],
+        ) from error
 
 
 SCALAR_RULES: dict[int, ScalarRule] = {}
@@ -120,7 +139,8 @@ def scalar_rule(
     """
     require_function(function, "scalar_rule")
     for what, written in (("partials", partials), ("setup", setup)):
-        if not (written is None or inspect.isfunction(python_function(written))):
+        is_left_out = what == "setup" and written is None
+        if not (is_left_out or inspect.isfunction(python_function(written))):
             raise RuleDefinitionError(
                 f"scalar_rule of {display_name(function)}: `{what}` is not a Python function",
                 why=f"it is {written!r}",

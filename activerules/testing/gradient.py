@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 import activerules as ar
-from activerules.annotations.activity import RETURNED, SHADOWED, annotate
+from activerules.annotations.activity import RETURNED, SHADOWED, annotate, is_annotation_class
 from activerules.annotations.containers import like_tuple
-from activerules.errors import RuleCheckError
+from activerules.errors import ActivityError, RuleCheckError
 from activerules.numba_ext.target.dispatchers import as_compiled
 from activerules.testing.numeric import (
     copied,
@@ -136,7 +136,7 @@ class Check:
         self.f = f
         self.args = args
         self.rng = rng
-        self.activities = default_activities(args) if activities is None else tuple(activities)
+        self.activities = default_activities(args) if activities is None else _classes(activities)
         if len(self.activities) != len(args):
             raise ValueError(
                 f"{len(self.activities)} activities for {len(args)} arguments; each has one"
@@ -262,6 +262,16 @@ class Check:
         return RuleCheckError(
             f"{program}({names}): {what}: found {shown(found)}, expected {shown(expected)}", why=why
         )
+
+
+def _classes(activities: Any) -> tuple[type[ar.Annotation], ...]:
+    """The activities that were asked for; `ActivityError` unless they are annotation classes."""
+    if isinstance(activities, tuple | list) and all(map(is_annotation_class, activities)):
+        return tuple(activities)
+    raise ActivityError(
+        f"the activities are {activities!r}, expected one annotation class per argument",
+        instead=["(Duplicated, Const), say, for f(array, number)"],
+    )
 
 
 def default_activities(args: tuple[Any, ...]) -> tuple[Any, ...]:

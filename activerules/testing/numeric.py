@@ -78,6 +78,8 @@ def require_tuple(check: str, args: Any) -> None:
 def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0) -> Any:
     """The gradient of `f` with respect to a float or an array argument, entry by entry."""
     require_tuple("gradient_fd", args)
+    if not (isinstance(argnum, int | np.integer) and -len(args) <= argnum < len(args)):
+        raise ArityError(f"gradient_fd: argnum is {argnum!r}, of {len(args)} arguments")
     x = args[argnum]
     gradient = np.zeros(np.shape(x))
     for index in np.ndindex(gradient.shape):

@@ -159,3 +159,16 @@ def test_rows_that_are_not_one_per_output_are_refused_at_the_derivative():
 def test_scalar_rules_push_in_forward_mode():
     derivative = ar.autodiff(ar.Forward, uses_scalar_rules, ar.Duplicated(0.7, 1.0), ar.Const(0.4))
     assert derivative == pytest.approx(ar.grad(uses_scalar_rules)(0.7, 0.4), rel=1e-13)
+
+
+@pytest.mark.parametrize("wrong", [None, "a", np.array(["a"])])
+def test_tangents_that_are_no_numbers(wrong):
+    with pytest.raises(TangentMismatch, match="expected numbers"):
+        rrule(math.sin, 1.0)[1](wrong)
+    with pytest.raises(TangentMismatch, match="expected numbers"):
+        frule((None, wrong), math.sin, 1.0)
+
+
+def test_partials_that_are_no_function():
+    with pytest.raises(RuleDefinitionError, match="`partials` is not a Python function"):
+        scalar_rule(njit(lambda x: x), None)

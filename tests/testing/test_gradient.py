@@ -1,5 +1,7 @@
 """Objects as arguments of programs whose gradients are checked."""
 
+import math
+
 import numpy as np
 import pytest
 from numba import float64, njit, typed
@@ -105,3 +107,9 @@ def test_small_values_stay_in_the_domain_of_the_program(seed):
 def test_every_argument_has_an_activity():
     with pytest.raises(ValueError, match="2 activities for 1 arguments"):
         check_gradient(njit(lambda x: x), (1.0,), (ar.Active, ar.Const))
+
+
+@pytest.mark.parametrize("activities", [3, (None,), (1.0,), ar.Active])
+def test_activities_that_are_no_annotation_classes(activities):
+    with pytest.raises(ar.ActivityError, match="one annotation class per argument"):
+        check_gradient(math.exp, (1.0,), activities)

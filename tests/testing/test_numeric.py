@@ -9,7 +9,7 @@ import pytest
 from numba import typed
 
 from activerules.annotations.values import zeros_with_strides
-from activerules.errors import TangentMismatch
+from activerules.errors import ArityError, TangentMismatch
 from activerules.testing.numeric import (
     copied,
     copy_layout,
@@ -420,3 +420,9 @@ def test_another_number_of_tangents(tangents):
 
 def total_of(x):
     return 0.0
+
+
+@pytest.mark.parametrize("argnum", [1, -2, None, 0.0])
+def test_an_argument_that_there_is_not(argnum):
+    with pytest.raises(ArityError, match=r"argnum is .*, of 1 arguments"):
+        gradient_fd(math.exp, (1.0,), argnum)
