@@ -159,6 +159,9 @@ class DerivedFunction(Generic[P, R]):
                 if not isinstance(error, ActiverulesError):
                     raise
             raise presentable(error, (*positional, *named.values())) from error.__cause__
+        except ValueError:
+            call_arguments.types_of((*positional, *named.values()))  # raises for an empty list
+            raise
         return result if flat else restored(result)
 
     def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:

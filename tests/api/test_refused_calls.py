@@ -210,6 +210,10 @@ def test_an_empty_list_has_no_type(call):
 def test_an_empty_list_is_named():
     with pytest.raises(ar.ActivityError, match=r"(?s)an empty list.*empty_list\(types\.float64\)"):
         ar.grad(square)([])
+    derivative = ar.grad(square)
+    assert derivative(3.0) == 6.0
+    with pytest.raises(ar.ActivityError, match="an empty list"):  # where a call has been served
+        derivative([])
 
 
 def test_the_value_error_of_a_function_passes_through():
