@@ -247,3 +247,16 @@ def planets_in_a_part_of_an_array(x, v, first, last, steps):
                 for k in range(x.shape[1]):
                     v[i, k] += (x[j, k] - x[i, k]) / (100.0 * r2 * math.sqrt(r2))
         x += 0.01 * v
+
+
+@example(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), 4))
+@njit
+def distances_in_more_and_more_dimensions(x, v, steps):
+    for t in range(1, steps):
+        for i in range(len(x)):
+            for j in range(len(x)):
+                r2 = 0.1
+                for k in range(t - 1, -1, -1):
+                    r2 += (x[j, k] - x[i, k]) ** 2
+                v[i, 0] += 0.1 / r2
+        x += 0.01 * v

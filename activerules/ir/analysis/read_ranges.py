@@ -21,7 +21,7 @@ most `_BORDER` per row. Where that is not known, the range is a `Box`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 from activerules.ir.analysis.cache import LOOP_WEIGHT
@@ -74,6 +74,14 @@ class Box:
     width: Poly
     axes: tuple[Rows, ...]
     skipped: Mapping[Instruction, Poly]
+
+    def with_counters(self, counters: Mapping[Loop, Value]) -> Box:
+        """The same, with values in place of the iterations of these loops in `skipped`."""
+
+        def named(atom: Atom) -> Atom:
+            return counters.get(atom, atom) if isinstance(atom, Loop) else atom
+
+        return replace(self, skipped={k: p.rename(named) for k, p in self.skipped.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +240,14 @@ class ReadRanges:
         used = [*firsts, *lasts, *when.ends.values()]
         if box is not None:
             used += [box.corner, box.width, *(p for r in box.axes for p in (r.count, r.stride))]
-        counters = self.variation.counters({a for p in used for a in p.atoms}, loop)
+            fixed = {a for p in box.skipped.values() for a in p.atoms} - first.strides.keys()
+            used += map(Poly.atom, fixed)
+        atoms = {a for p in used for a in p.atoms}
+        counters = self.variation.counters(atoms, loop)
         if counters is None:
             return None
+        if box is not None:
+            box = box.with_counters(counters)
         found = ReadRange(
             loop, after, first.load, first.base, first.size, firsts, lasts, when.tests, counters,
             depth, box,

@@ -216,9 +216,13 @@ class Variation:
             skipped += (index - low) * (step - pitch)
             counts.append(high - low + 1)
             pitch *= counts[-1]
-        placed = self._without_iterations(skipped, inside)
-        counters = self.counters({a for p in (first, *counts) for a in p.atoms}, loop)
+        # strides, too, must be the same while the loop runs
+        fixed = {a for p in (first, *counts, *(Poly({s: 1}) for s in axes)) for a in p.atoms}
+        placed, counters = self._without_iterations(skipped, inside), self.counters(fixed, loop)
         if counters is None or placed is None:
+            return None
+        placed = placed.rename(lambda a: counters.get(a, a) if isinstance(a, Loop) else a)
+        if any(isinstance(atom, Loop) for atom in placed.atoms):
             return None
         at = load.operands[0], address.base
         table = Table(loop, *at, first, tuple(counts), placed, size, counters)

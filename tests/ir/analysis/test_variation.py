@@ -169,6 +169,7 @@ def value_of(p: Poly, of: Table | ReadRange, values: dict[Value, Any]) -> int:
     return total
 
 
+_COLUMNS = (Duplicated, Duplicated, Const, Const)
 COLUMNS = """define void @f(ptr noalias %u, ptr noalias %w, i64 %n, i64 %m) {
 entry:
   %some = icmp sgt i64 %n, 0
@@ -215,8 +216,16 @@ end:
 """
 
 
+def test_w2_rows_whose_length_changes_have_no_table() -> None:
+    whole = COLUMNS.replace("[ %i.next, %j.entry ]", "[ 0, %j.entry ]")
+    text = whole.replace("mul nsw i64 %j, %m", "mul nsw i64 %j, %wide")
+    text = text.replace("%i.next = add", "%wide = and i64 %i, 3\n  %i.next = add", 1)
+    assert not [k for k in kept(plan_of(text, [*_COLUMNS])).values() if k.table is not None]
+    assert [k for k in kept(plan_of(whole, [*_COLUMNS])).values() if k.table is not None]
+
+
 def test_w3_a_table_of_a_column_has_an_entry_per_row() -> None:
-    plan = plan_of(COLUMNS, [Duplicated, Duplicated, Const, Const])
+    plan = plan_of(COLUMNS, [*_COLUMNS])
     (table,) = (k.table for k in kept(plan).values() if k.table is not None)
     for sizes in [(4, 7), (2, 1), (5, 3)]:
         run, places = Run(plan), dict[int, int]()
