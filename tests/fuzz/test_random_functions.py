@@ -45,7 +45,6 @@ EXPRESSIONS = 1 if FIXED else 32  # shards of programs of array expressions
 SIZE = 4
 LARGEST = 8 if FIXED else 18
 LARGEST_NEST = 4 if FIXED else 8
-LARGEST_EXPRESSIONS = 5 if FIXED else 18
 
 
 def compiled(text: str, name: str = "program"):
@@ -237,7 +236,7 @@ def run_expressions(shard: int) -> None:
         check(text, arrays(at), activities, at, both_modes=True)
 
     count = 2 if FIXED else EXAMPLES // SHARDS
-    strategy = programs_of(ExpressionWriter, LARGEST_EXPRESSIONS)
+    strategy = programs_of(ExpressionWriter, LARGEST)
     run_examples(shard, count, run, strategy, ACTIVITIES_OF_EXPRESSIONS, SEEDS)
 
 

@@ -10,7 +10,6 @@ from activerules.rules.library import triangular
 # around one block of 16 rows, two, and none
 SIZES = (0, 1, 2, 15, 16, 17, 33, 50)
 DTYPES = (np.float64, np.complex64)
-OTHER_DTYPES = (np.float32, np.complex128)
 
 
 @njit
@@ -96,7 +95,7 @@ def test_systems_and_products_are_those_of_the_loops(function, dtype):
         np.testing.assert_array_equal(B, kept[1])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, np.float32, np.complex128])
 def test_cholesky_cotangent_is_that_of_the_formula(dtype):
     random = np.random.default_rng(4)
     for n in SIZES:
@@ -170,7 +169,7 @@ def test_matrices_that_are_not_square_are_refused(A, b):
         solve_and_factor(A, b)
 
 
-@pytest.mark.parametrize("dtype", OTHER_DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, np.float32, np.complex128])
 def test_determinants_are_those_of_numba_and_their_factors_give_the_inverse(dtype):
     random = np.random.default_rng(8)
     numba_det = njit(lambda A: np.linalg.det(A))

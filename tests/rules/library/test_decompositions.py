@@ -467,7 +467,7 @@ def of_a_zero_matrix(a):
     return np.linalg.qr(a)[1][0, 1].real + np.linalg.cond(a)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.complex64])
 def test_a_zero_matrix_has_no_derivative_and_raises_no_error(dtype):
     """Numba's `/` of complex numbers raises ZeroDivisionError whatever the error model."""
     a = np.zeros((2, 2), dtype)
