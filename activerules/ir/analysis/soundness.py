@@ -317,8 +317,31 @@ class _Check:
             self._cleared(i)
         info = self.calls.marked(i)
         for argument in info.arguments if info is not None and not info.inactive else ():
+            if argument.takes_shadow:
+                self._constant_memory(i, argument)
             if argument.kind == "object":
                 self._object(i, argument)
+
+    def _constant_memory(self, i: Instruction, argument: CallArgument) -> None:
+        """Refuse memory marked Const through which functions with rules pass on active data."""
+        facts = self.activity
+        if argument.kind == "memory":
+            reached = facts.memory.objects(i.operands[argument.pointer])
+        else:
+            reached = reachable_from_argument(i, argument, facts.memory)
+        lost = (reached & facts.varied_memory & facts.useful_memory) - facts.active_memory
+        lost = {o for o in lost if root(o) in self.seeds.constant}
+        if not lost or reached & facts.active_memory:
+            return
+        error = refusal(
+            i,
+            f"active data may pass through memory marked Const: argument {argument.name} of a "
+            "function with a rule",
+            "a Const array has no shadow, so its part of the derivative would be lost",
+            ["mark the array Duplicated and give it a zero shadow"],
+            ActiveMemoryInConst,
+        )
+        raise self._of_arguments(error, lost)
 
     def _cleared(self, clear: Instruction) -> None:
         if cuts_floats(clear, self.types):

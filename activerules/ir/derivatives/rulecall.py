@@ -67,6 +67,7 @@ class CallArgument:
     keyed              it is a dictionary, or one is reachable from it
     sent               its data leaves the function other than by the result and written arguments
     received           data that enters the function other than by arguments is written to it
+    takes_shadow       a rule of the function takes it with a shadow
     """
 
     name: str
@@ -85,6 +86,7 @@ class CallArgument:
     shadow_written: bool
     sent: bool
     received: bool
+    takes_shadow: bool
 
     def floats(self, call: Instruction) -> list[Value]:
         """The operands of `call` that are floats of this argument, in order."""

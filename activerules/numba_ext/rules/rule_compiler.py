@@ -23,6 +23,7 @@ import numpy as np
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
+from activerules.annotations.activity import Const
 from activerules.errors import NotYetSupported, RuleDefinitionError, RuleError
 from activerules.ir.derivatives.rulecall import (
     CallArgument,
@@ -200,10 +201,19 @@ class NumbaRuleCompiler:
                     shadow_written=changes_shadows(marked.function, i),
                     sent=i in paths.sends,
                     received=i in paths.receives,
+                    takes_shadow=kind in ("memory", "object") and self._takes_shadow(marked, i),
                 )
             )
             start += len(slots)
         return tuple(arguments)
+
+    def _takes_shadow(self, marked: MarkedCall, position: int) -> bool:
+        """Whether a rule takes an argument Duplicated; one that takes it Const alone says that no
+        derivative passes through it.
+        """
+        rules = self._registry.rules_for(marked.function)
+        patterns = [r.arguments[position] for r in rules if position < len(r.arguments)]
+        return any(each.kind is not Const for pattern in patterns for each in pattern)
 
     @global_compiler_lock
     def choose(self, symbol: str, request: RuleRequest) -> RuleCode:
