@@ -1,12 +1,13 @@
 """Functions as users have them: Python functions, `@njit` dispatchers of them, functions of NumPy.
 
 Gives       `python_function`, and what is read from it: the signature, the location, the name, and
-            whether it is defined for many types
+            whether it is defined for many types; `same_function`: a copy for a second dispatcher
 """
 
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,22 @@ import numpy as np
 def python_function(function: Any) -> Any:
     """The Python function that a dispatcher compiles; any other function itself."""
     return getattr(function, "py_func", function)
+
+
+def same_function(plain: FunctionType) -> FunctionType:
+    """A copy for another dispatcher of the function. Numba compiles none while it compiles another
+    of the same Python function for the same types, which is what a recursive function leads to: its
+    calls of itself are those of the dispatcher it is bound to.
+
+    Its attributes are those of the function, and with them the mark of the rules declared for it.
+    """
+    copy = FunctionType(
+        plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
+    )
+    copy.__kwdefaults__, copy.__annotations__ = plain.__kwdefaults__, plain.__annotations__
+    copy.__module__, copy.__qualname__ = plain.__module__, plain.__qualname__
+    copy.__doc__, copy.__dict__ = plain.__doc__, plain.__dict__
+    return copy
 
 
 def is_of_numpy(function: Any) -> bool:

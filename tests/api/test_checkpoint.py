@@ -370,3 +370,23 @@ def test_the_reverse_draws_what_the_function_drew():
 @numba.njit
 def random_numbers():
     return random.random()
+
+
+@numba.njit
+def nested_sines(x, depth):
+    return x if depth == 0 else np.sin(x * nested_cosines(x, depth - 1))
+
+
+@numba.njit
+def nested_cosines(x, depth):
+    return x if depth == 0 else np.cos(x * nested_sines(x, depth - 1))
+
+
+def test_a_recursive_function_is_compiled_once_more():
+    """Another dispatcher of the function, for a checkpoint or for options, calls the first one."""
+    checkpointed = ar.checkpoint(nested_sines, error_model="numpy")
+    assert checkpointed(0.7, 4) == pytest.approx(nested_sines(0.7, 4))
+    check_gradient(nested_sines, (0.7, 4))
+    slope = ar.grad(nested_sines)(0.7, 4)
+    assert ar.grad(checkpointed)(0.7, 4) == pytest.approx(slope)
+    assert ar.grad(nested_sines, error_model="numpy")(0.7, 4) == pytest.approx(slope)

@@ -38,7 +38,7 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 
-from activerules.callables import parameters_of
+from activerules.callables import parameters_of, same_function
 from activerules.numba_ext.codegen.link import leave_to_caller, make_no_code, publish_environment
 from activerules.numba_ext.codegen.unoptimised import NeverCalled
 from activerules.rules.written import function_from
@@ -153,7 +153,7 @@ def _linked_form(dispatcher: Any) -> Any:
         own = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
         options = {**dispatcher.targetoptions, **own}
         options.pop("nopython", None)
-        linked = to_link(dispatcher.py_func, optimised=True, **options)
+        linked = to_link(same_function(dispatcher.py_func), optimised=True, **options)
         linked.overloads = ChainMap({}, dispatcher.overloads)
         _linked[dispatcher] = linked
     return _linked[dispatcher]

@@ -20,7 +20,7 @@ from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
 from numba.np.ufunc.gufunc import GUFunc
 
-from activerules.callables import signature_of
+from activerules.callables import same_function, signature_of
 from activerules.errors import NotCompilable, NotYetSupported
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.rules.pickled import identity
@@ -163,7 +163,8 @@ def _variant(dispatcher: Any, more: Mapping[str, Any]) -> Any:
             "locals": dispatcher.locals,
             "pipeline_class": dispatcher._compiler.pipeline_class,
         }
-        return jit(**{**dispatcher.targetoptions, **unchanged, **more})(dispatcher.py_func)
+        plain = same_function(dispatcher.py_func)
+        return jit(**{**dispatcher.targetoptions, **unchanged, **more})(plain)
 
     return _variants.get(dispatcher, named_flags(more), make)
 
