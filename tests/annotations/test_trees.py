@@ -117,5 +117,14 @@ def iterates(p):
 def test_what_reads_the_keys_is_refused(function):
     with pytest.raises(ar.NotYetSupported, match="of a parameter that is a dictionary"):
         ar.grad(function)({"a": 1.0, "b": 2.0})
-    with pytest.raises(ar.NotCompilable, match="Unknown attribute 'items'"):
+    with pytest.raises(ar.NotCompilable, match="Unknown attribute 'items'") as refused:
         ar.grad(lambda p: p.items())({"a": 1.0, "b": 2.0})
+    assert 'Instead  of a dictionary, p["key"] to read one value' in str(refused.value)
+
+
+def test_a_key_that_a_parameter_does_not_have_is_named():
+    with pytest.raises(ar.NotCompilable, match="has no key 'c'") as refused:
+        ar.grad(lambda p: p["c"])({"a": 1.0, "b": 2.0})
+    assert "one of its keys: 'a', 'b'" in str(refused.value)
+    with pytest.raises(ar.NotYetSupported, match="known only when the program runs"):
+        ar.grad(lambda p, key: p[key])({"a": 1.0, "b": 2.0}, "a")

@@ -36,6 +36,7 @@ def require_fitting(shadow: Any, cotangent: Any) -> None:
             raise ActivityError(
                 f"the cotangent of a result of type {what}",
                 why="a cotangent has the type and the shape of the result",
+                instead=["a number for each number; np.ones_like(out), or another array like it"],
             )
 
 

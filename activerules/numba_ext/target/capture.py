@@ -62,6 +62,7 @@ from activerules.numba_ext.target.target import Session
 from activerules.rules.views import RuleView
 from activerules.rules.written import replacement_of
 from activerules.values.abi import AbiParameter, flatten
+from activerules.values.tree_items import advice_on
 
 # What Numba says of a returned value that refers to its caller's stack: the place in a `zip`.
 _RETURNED_ITERATOR = "use load_from_data_pointer() instead"
@@ -323,6 +324,7 @@ def _not_compilable(function: Any, argtypes: Any, refusal: Exception) -> Activer
             return refused_annotation(parameter, ty)
     call = f"{name}({', '.join(map(str, argtypes))})"
     literal, said = isinstance(refusal, ForceLiteralArg), str(refusal)
+    on_its_own = f"first make numba.njit({name}) run on its own with these arguments"
     return NotCompilable(
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],
@@ -334,7 +336,7 @@ def _not_compilable(function: Any, argtypes: Any, refusal: Exception) -> Activer
             *["import modules above the function, not in it"] * ("IMPORT_NAME" in said),
             *["pass a guvectorize function the array that it writes: f(x, out)"]
             * ("cannot call <numba._GUFunc" in said),
-            *[f"first make numba.njit({name}) run on its own with these arguments"] * (not literal),
+            *(advice_on(argtypes) or [on_its_own] * (not literal)),
         ],
     )
 
