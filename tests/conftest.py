@@ -22,19 +22,16 @@ hypothesis.settings.load_profile("project")
 # Compilers make garbage by the million objects, and what they keep is kept for good: a sixth of the
 # time of these tests would go into looking through it again and again.
 gc.set_threshold(1_000_000, 1_000, 1_000)
-TESTS_BETWEEN_COLLECTIONS = 10
+# In parts that the processor's cache holds, what is to be freed is found in less time.
+NEW_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 if not {"ALL_PROGRAMS", "FUZZ_PROGRAMS"} & os.environ.keys():  # by night, Numba is as it is
     less_compiling.apply()
 
-DONE = pytest.StashKey[int]()
 
-
-def pytest_runtest_teardown(item: pytest.Item) -> None:
+def pytest_runtest_teardown() -> None:
     """What is alive after a while is not looked at again."""
-    done = item.session.stash.get(DONE, 0) + 1
-    item.session.stash[DONE] = done
-    if done % TESTS_BETWEEN_COLLECTIONS == 0:
+    if gc.get_count()[0] > NEW_OBJECTS_BETWEEN_COLLECTIONS:
         gc.collect()
         gc.freeze()
 

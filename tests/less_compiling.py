@@ -7,6 +7,7 @@ and optimised again there. The optimised IR is that of users; machine code is ma
 fast selector. Tests by night, and what tests start as processes of their own, run Numba as it is.
 """
 
+from collections.abc import Callable
 from ctypes import c_void_p, cast
 from functools import cache, partial
 from typing import Any
@@ -15,12 +16,17 @@ from weakref import WeakValueDictionary
 import llvmlite.binding as llvm
 from llvmlite.binding.executionengine import ExecutionEngine
 from numba import _dynfunc
-from numba.core import cpu
+from numba.core import base, cpu, ir
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.compiler_machinery import PassManager
+from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.targetconfig import ConfigStack, TargetConfig
+from numba.core.transforms import canonicalize_cfg
+from numba.core.typing import context as typing
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
+from activerules.numba_ext.codegen.unoptimised import ADCodeLibrary
 
 _get_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
 _get_executable = cpu.CPUContext.get_executable
@@ -28,6 +34,11 @@ _add_to_engine = ExecutionEngine.add_module
 _find_in_engine = ExecutionEngine._find_module_ptr
 _modules: WeakValueDictionary[int | None, Any] = WeakValueDictionary()
 _customize = JITCPUCodegen._customize_tm_options
+_postprocess = PostProcessor.run
+_list_vars_in = ir.Inst._rec_list_vars
+_dependencies = PassManager.dependency_analysis
+_dependencies_of: dict[tuple[Any, ...], Any] = {}
+_WITHOUT_VARS = frozenset({ir.Loc, str, int, bool, type(None)})
 
 
 def apply() -> None:
@@ -49,6 +60,19 @@ def apply() -> None:
     ExecutionEngine._find_module_ptr = _find_module
     # Options are compared for each call that is typed, by a property for each option: a fortieth.
     TargetConfig.values = _values
+    # Which variables are alive where, after each pass, although only generators read it, and the
+    # last passes, which delete variables: a thirtieth.
+    PostProcessor.run = _postprocess_lazily
+    # The variables of an instruction are looked for in each of its fields, by `isinstance`.
+    ir.Inst._rec_list_vars = _rec_list_vars
+    # Which passes need which others, for each function anew.
+    PassManager.dependency_analysis = _dependency_analysis
+    # What extensions have registered is looked for before each call is typed: a hundredth.
+    for context in (base.BaseContext, typing.BaseContext):
+        context.refresh = _refresh_if_new(context.refresh)
+    # Modules as Numba writes them are cycles, half of what the collector would have to look for.
+    for kind in (CPUCodeLibrary, ADCodeLibrary):
+        kind.add_ir_module = _add_and_take_apart(kind.add_ir_module)
 
 
 def _get_linkable(context: Any, library: Any, fndesc: Any, environment: Any) -> Any:
@@ -97,3 +121,69 @@ def _values(config: TargetConfig) -> dict[str, Any]:
 @cache
 def _defaults(kind: type[TargetConfig]) -> dict[str, Any]:
     return {name: option.default for name, option in kind.options.items()}
+
+
+def _postprocess_lazily(
+    processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False
+) -> None:
+    """What Numba does; lifetimes are computed when they are read."""
+    function = processor.func_ir
+    if emit_dels or function.is_generator:
+        _postprocess(processor, emit_dels, extend_lifetimes)
+        return
+    function.blocks = canonicalize_cfg(function.blocks)
+    function.variable_lifetime = VariableLifetime(function.blocks)
+    function.generator_info = None
+
+
+def _rec_list_vars(instruction: Any, fields: Any) -> list[Any]:
+    """What Numba lists; fields of the common types are told by that alone."""
+    if type(fields) is not dict:
+        return _list_vars_in(instruction, fields)
+    found = []
+    for value in fields.values():
+        if type(value) is ir.Var:
+            found.append(value)
+        elif type(value) not in _WITHOUT_VARS:
+            found += _list_vars_in(instruction, value)
+    return found
+
+
+def _dependency_analysis(passes: Any) -> Any:
+    key = tuple(each for each, _ in passes.passes)
+    if key not in _dependencies_of:
+        _dependencies_of[key] = _dependencies(passes)
+    return _dependencies_of[key]
+
+
+def _refresh_if_new(refresh: Callable[[Any], None]) -> Callable[[Any], None]:
+    """`refresh`, if a registry has grown: from the first time on, a context has the same ones."""
+
+    def refresh_if_new(context: Any) -> None:
+        if _count_registered(context) != getattr(context, "_registered", None):
+            refresh(context)
+            context._registered = _count_registered(context)
+
+    return refresh_if_new
+
+
+def _count_registered(context: Any) -> int:
+    registries = [*context._registries]
+    if isinstance(context, base.BaseContext):  # its `refresh` is also that of its typing context
+        registries += context.typing_context._registries
+    return sum(len(x) for each in registries for x in vars(each).values() if type(x) is list)
+
+
+def _add_and_take_apart(add: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """`add_ir_module`, after which nobody reads the module again: its instructions are freed."""
+
+    def add_ir_module(library: Any, module: Any) -> None:
+        add(library, module)
+        for function in module.functions:
+            for block in function.blocks:
+                block.instructions.clear()
+                block.terminator = None
+            function.blocks.clear()
+        module.globals.clear()
+
+    return add_ir_module
