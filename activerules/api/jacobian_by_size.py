@@ -160,7 +160,7 @@ def jacobian_by_size(typing_context, spec, function, *args):
 
 def _lacks_forward(dispatcher: Any, argtypes: Sequence[types.Type]) -> bool:
     """Whether a function that is called, maybe this one, has a user's pair and no forward rule."""
-    if not RULES.any_lacks("forward"):
+    if not RULES.any_lacks_forward():
         return False
     # late: they import much
     from activerules.numba_ext.target.capture import capture

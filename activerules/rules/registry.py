@@ -334,18 +334,18 @@ class Registry:
         entry = self._entry(function)
         return entry.only_in_other(mode) and mode not in entry.by_body
 
-    def any_lacks(self, mode: Half) -> bool:
-        """Whether there is such a function."""
+    def any_lacks_forward(self) -> bool:
+        """Whether some function lacks a rule for forward mode."""
         with self._lock:
             entries = [e for key, e in self._entries.items() if key in self._of_users]
-        return any(e.only_in_other(mode) and mode not in e.by_body for e in entries)
+        return any(e.only_in_other("forward") and "forward" not in e.by_body for e in entries)
 
-    def trusts_body(self, mode: Half, function: object) -> bool:
-        """Whether a function has a user's rule for the other mode and none for this one, and its
-        body was declared right in this one.
+    def trusts_body_in_reverse(self, function: object) -> bool:
+        """Whether a function has a user's rule for forward mode and none for reverse mode, and its
+        body was declared right in reverse mode.
         """
         entry = self._entry(function)
-        return entry.only_in_other(mode) and mode in entry.by_body
+        return entry.only_in_other("reverse") and "reverse" in entry.by_body
 
     def trust_body(self, mode: Half, function: Any) -> None:
         """Declare that differentiating the body of a function is right in a mode."""

@@ -154,7 +154,7 @@ class ReverseView(View):
         """Why the body of a function with only a forward rule is differentiated; else None."""
         if self._registry.lacks("reverse", function):
             return WITHOUT_REVERSE
-        return DECLARED_RIGHT if self._registry.trusts_body("reverse", function) else None
+        return DECLARED_RIGHT if self._registry.trusts_body_in_reverse(function) else None
 
 
 class ReportView(View):

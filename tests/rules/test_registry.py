@@ -96,7 +96,7 @@ QUESTIONS = {
     "rules_for": lambda r, f: r.rules_for(f),
     "lacks_forward": lambda r, f: r.lacks("forward", f),
     "lacks_reverse": lambda r, f: r.lacks("reverse", f),
-    "trusts_body": lambda r, f: r.trusts_body("reverse", f),
+    "trusts_body_in_reverse": lambda r, f: r.trusts_body_in_reverse(f),
     "find_forward": lambda r, f: r.find_forward(f, [float64] * 2, [Duplicated] * 2),
 }
 CHANGES = {

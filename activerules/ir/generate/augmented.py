@@ -99,7 +99,7 @@ class _Augmenter(AugmentedCode):
     def _clear_stack_shadows(self) -> None:
         for (i, shadow), offset in self.layout.stack.items():
             if shadow:
-                size = stack_size(i, self.plan)
+                size = stack_size(i, self.plan.request.module.types)
                 size += (self.width - 1) * align_up(size, ALIGNMENT)
                 start = self.slots.frame_address(self.b, offset)
                 clear(self.b, start, self.b.const(I64, size))

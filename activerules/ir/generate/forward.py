@@ -32,10 +32,11 @@ from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clear, names_of, null
 from activerules.ir.llvm.builder import Builder, add_incoming, suffixed
 from activerules.ir.llvm.model import Argument, Block, Constant, Function, Instruction, Value
-from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
+from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.layout import stack_size
 from activerules.ir.plan.marked import ForwardRuleUse
 from activerules.ir.tape.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
 from activerules.ir.tape.struct_copies import cut_name
@@ -211,13 +212,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if not self.plan.activity.has_shadow(i):
             return
         t, align = i.attributes["allocated"], i.attributes.get("align")
-        count = [self._value(o) for o in i.operands]
-        size = self.b.const(I64, size_of(t, self.plan.memory.named_types))
-        if count:
-            wide = count[0] if count[0].type == I64 else self.b.cast("zext", count[0], I64)
-            size = self.b.binary("mul", size, wide)
+        size = self.b.const(I64, stack_size(i, self.plan.memory.named_types))
         self.shadows[i] = per_lane(
-            self.width, lambda _: self.b.alloca(t, *count, align=align, hint="shadow")
+            self.width, lambda _: self.b.alloca(t, *i.operands, align=align, hint="shadow")
         )
         for shadow in self.shadows[i]:
             clear(self.b, shadow, size)

@@ -279,7 +279,7 @@ class Slots:
 
     def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:
         """The shadow of stack memory in one lane."""
-        each = align_up(stack_size(alloca, self.plan), ALIGNMENT)
+        each = align_up(stack_size(alloca, self.plan.request.module.types), ALIGNMENT)
         return self.frame_address(b, self.layout.stack[alloca, True] + lane * each)
 
     def frame_address(self, b: Builder, offset: int) -> Value:

@@ -324,8 +324,6 @@ class Scalariser:
         leaves: list[Value] = []
         for chosen in self._parts(mask):
             number = integer_of(chosen)
-            if number is None and isinstance(chosen, Constant) and chosen.text == "zeroinitializer":
-                number = 0
             leaves.append(
                 lanes[number] if number is not None else Constant(lanes[0].type, "poison")
             )

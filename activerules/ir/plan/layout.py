@@ -52,6 +52,7 @@ from activerules.ir.llvm.types import (
     I64,
     PTR,
     ArrayType,
+    NamedTypes,
     Type,
     align_up,
     alignment_of,
@@ -314,16 +315,16 @@ def _stack_offsets(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool],
         for shadow in shadows:
             end = align_up(end, ALIGNMENT)
             stack[i, shadow] = end
-            size = stack_size(i, plan)
+            size = stack_size(i, plan.request.module.types)
             end += (plan.request.width - 1) * align_up(size, ALIGNMENT) * shadow + size
     return stack, end
 
 
-def stack_size(alloca: Instruction, plan: Plan) -> int:
+def stack_size(alloca: Instruction, named: NamedTypes) -> int:
     """The number of bytes of an alloca, which is fixed (N7)."""
     number = integer_of(alloca.operands[0]) if alloca.operands else 1
     assert number is not None
-    return number * size_of(alloca.attributes["allocated"], plan.request.module.types)
+    return number * size_of(alloca.attributes["allocated"], named)
 
 
 def stack_type(size: int) -> Type:

@@ -296,26 +296,17 @@ def _rest_of(rest: Value, whole: Value) -> int | None:
     return integer_of(rest.operands[1]) if rest.operands[0] is whole else None
 
 
-def step_of(
-    gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
-) -> tuple[int, int]:
-    """What a getelementptr adds: a constant, and a divisor of the part that varies."""
-    constant, variable, _ = _step_in_rows(gep, named, multiples)
-    return constant, variable
-
-
-def steps_of(
-    gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
-) -> list[tuple[int, int]]:
-    """Each of the steps that a getelementptr may take. LLVM merges accesses to two fields into one,
-    with a select or phi of their offsets.
+def steps_of(gep: Instruction, named: NamedTypes) -> list[tuple[int, int]]:
+    """What a getelementptr may add: a constant, and a divisor of the part that varies. LLVM merges
+    accesses to two fields into one, with a select or phi of their offsets: each is a step.
     """
     if len(gep.operands) == 2:
         numbers = _chosen(gep.operands[1])
         size = size_of(gep.attributes["source"], named)
         if numbers:
             return [(n * size, 0) for n in numbers]
-    return [step_of(gep, named, multiples)]
+    constant, variable, _ = _step_in_rows(gep, named, _NO_MULTIPLES)
+    return [(constant, variable)]
 
 
 def _chosen(index: Value) -> set[int]:
@@ -330,7 +321,7 @@ def _chosen(index: Value) -> set[int]:
 def _step_in_rows(
     gep: Instruction, named: NamedTypes, multiples: Multiples
 ) -> tuple[int, int, Rows]:
-    """The same, and the part that varies as rows."""
+    """What a getelementptr adds: a constant, a divisor of what varies, and what varies as rows."""
     constant, variable, rows = 0, 0, Rows(0, 0)
     t: Type = gep.attributes["source"]
     for k, index in enumerate(gep.operands[1:]):
