@@ -359,6 +359,12 @@ def test_what_is_no_function_for_numba():
         bridge.low_level(Seen().update)
 
 
+@pytest.mark.parametrize("solve", [bridge.minimize, bridge.least_squares, bridge.root])
+def test_a_start_in_a_dictionary(solve):
+    with pytest.raises(ar.ActivityError, match="a vector of numbers"):
+        solve(lambda p: p["a"], {"a": 1.0})
+
+
 def test_a_callback_with_other_parameters():
     with pytest.raises(ar.ArityError, match="is not a function of"):
         bridge.low_level(lambda line: line[0], "generic_filter1d")

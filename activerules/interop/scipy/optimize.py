@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from activerules.api.hvp import hvp
 from activerules.api.jacobian_by_size import jacobian
 from activerules.api.jvp import jvp
 from activerules.api.vjp import vjp
+from activerules.errors import ActivityError
 from activerules.interop.scipy.progress import counted
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 
@@ -70,6 +72,7 @@ def minimize(
     >>> minimize(lambda x: np.sum((x - 2.0) ** 2), np.zeros(3)).x
     array([2., 2., 2.])
     """
+    _require_numbers(x0)
     objective, jac, hess, hessp = _derivatives_of(fun, method, jac, hess, hessp)
     with counted(objective, progress, "minimize") as evaluate:
         return _optimize.minimize(
@@ -92,6 +95,15 @@ def _derivatives_of(fun: Any, method: Any, jac: Any, hess: Any, hessp: Any) -> t
     if jac is None and name in _TAKE_GRADIENTS | _TAKE_PRODUCTS | _TAKE_HESSIANS:
         return _of_doubles(value_and_grad(fun)), True, hess, hessp
     return fun, jac, hess, hessp
+
+
+def _require_numbers(x0: Any) -> None:
+    """Raise `ActivityError` for parameters in a dictionary or dataclass, which `grad` takes."""
+    if isinstance(x0, Mapping) or is_dataclass(x0):
+        raise ActivityError(
+            f"x0 is of class {type(x0).__name__}, and SciPy solves for a vector of numbers",
+            instead=["an array, from which the function takes its parameters"],
+        )
 
 
 def _of_doubles(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,6 +181,7 @@ def least_squares(
     elif isinstance(jac, str) and jac == "operator":
         fun, jac = _of_doubles(dispatcher_of(fun)), _of_doubles(_as_operator(fun))
     with counted(fun, progress, "least_squares") as evaluate:
+        _require_numbers(x0)
         return _optimize.least_squares(evaluate, x0, jac, *positional, **settings)
 
 
@@ -222,4 +235,5 @@ def root(
     if jac is None and method.lower() in _ROOTS_BY_JACOBIAN:
         fun, jac = _of_doubles(dispatcher_of(fun)), _of_doubles(jacobian(fun))
     with counted(fun, progress, "root") as evaluate:
+        _require_numbers(x0)
         return _optimize.root(evaluate, x0, args, method, jac, tol, callback, options)

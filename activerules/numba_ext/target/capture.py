@@ -267,6 +267,13 @@ def _with_resolved_recursion(
     module = module.clone()
     while missing := _undefined_recursion(module):
         name = missing.pop()
+        if name not in session.libraries:
+            raise NotCompilable(
+                "Numba does not find a recursive function that is called",
+                why="Numba calls it by its module, which is not loaded; that of code which `exec` "
+                "runs is the global `__name__`",
+                instead=["a function of a module, or of `__main__`"],
+            )
         # Linked while it is external, as in its own library: the linker would drop a `linkonce`
         # function as unused. The others may be in `module` already (destructors of classes).
         module.link_in(_with_one_external(session.libraries[name]._final_module, name))

@@ -529,3 +529,12 @@ def test_the_line_of_a_definition_is_above_its_first_statement():
     assert re.search(
         rf'DISubprogram\([^\n]*name: "[^"]*sum_of_squares"?[^\n]*line: {line},', captured.text
     )
+
+
+def test_a_recursive_function_of_no_loaded_module_is_refused_in_plain_words():
+    """Numba calls it by another name than it has; called itself, it ends the process."""
+    scope = {"np": np, "__name__": "not_loaded"}
+    exec("def down(x, n): return x if n == 0 else down(np.sin(x), n - 1)", scope)
+    scope["down"] = numba.njit(scope["down"])
+    with pytest.raises(NotCompilable, match="does not find a recursive function"):
+        capture(scope["down"], (VECTOR, int64), rules=NOTHING)
