@@ -37,6 +37,7 @@ from activerules.ir.analysis.types.clears import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.derivatives.rulecall import CallArgument
+from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.names import plain_name
@@ -62,6 +63,7 @@ def refuse_unsound(
     for i in body:
         check(i)
     check.overlaps(body)
+    check.passed_on(body, returns.flow)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,45 @@ class _Check:
                 ["access the memory with one type, or with offsets that are known"],
                 FloatBitsInInteger,
             )
+
+    def passed_on(self, body: Sequence[Instruction], flow: ControlFlow) -> None:
+        """Refuse memory marked Const that one function with a rule writes, and another one, or the
+        same in another iteration, may read.
+        """
+        passed = [
+            (i, argument, lost)
+            for i in body
+            if i.opcode == "call" and (info := self.calls.marked(i)) is not None
+            for argument in (() if info.inactive else info.arguments)
+            if argument.takes_shadow and (lost := self._lost(i, argument))
+        ]
+        order = {i: n for n, i in enumerate(body)}
+        for i, argument, lost in (each for each in passed if each[1].written):
+            later = flow.reachable(i.owner, None)
+            for reader, _, read in passed:
+                follows = reader.owner is i.owner and order[reader] > order[i]
+                if (follows or reader.owner in later) and not lost.isdisjoint(read):
+                    error = refusal(
+                        i,
+                        "active data may be stored into memory marked Const, by a function with a "
+                        f"rule, and read back by another one: argument {argument.name}",
+                        "a Const array has no shadow, so its part of the derivative would be lost",
+                        ["mark the array Duplicated and give it a zero shadow"],
+                        ActiveMemoryInConst,
+                    )
+                    raise self._of_arguments(error, lost)
+
+    def _lost(self, i: Instruction, argument: CallArgument) -> frozenset[MemoryObject]:
+        """The memory marked Const that may hold active data in an argument of a marked call."""
+        facts = self.activity
+        if argument.kind == "memory":
+            reached = facts.memory.objects(i.operands[argument.pointer])
+        else:
+            reached = reachable_from_argument(i, argument, facts.memory)
+        if reached & facts.active_memory:
+            return frozenset()
+        matters = reached & facts.varied_memory & facts.useful_memory
+        return frozenset(o for o in matters if root(o) in self.seeds.constant)
 
     def _type(self, i: Instruction) -> None:
         if not i.type.is_float and holds_float(i.type):
@@ -317,31 +358,8 @@ class _Check:
             self._cleared(i)
         info = self.calls.marked(i)
         for argument in info.arguments if info is not None and not info.inactive else ():
-            if argument.takes_shadow:
-                self._constant_memory(i, argument)
             if argument.kind == "object":
                 self._object(i, argument)
-
-    def _constant_memory(self, i: Instruction, argument: CallArgument) -> None:
-        """Refuse memory marked Const through which functions with rules pass on active data."""
-        facts = self.activity
-        if argument.kind == "memory":
-            reached = facts.memory.objects(i.operands[argument.pointer])
-        else:
-            reached = reachable_from_argument(i, argument, facts.memory)
-        lost = (reached & facts.varied_memory & facts.useful_memory) - facts.active_memory
-        lost = {o for o in lost if root(o) in self.seeds.constant}
-        if not lost or reached & facts.active_memory:
-            return
-        error = refusal(
-            i,
-            f"active data may pass through memory marked Const: argument {argument.name} of a "
-            "function with a rule",
-            "a Const array has no shadow, so its part of the derivative would be lost",
-            ["mark the array Duplicated and give it a zero shadow"],
-            ActiveMemoryInConst,
-        )
-        raise self._of_arguments(error, lost)
 
     def _cleared(self, clear: Instruction) -> None:
         if cuts_floats(clear, self.types):
