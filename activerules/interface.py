@@ -92,6 +92,7 @@ from activerules.numba_ext.calls.overloads import (
 )
 from activerules.numba_ext.codegen.unlinked import refresh
 from activerules.numba_ext.tangents import dataless  # noqa: F401
+from activerules.parallel_loops.parallel import parallel
 from activerules.process_memory import keep_freed_memory
 from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
@@ -205,6 +206,7 @@ __all__ = [
     "noalias",
     "onehot",
     "opt_out",
+    "parallel",
     "reverse",
     "rules_for",
     "stop_gradient",

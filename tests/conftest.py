@@ -4,6 +4,8 @@ import os
 
 # Numba reads its settings once, at import: allocation counts are needed to see leaks.
 os.environ.setdefault("NUMBA_NRT_STATS", "1")
+# Parallel loops are tested with more threads than there may be cores.
+os.environ.setdefault("NUMBA_NUM_THREADS", "4")
 
 import gc
 from collections.abc import Callable, Generator, Iterator

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # From the ground up. A module belongs to the longest entry that its name begins with.
 LAYERS = """
 errors
-annotations   callables   extras   fallbacks   process_memory
+annotations   callables   extras   process_memory
 values.layout   values.overwriting
 rules
 rules.library
@@ -52,7 +52,7 @@ numba_ext.tangents
 numba_ext
 pipeline
 api
-nested
+nested   parallel_loops
 chainrules
 explain
 interface

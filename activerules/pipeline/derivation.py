@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from activerules.errors import ActiverulesError
-from activerules.fallbacks import Fallback, recorded
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.generate.assemble import assemble
 from activerules.ir.generated.masks import compare_floats
@@ -31,6 +30,7 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.text.normalise import normalise
 from activerules.numba_ext.codegen.link import with_callee
 from activerules.numba_ext.codegen.processor import selects_floats_by_branches
+from activerules.numba_ext.replaced.fallbacks import Fallback, recorded
 from activerules.numba_ext.replaced.replaced import changing_arguments, derive_or_copy
 from activerules.numba_ext.rules.rule_compiler import NumbaRuleCompiler
 from activerules.numba_ext.substitutes.vector_math import vector_forms

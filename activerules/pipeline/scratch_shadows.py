@@ -20,7 +20,7 @@ from activerules.errors import (
     MixedActivity,
     NotYetSupported,
 )
-from activerules.fallbacks import with_fallbacks
+from activerules.numba_ext.replaced.fallbacks import with_fallbacks
 from activerules.numba_ext.target.capture import Captured
 from activerules.pipeline.requests import argument_of
 from activerules.values.layout import ValueActivity, layout_of

@@ -23,10 +23,10 @@ import numba
 from numba.core import types
 
 from activerules.errors import ActiverulesError, NotYetSupported
-from activerules.fallbacks import with_fallbacks
 from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.replaced import replaced_lists
+from activerules.numba_ext.replaced.fallbacks import with_fallbacks
 from activerules.numba_ext.replaced.local_objects import (
     arrays_in,
     arrays_of,

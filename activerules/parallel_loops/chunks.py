@@ -1,0 +1,154 @@
+"""What the regions of parallel loops call in compiled code.
+
+Needs       the iterations of a loop, in chunks of consecutive ones; shadows
+Gives       `chunks`, `start_of`: how iterations are divided; `phases`: which chunks run together;
+            `add_share`: the sum of the shadows of all chunks; `scratch`; `start_with`,
+            `new_partials`, `FOLDS`: reductions
+Invariants  C1  iterations of different chunks of a phase are further apart than they reach
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads, types
+from numba.extending import register_jitable
+
+from activerules.annotations.values import make_zero
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.rules.pattern import type_name
+from activerules.rules.written import by_name, function_from, over_elements
+
+
+@register_jitable
+def chunks(first, last, per_thread):
+    """The number of chunks of a range of iterations."""
+    return min(get_num_threads() * per_thread, max(last - first, 0))
+
+
+@register_jitable
+def start_of(chunk, first, last, count):
+    """The first iteration of a chunk; for `count`, the one behind the last."""
+    return first + (last - first) * chunk // count
+
+
+@register_jitable
+def phases(first, last, count, spread):
+    """In how many phases chunks run, so that iterations of different chunks of a phase are more
+    than `spread` apart: phase p runs the chunks p, p + phases, ...
+    """
+    shortest = (last - first) // count
+    return min(count, 1 + (spread + shortest - 1) // shortest)
+
+
+@chosen_by_types
+def add_share(chunk, count, total, parts):  # noqa: ARG001
+    """Add to one of `count` ranges of rows of an array what the shadows of all chunks have there.
+
+    Element by element: an assignment to a slice would compile the text of its error message.
+    """
+    if total.ndim == 0:
+
+        def of_number(chunk, count, total, parts):  # noqa: ARG001
+            if chunk == 0:
+                for part in parts:
+                    total[()] += part[()]
+
+        return of_number
+    loops = over_elements("total[{index}] += part[{index}]", "total", total.ndim, " " * 8)
+    rows = loops.replace("range(total.shape[0])", "range(first, last)", 1)
+    source = f"""def of_rows(chunk, count, total, parts):
+    first = start_of(chunk, 0, total.shape[0], count)
+    last = start_of(chunk + 1, 0, total.shape[0], count)
+    for part in parts:
+{rows}"""
+    return function_from(source, "of_rows", by_name(start_of), module=__name__)
+
+
+@chosen_by_types
+def scratch(x):
+    """An array like `x`, whose values do not matter."""
+    return (lambda x: make_zero(x)) if x.layout == "A" else (lambda x: np.empty_like(x))
+
+
+@chosen_by_types
+def start_with(partials, chunk):  # noqa: ARG001
+    """The value that the reduction of a chunk starts with."""
+    if partials.ndim == 1:
+        return lambda partials, chunk: partials[chunk]
+    return lambda partials, chunk: partials[chunk].copy()
+
+
+@chosen_by_types
+def sum_into(x, partials):  # noqa: ARG001
+    """X + Σ partials; an array is added to in place."""
+    if isinstance(x, types.Array):
+
+        def of_arrays(x, partials):
+            for k in range(len(partials)):
+                x += partials[k]
+            return x
+
+        return of_arrays
+
+    def of_numbers(x, partials):
+        for part in partials:
+            x = x + part
+        return x
+
+    return of_numbers
+
+
+@register_jitable
+def product_of(x, partials):
+    """X · Π partials."""
+    for part in partials:
+        x = x * part
+    return x
+
+
+@register_jitable
+def largest_of(x, partials):
+    """The maximum of x and the partials."""
+    for part in partials:
+        x = max(x, part)
+    return x
+
+
+@register_jitable
+def smallest_of(x, partials):
+    """The minimum of x and the partials."""
+    for part in partials:
+        x = min(x, part)
+    return x
+
+
+FOLDS: dict[str, Any] = {
+    "+": sum_into,
+    "*": product_of,
+    "max": largest_of,
+    "min": smallest_of,
+}
+
+
+def new_partials(operation: str, k: int, reduced: types.Type, where: tuple[str, str, str]) -> str:
+    """Source of the array with an entry per chunk for the reduction of `starts[k]`, of the type
+    `_dtype0` for the first one.
+
+    Raises `NotYetSupported` for what is reduced otherwise than in Numba.
+    """
+    dtype = f"_dtype{k}"
+    if isinstance(reduced, types.Number | types.Boolean):
+        fill = {"+": "0", "*": "1"}.get(operation, f"starts[{k}]")
+        return f"_np.full(count, {fill}, {dtype})"
+    if isinstance(reduced, types.Array) and operation == "+":
+        shape = "".join(f", starts[{k}].shape[{axis}]" for axis in range(reduced.ndim))
+        return f"_np.zeros((count{shape}), {dtype})"
+    raise NotYetSupported(
+        f"a prange loop reduces {type_name(reduced)} by `{operation}`",
+        where=[where],
+        why="numbers are added, multiplied, or compared by max and min; arrays are added",
+        instead=["an array with an entry per iteration, which is reduced after the loop"],
+    )

@@ -1,0 +1,106 @@
+"""`parallel`: a function whose `prange` loops run in threads, and so do their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from numba import njit
+
+from activerules.callables import display_name, location_of
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.codegen.made_once import LastMade
+from activerules.numba_ext.target.dispatchers import dispatcher_of, flags_of, require_known
+from activerules.parallel_loops.outline import loops_of, with_calls
+from activerules.parallel_loops.regions import region_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def parallel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """Return a function that does what `function` does, whose derivatives run in threads as well.
+
+    Arguments
+        function  a plain function, or an `@njit` function (with `parallel=True` or without), that
+                  has `for i in prange(...)` loops. Its source must be known.
+        options   fastmath, nogil, error_model, boundscheck: as in `numba.njit`.
+
+    Returns
+        An `@njit` function of the same signature; for the same function and options the same one.
+        In each of its outermost `prange` loops, threads run equal numbers of consecutive
+        iterations, in the function and in both modes of its derivatives.
+
+    What a loop may do
+        Iterations must be independent, as Numba asks as well: none reads what another one writes.
+        Variables may be reduced: `s += e`, `s -= e`, `s *= e`, `s = max(s, e)`, `s = min(s, e)`;
+        arrays may be added, `a += e`. The reverse adds to a shadow wherever the loop reads. Threads
+        share the shadow of an array that has the index on one axis of all its subscripts, as
+        `a[i, j]` and `a[i + 1]`, or that is only written. Of any other array, which the loop may
+        only read, each thread adds to a shadow of its own.
+
+    Raises
+        NotYetSupported  here, for a function without such a loop or whose source is not known, and
+                         for a loop that breaks, or has a variable that passes from one iteration
+                         to the next, or out of the loop; at the first derivative, for an array that
+                         is written and read by other subscripts, for objects and lists with
+                         derivatives, and for random numbers.
+        and any exception that an iteration raises.
+
+    Cost      time: the reverse runs each loop once more. Memory: copies of what the loops read and
+              the program overwrites later; nothing else is kept. A loop compiles some seconds.
+
+    >>> import numpy as np
+    >>> from numba import prange
+    >>> def norm(x):
+    ...     s = 0.0
+    ...     for i in prange(len(x)):
+    ...         s += x[i] ** 2
+    ...     return s
+    >>> grad(parallel(norm))(np.array([1.0, 3.0]))
+    array([2., 6.])
+    """
+    require_known(options)
+    if getattr(function, "runs_in_threads", False):
+        return function
+    key = tuple(sorted(options.items()))
+    made = _made.find(function, key)
+    return _made.put(function, key, _parallel(function, options)) if made is None else made
+
+
+_made = LastMade()
+
+
+def _parallel(function: Any, options: dict[str, Any]) -> Any:
+    dispatcher = dispatcher_of(function)
+    plain = dispatcher.py_func
+    if options.get("cache"):
+        raise NotYetSupported(
+            f"{display_name(plain)} with cache=True in threads",
+            where=[("the function", display_name(plain), location_of(plain))],
+            why="Numba's cache has no place for the functions that its loops become",
+            instead=["no `cache`: it is compiled in every process"],
+        )
+    own = {**flags_of(dispatcher.targetoptions), **options}
+    if dispatcher.targetoptions.get("nogil"):
+        own.setdefault("nogil", True)
+    tree, loops = loops_of(plain)
+    calls = [(loop, region_of(loop, own)) for loop in loops]
+    result: Any = njit(**own)(with_calls(plain, tree, calls))
+    result.__wrapped__ = plain
+    result.runs_in_threads = True
+    result.__reduce_ex__ = partial(_refuse_to_pickle, plain)
+    return result
+
+
+def _refuse_to_pickle(plain: Any, protocol: int) -> Any:  # noqa: ARG001
+    """Raise `TypeError`: the rules of the loops are not pickled."""
+    raise TypeError(
+        f"parallel({display_name(plain)}) belongs to this process, in which its loops have rules; "
+        "call `parallel` in each process"
+    )
+
+
+give_factory_form(parallel)

@@ -1,0 +1,237 @@
+"""A parallel loop as a compiled function with a rule.
+
+Needs       a loop, and the function of a range of its iterations
+Gives       `region_of`: what runs instead of the loop
+Invariants  R1  the iterations are divided into the same chunks in all sweeps
+            R2  an error in a chunk is raised, whatever thread it happened in
+
+The primal runs the chunks in threads, and so does the reverse the derivatives of chunks. These
+compute the chunks again: nothing is kept between the sweeps but inputs that are overwritten. What a
+loop reduces, each chunk stores in an array with an entry per chunk, which is folded after the loop.
+
+Numba's threads lose exceptions. So each chunk says whether it failed, and one that did runs once
+more outside of the threads.
+
+Source      Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland, Automatic differentiation
+            for adjoint stencil loops (ICPP 2019): data races of reversed parallel loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange, types
+
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.types import runtime_type
+from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, to_link
+from activerules.parallel_loops import chunks
+from activerules.parallel_loops.accesses import Access
+from activerules.parallel_loops.outline import Loop, free_name
+from activerules.parallel_loops.sweeps import FAILED, Argument, ForwardSweep, ReverseSweep, Sweep
+from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.protocol import AugmentedReturn
+from activerules.rules.written import by_name, function_from, tuple_of
+
+# Only `prange`: for what is generated here, the rest of `parallel=True` costs compile time alone.
+_THREADS = {
+    **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem"), False),
+    **dict.fromkeys(("numpy", "stencil", "fusion"), False),
+    "prange": True,
+}
+
+
+def region_of(loop: Loop, options: dict[str, Any]) -> Any:
+    """The function (first, last, *reductions, *inputs) -> reductions that runs a loop in threads.
+
+    options   as for `numba.njit`, for the iterations
+    """
+    return _Region(loop, options).launch()
+
+
+class _Region:
+    """The functions of one loop.
+
+    first, last, count, chunk   names of parameters, which no variable of the loop has
+    partials                    names of the arrays that reductions are stored in
+    parameters                  `partials` and the inputs of the loop
+    """
+
+    def __init__(self, loop: Loop, options: dict[str, Any]) -> None:
+        self._loop, self._options = loop, options
+        self._reduced = [each.name for each in loop.names.reductions]
+        taken = {*self._reduced, *loop.names.inputs}
+        stems = ("first", "last", "count", "chunk")
+        self._first, self._last, self._count, self._chunk = (free_name(s, taken) for s in stems)
+        self._partials = [free_name(f"partial_{each}", taken) for each in self._reduced]
+        self._parameters = [*self._partials, *loop.names.inputs]
+        # optimised one by one, so that LLVM says which arrays are only read
+        self._iterations = to_link(loop.iterations, optimised=True, **options)
+        self._of_chunk = self._compiled_chunk()
+
+    def linked(self, source: str, names: dict[str, Any], **more: Any) -> Any:
+        """A function that is only called from compiled code."""
+        return to_link(self._named(source, names), **self._options, **more)
+
+    def threaded(self, source: str, names: dict[str, Any]) -> Any:
+        """A function whose `prange` loops run in threads."""
+        njit: Any = numba.njit
+        return njit(**{**self._options, "parallel": _THREADS})(self._named(source, names))
+
+    def _named(self, source: str, names: dict[str, Any]) -> Any:
+        made = function_from(source, "f", names, module=__name__)
+        made.__name__ = self._loop.iterations.__name__
+        made.__qualname__ = self._loop.iterations.__qualname__
+        return made
+
+    def launch(self) -> Any:
+        """What is called instead of the loop."""
+        first, last, count = self._first, self._last, self._count
+        inputs = [*self._loop.names.inputs]
+        # chunks that reach into their neighbours take turns
+        per_thread = 2 if any(each.last > each.first for each in self._loop.accesses) else 1
+        lines = [f"{count} = _chunks({first}, {last}, {per_thread})"]
+        names: dict[str, Any] = {"_chunks": chunks.chunks, "_region": self._region()}
+        if self._partials:
+            names["_new_partials"] = self._new_partials()
+            made = f"_new_partials({count}, {first}, {tuple_of(self._reduced)}, {tuple_of(inputs)})"
+            lines.append(f"{tuple_of(self._partials)} = {made}")
+        lines.append(f"_region({', '.join((first, last, count, *self._parameters))})")
+        reductions = self._loop.names.reductions
+        for k, (each, partials) in enumerate(zip(reductions, self._partials, strict=True)):
+            names[f"_fold{k}"] = chunks.FOLDS[each.operation]
+            lines.append(f"{each.name} = _fold{k}({each.name}, {partials})")
+        if self._reduced:
+            lines.append(f"return {tuple_of(self._reduced)}")
+        parameters = ", ".join((first, last, *self._reduced, *inputs))
+        return self.linked(f"def f({parameters}):\n    " + "\n    ".join(lines), names)
+
+    def _compiled_chunk(self) -> Any:
+        """Runs the iterations of one chunk, and stores what they reduce."""
+        first, last, chunk = self._first, self._last, self._chunk
+        starts = [f"_start_with({array}, {chunk})" for array in self._partials]
+        line = f"_iterations({', '.join((first, last, *starts, *self._loop.names.inputs))})"
+        if self._partials:
+            line = f"{tuple_of(f'{array}[{chunk}]' for array in self._partials)} = {line}"
+        parameters = ", ".join((first, last, chunk, *self._parameters))
+        names = {"_iterations": self._iterations, "_start_with": chunks.start_with}
+        return self.linked(f"def f({parameters}):\n    {line}", names, optimised=True)
+
+    def _new_partials(self) -> Any:
+        """Allocates the arrays of reductions, with the types that the loop gives its variables."""
+        loop, iterations = self._loop, self._iterations
+        where = ("the loop", loop.iterations.__qualname__, loop.location)
+
+        @chosen_by_types
+        def new_partials(count, first, starts, inputs):  # noqa: ARG001
+            before = tuple(map(runtime_type, starts))
+            given = (types.intp, types.intp)
+            passed = tuple(map(runtime_type, inputs))
+            found = _result_of(iterations, (*given, *before, *passed))
+            if (*found,) != before:
+                found = _result_of(iterations, (*given, *found, *passed))
+            names: dict[str, Any] = {"_np": np}
+            items = []
+            for k, (each, ty) in enumerate(zip(loop.names.reductions, found, strict=True)):
+                names[f"_dtype{k}"] = getattr(ty, "dtype", ty)
+                items.append(chunks.new_partials(each.operation, k, ty, where))
+            source = f"def f(count, first, starts, inputs): return {tuple_of(items)}"
+            return function_from(source, "f", names, module=__name__)
+
+        return new_partials
+
+    def _region(self) -> Any:
+        """The loop as a function that has a rule; it runs in threads."""
+        first, last, count = self._first, self._last, self._count
+        passed = ", ".join((first, last, count, *self._parameters))
+        bounds = [f"_start_of({k}, {first}, {last}, {count})" for k in ("k", "k + 1")]
+        chunk = f"_chunk({', '.join((*bounds, 'k', *self._parameters))})"
+        names = {
+            **by_name(chunks.start_of, prange, prefix="_"),
+            "_np": np,
+            "_FAILED": FAILED,
+            "_chunk": self._of_chunk,
+        }
+        names["_attempt"] = self.linked(
+            f"""def f(k, failed, {passed}):
+    try:
+        {chunk}
+    except Exception:
+        failed[k] = True""",
+            names,
+        )
+        region = self.threaded(
+            f"""def f({passed}):
+    failed = _np.zeros({count}, _np.bool_)
+    for k in _prange({count}):
+        _attempt(k, failed, {passed})
+    for k in range({count}):
+        if failed[k]:
+            {chunk}
+            raise RuntimeError(_FAILED)""",
+            names,
+        )
+        serial = f"def f({passed}):\n    for k in range({count}):\n        {chunk}"
+        region.in_derivatives = self.linked(serial, names, optimised=True)
+        self._define_rule(region)
+        return region
+
+    def _define_rule(self, region: Any) -> None:
+        names = (self._first, self._last, self._count, *self._parameters)
+        inputs = zip(self._loop.names.inputs, self._loop.accesses, strict=True)
+        never_read = {name for name, access in inputs if access.never_read}
+        saves = tuple(name for name in names if name not in never_read)
+        annotated = ", ".join(f"{name}: _Any" for name in names)
+        values = ", ".join(f"{name}.val" for name in names)
+        given = f"{self._first}, {self._last}, {self._count}, {tuple_of(self._parameters)}"
+        scope = {
+            **by_name(AugmentedReturn, Const, prefix="_"),
+            "_Any": Const | Active | Duplicated | MixedDuplicated,
+            "_region": region,
+            "_reverse": self._sweep(ReverseSweep),
+            "_forward": self._sweep(ForwardSweep),
+        }
+        halves = f"""def augmented(config, ret: _Const, {annotated}):
+    _region({values})
+    return _AugmentedReturn(None, None, None)
+
+def reversed(config, dret: _Const, tape, {annotated}):
+    return _reverse(config, {given})
+
+def tangent(config, ret: _Const, {annotated}):
+    _forward(config, {given})"""
+        written = {
+            name: function_from(halves, name, scope, module=__name__)
+            for name in ("augmented", "reversed", "tangent")
+        }
+        augmented_primal(region, saves=saves, keeps_shadow=False)(written["augmented"])
+        reverse(region, saves=saves)(written["reversed"])
+        forward(region)(written["tangent"])
+
+    def _sweep(self, kind: type[Sweep]) -> Any:
+        """What a half of the rule runs, chosen by the types of the arguments."""
+        partials = [Access(axis=0) for _ in self._partials]
+        accesses = [*partials, *self._loop.accesses]
+
+        @chosen_by_types
+        def sweep(config, first, last, count, args):  # noqa: ARG001
+            written = {k - 3 for k, is_written in enumerate(config.value.written) if is_written}
+            given = enumerate(zip(self._parameters, args, accesses, strict=True))
+            arguments = [
+                Argument(k, name, ty, access, written=k in written)
+                for k, (name, ty, access) in given
+            ]
+            return kind(self._loop, arguments, self._of_chunk, self).function(config.value)
+
+        return sweep
+
+
+def _result_of(function: Any, args: Sequence[types.Type]) -> Any:
+    """The type that a function returns."""
+    with compiling_for_cpu():
+        function.compile(tuple(args))
+    return function.overloads[tuple(args)].signature.return_type

@@ -1,0 +1,291 @@
+"""The functions that run the chunks of a parallel loop in a forward or reverse sweep.
+
+Needs       a loop, the function of one chunk of it, and the annotated types of its arguments
+Gives       `ForwardSweep`, `ReverseSweep`: what the rule of the loop calls
+Invariants  S1  what two chunks add to at the same time is not the same memory
+            S2  an error in a chunk is raised, whatever thread it happened in
+
+They are source text, since Numba's parallel loops capture numbers and arrays, not annotated
+values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one chunk. The
+names in it:
+
+    n0, n1, c  first iteration, one behind the last, number of chunks; k: one chunk
+    v0, d0     value and shadow of argument 0; e0: the shadow that a chunk adds to
+    s0, p0     whether chunks share d0; if not, the shadows of all chunks
+    g0         the derivatives with respect to a number, of all chunks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Any, Protocol
+
+import numpy as np
+from numba import prange, types
+
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.signature import Forward, Mode, Reverse
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import autodiff
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.calls.refused_kinds import refuse_generators
+from activerules.numba_ext.codegen.types import as_strict
+from activerules.numba_ext.rules.checks import overlap
+from activerules.numba_ext.target.effects import draws_numbers
+from activerules.parallel_loops import chunks
+from activerules.parallel_loops.accesses import Access
+from activerules.parallel_loops.outline import WITHOUT_THREADS, Loop
+from activerules.rules.pattern import type_name
+from activerules.rules.written import by_name, function_from, tuple_of
+
+FAILED = "an iteration of a parallel loop raised an exception, and did not when it was run again"
+
+_CALLED = {
+    **by_name(Active, Const, Duplicated, autodiff, make_zero, overlap, prange, prefix="_"),
+    **by_name(chunks.add_share, chunks.phases, chunks.scratch, chunks.start_of, prefix="_"),
+    "_FAILED": FAILED,
+    "_np": np,
+}
+_ONE_BY_ONE = "the threads add to numbers and arrays of their own, which are then added up"
+
+
+class Compiles(Protocol):
+    """Compiles source text with the options of a loop."""
+
+    def linked(self, source: str, names: dict[str, Any], **more: Any) -> Any:
+        """A function that is only called from compiled code."""
+        ...
+
+    def threaded(self, source: str, names: dict[str, Any]) -> Any:
+        """A function whose `prange` loops run in threads."""
+        ...
+
+
+class Argument:
+    """One argument of a sweep.
+
+    ty       its annotated type
+    access   which part of it an iteration accesses
+    written  the loop may write into its memory
+    """
+
+    def __init__(self, k: int, name: str, ty: Any, access: Access, *, written: bool) -> None:
+        self.k, self.name, self.kind, self.type = k, name, ty.kind, ty.val
+        self.access, self.written = access, written
+        self.is_array = isinstance(ty.val, types.Array)
+        self.has_shadow = ty.kind is Duplicated and not isinstance(ty.val, types.Number)
+        self.is_disjoint = (
+            isinstance(ty.val, types.Array) and ty.val.ndim > 0 and access.is_disjoint
+        )
+
+    def passed(self, shadow: str) -> str:
+        """Source of the annotated value."""
+        value = f"v{self.k}"
+        return (
+            f"_{self.kind.__name__}({f'{value}, {shadow}' if self.kind is Duplicated else value})"
+        )
+
+
+class Sweep:
+    """Generates the functions of one sweep."""
+
+    mode: Mode
+
+    def __init__(
+        self, loop: Loop, arguments: Sequence[Argument], chunk: Any, compiler: Compiles
+    ) -> None:
+        self.loop, self.arguments, self.chunk, self.compiler = loop, arguments, chunk, compiler
+        for each in arguments:
+            if each.kind not in (Const, Active, Duplicated):
+                raise self.refused_type(each)
+
+    def refused_type(self, argument: Argument) -> NotYetSupported:
+        """The error for an argument of which threads have no parts of their own."""
+        what = f"`{argument.name}` is {type_name(argument.type)} with a derivative"
+        return self.refused(what, _ONE_BY_ONE, [f"the numbers and arrays in `{argument.name}`"])
+
+    def refused(self, what: str, why: str, instead: list[str]) -> NotYetSupported:
+        """An error that names the loop."""
+        where = ("the loop", self.loop.iterations.__qualname__, self.loop.location)
+        return NotYetSupported(
+            f"{what}, in a parallel loop", [where], why, [*instead, WITHOUT_THREADS]
+        )
+
+    def function(self, config: Any) -> Callable[..., Any]:
+        """The sweep (config, first, last, count, arguments), for a configuration of the rule."""
+        dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
+        names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
+        local = ", ".join(self.local())
+        names["_step"] = self.compiler.linked(
+            f"def f(k, n0, n1, c, {local}):\n{_lines(self.step())}", names
+        )
+        names["_attempt"] = self.compiler.linked(
+            f"""def f(k, failed, n0, n1, c, {local}):
+    try:
+        _step(k, n0, n1, c, {local})
+    except Exception:
+        failed[k] = True""",
+            names,
+        )
+        names["_run"] = self.compiler.threaded(
+            f"""def f(n0, n1, c, phases, failed, {local}):
+    for phase in range(phases):
+        for t in _prange((c - phase + phases - 1) // phases):
+            _attempt(phase + t * phases, failed, n0, n1, c, {local})
+{_lines(self.together())}""",
+            names,
+        )
+        source = f"""def f(config, first, last, count, args):
+    n0, n1, c = first.val, last.val, count.val
+{_lines(self.unpack())}
+    failed = _np.zeros(c, _np.bool_)
+    phases = 1
+    if c > 0:
+{_lines(self.shared(), 8)}
+        _run(n0, n1, c, phases, failed, {local})
+        for k in range(c):
+            if failed[k]:
+                _step(k, n0, n1, c, {local})
+                raise RuntimeError(_FAILED)
+    return {self.result()}"""
+        return function_from(source, "f", names, module=__name__)
+
+    def unpack(self) -> list[str]:
+        """Takes the annotated arguments apart."""
+        values = [f"v{e.k} = args[{e.k}].val" for e in self.arguments]
+        return values + [f"d{e.k} = args[{e.k}].dval" for e in self.arguments if _is_double(e)]
+
+    def local(self) -> list[str]:
+        """The names that the parallel loop captures."""
+        values = [f"v{each.k}" for each in self.arguments]
+        return values + [f"d{each.k}" for each in self.arguments if _is_double(each)]
+
+    def call(self, private: Set[int] = frozenset()) -> str:
+        """The derivative of a chunk, which has shadows of its own for some arguments."""
+        bounds = [f"_Const(_start_of({k}, n0, n1, c))" for k in ("k", "k + 1")]
+        passed = [e.passed(f"{'e' if e.k in private else 'd'}{e.k}") for e in self.arguments]
+        return f"_autodiff(_mode, _chunk, _Const, {', '.join([*bounds, '_Const(k)', *passed])})"
+
+    def step(self) -> list[str]:
+        """Runs the derivative of a chunk."""
+        return [self.call()]
+
+    def shared(self) -> list[str]:
+        """Decides which chunks run at the same time, and what they share."""
+        return ["pass"]
+
+    def together(self) -> list[str]:
+        """Adds up what chunks do not share."""
+        return []
+
+    def result(self) -> str:
+        """What the rule returns."""
+        return "None"
+
+
+class ForwardSweep(Sweep):
+    """Tangents are read where values are, and written where values are: as in the primal, no two
+    iterations write to the same memory, and chunks share all of it.
+    """
+
+    mode = Forward
+
+
+class ReverseSweep(Sweep):
+    """Cotangents are added to wherever values are read, which may be the same memory."""
+
+    mode = Reverse
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        shadowed = [each for each in self.arguments if each.has_shadow]
+        self._disjoint = [each for each in shadowed if each.is_disjoint]
+        self._private = [each for each in shadowed if not each.written]
+        for each in shadowed:
+            if not each.is_array:
+                raise self.refused_type(each)
+            if each.written and not each.is_disjoint:
+                raise self.refused(
+                    f"`{each.name}` may be written, and is read by other subscripts than the index",
+                    "which of its entries belong to one iteration alone is not known",
+                    [
+                        "subscripts that have the index on one axis, as `a[i, j]` and `a[i + 1]`",
+                        f"rows as arguments of functions: g({each.name}[i])",
+                    ],
+                )
+        values = tuple(each.type for each in self.arguments)
+        refuse_generators(values)
+        if draws_numbers(self.chunk, (types.intp, types.intp, types.intp, *values)):
+            raise self.refused(
+                "random numbers are drawn",
+                "the reverse sweep runs the loop once more, and would draw others",
+                ["an array of numbers that are drawn before the loop"],
+            )
+
+    def unpack(self) -> list[str]:
+        """Takes the arguments apart, and allocates what chunks leave."""
+        lines = super().unpack()
+        for each in self.arguments:
+            if each.access.never_read and each.is_array:
+                lines.append(f"v{each.k} = _scratch(v{each.k})")
+            if each.kind is Active:
+                lines.append(f"g{each.k} = _np.zeros(c, _dtype{each.k})")
+        return lines
+
+    def local(self) -> list[str]:
+        """The names that the parallel loop captures."""
+        private = [f"{letter}{each.k}" for each in self._private for letter in "sp"]
+        numbers = [f"g{each.k}" for each in self.arguments if each.kind is Active]
+        return [*super().local(), *private, *numbers]
+
+    def shared(self) -> list[str]:
+        """Decides which chunks run at the same time, and what they share."""
+        lines = ["spread, serial = 0, c == 1"]
+        for k, first in ((e.k, e.access.first) for e in self._disjoint):
+            lines.append(f"h{k} = n0 >= {-first}")  # a negative subscript counts from the end
+        for i, one in enumerate(self._disjoint):
+            for other in self._disjoint[i + 1 :]:
+                both = f"h{one.k} = h{other.k} = False"
+                lines.append(f"if _overlap(d{one.k}, d{other.k}): {both}")
+        for each in self._disjoint:
+            if each.access.last > each.access.first:
+                width = each.access.last - each.access.first
+                lines.append(f"if h{each.k}: spread = max(spread, {width})")
+            if each.written:
+                lines.append(f"if not h{each.k}: serial = True")
+        lines.append("phases = c if serial else _phases(n0, n1, c, spread)")
+        for each in self._private:
+            also = f"h{each.k} or " if each.is_disjoint else ""
+            lines.append(f"s{each.k} = {also}phases == c")
+            lines.append(f"p{each.k} = [d{each.k}] * (0 if s{each.k} else c)")
+        return lines
+
+    def step(self) -> list[str]:
+        """Runs the derivative of a chunk, and keeps what is not shared."""
+        private = {each.k for each in self._private}
+        lines = [f"e{k} = d{k} if s{k} else _make_zero(d{k})" for k in sorted(private)]
+        lines.append(f"found = {self.call(private)}")
+        lines += [f"g{e.k}[k] = found[{e.k + 3}]" for e in self.arguments if e.kind is Active]
+        return lines + [f"if not s{k}: p{k}[k] = e{k}" for k in sorted(private)]
+
+    def together(self) -> list[str]:
+        """One array after the other, as they may overlap."""
+        if not self._private:
+            return []
+        lines = [f"for a in range({len(self._private)}):", "    for t in _prange(c):"]
+        for a, each in enumerate(self._private):
+            lines.append(f"        if a == {a}: _add_share(t, c, d{each.k}, p{each.k})")
+        return lines
+
+    def result(self) -> str:
+        """The derivatives with respect to numbers."""
+        numbers = [f"g{e.k}.sum()" if e.kind is Active else "None" for e in self.arguments]
+        return tuple_of(["None"] * 3 + numbers)
+
+
+def _is_double(argument: Argument) -> bool:
+    return argument.kind is Duplicated
+
+
+def _lines(lines: Sequence[str], indent: int = 4) -> str:
+    return "\n".join(" " * indent + line for line in lines)

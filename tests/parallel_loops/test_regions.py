@@ -1,0 +1,104 @@
+"""A parallel loop as a function with a rule: against closed forms."""
+
+import math
+import pickle
+
+import numba
+import numpy as np
+import pytest
+from numba import prange
+
+import activerules as ar
+
+RNG = np.random.default_rng(4)
+
+
+@pytest.fixture(params=[1, min(4, numba.config.NUMBA_NUM_THREADS)], ids="{}_threads".format)
+def threads(request):
+    numba.set_num_threads(request.param)
+    yield request.param
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+
+
+def cubes(x, order, out):
+    for i in prange(len(order)):
+        out[order[i]] = x[i] ** 3
+    return np.dot(out, out)
+
+
+def test_entries_that_are_only_written_need_no_index_and_no_primal_values():
+    x, order = RNG.normal(size=9), RNG.permutation(9)
+    f = ar.parallel(cubes)
+    np.testing.assert_allclose(ar.grad(f)(x, order, np.full(9, np.nan)), 6 * x**5, rtol=1e-13)
+    tangent = RNG.normal(size=9)
+    second = ar.hvp(f)(x, tangent, order, np.zeros(9))
+    np.testing.assert_allclose(second, 30 * x**4 * tangent, rtol=1e-13)
+
+
+def test_several_shadows_at_once():
+    x, order = RNG.normal(size=9), RNG.permutation(9)
+    found = np.zeros(9), np.ones(9)
+    passed = ar.BatchDuplicated(x, found), ar.Const(order), ar.Const(np.zeros(9))
+    ar.autodiff(ar.Reverse, ar.parallel(cubes), ar.Active, *passed)
+    np.testing.assert_allclose(found, [6 * x**5, 1.0 + 6 * x**5], rtol=1e-13)
+
+
+def roots(x):
+    s = 0.0
+    for i in prange(len(x)):
+        if x[i] < 0.0:
+            raise ValueError("a negative number")
+        s += math.sqrt(x[i])
+    return s
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_r2_an_error_in_any_thread_is_raised(threads, k):
+    x = np.ones(6)
+    x[k] = -1.0
+    f = ar.parallel(roots)
+    for call in (f, ar.grad(f)):
+        with pytest.raises(ValueError, match="a negative number"):
+            call(x)
+    np.testing.assert_allclose(ar.grad(f)(np.full(6, 4.0)), 0.25)
+
+
+def products(x, w):
+    s, p = 0.0, 1.0
+    for i in prange(len(x)):
+        p *= 1.0 + 0.01 * x[i] * w[0]
+        s += x[i] * w[1]
+    return s * p
+
+
+def test_r1_sums_have_the_same_order_in_every_run():
+    x, w = RNG.normal(size=997), RNG.normal(size=2)
+    gradient = ar.value_and_grad(ar.parallel(products), argnums=(0, 1))
+    value, (of_x, of_w) = gradient(x, w)
+    for _ in range(10):
+        again, (x_again, w_again) = gradient(x, w)
+        assert again == value
+        np.testing.assert_array_equal(x_again, of_x)
+        np.testing.assert_array_equal(w_again, of_w)
+    factors = 1.0 + 0.01 * x * w[0]
+    expected = factors.prod() * (w[1] + (x * w[1]).sum() * 0.01 * w[0] / factors)
+    np.testing.assert_allclose(of_x, expected, rtol=1e-10)
+
+
+def test_the_same_function_gives_the_same_and_is_not_made_twice():
+    f = ar.parallel(products)
+    assert ar.parallel(products) is f
+    assert ar.parallel(f) is f
+    with pytest.raises(TypeError, match="belongs to this process"):
+        pickle.dumps(f)
+
+
+def test_nothing_is_leaked(unfreed):
+    x, order = RNG.normal(size=9), RNG.permutation(9)
+    gradient, of_products = ar.grad(ar.parallel(cubes)), ar.grad(ar.parallel(products))
+
+    def run():
+        gradient(x, order, np.zeros(9))
+        of_products(np.ones(6), np.ones(2))
+
+    assert unfreed(run) == 0
