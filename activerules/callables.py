@@ -9,13 +9,20 @@ from __future__ import annotations
 import inspect
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 
 def python_function(function: Any) -> Any:
-    """The Python function that a dispatcher compiles; any other function itself."""
-    return getattr(function, "py_func", function)
+    """The Python function that a dispatcher compiles; any other function itself. Of a copy made by
+    `same_function` the one it is a copy of.
+    """
+    plain = getattr(function, "py_func", function)
+    return _copied.get(plain, plain) if isinstance(plain, FunctionType) else plain
+
+
+_copied: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary()
 
 
 def same_function(plain: FunctionType) -> FunctionType:
@@ -23,14 +30,16 @@ def same_function(plain: FunctionType) -> FunctionType:
     of the same Python function for the same types, which is what a recursive function leads to: its
     calls of itself are those of the dispatcher it is bound to.
 
-    Its attributes are those of the function, and with them the mark of the rules declared for it.
+    Rules and declarations for the function are those of the copy, too, also later ones. It has no
+    annotations: from Python 3.14 on, to read them is to evaluate them.
     """
     copy = FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
     )
-    copy.__kwdefaults__, copy.__annotations__ = plain.__kwdefaults__, plain.__annotations__
     copy.__module__, copy.__qualname__ = plain.__module__, plain.__qualname__
-    copy.__doc__, copy.__dict__ = plain.__doc__, plain.__dict__
+    copy.__doc__, copy.__kwdefaults__ = plain.__doc__, plain.__kwdefaults__
+    copy.__dict__ = plain.__dict__  # with the mark of rules, for another process
+    _copied[copy] = _copied.get(plain, plain)
     return copy
 
 

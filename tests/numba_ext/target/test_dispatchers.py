@@ -418,3 +418,15 @@ def of_a_wrong_operation(x):
 def test_an_operator_is_named_as_numba_names_it():
     with pytest.raises(ar.NotCompilable, match=r" Function\(<built-in function sub>\)"):
         ar.grad(of_a_wrong_operation)(2.0)
+
+
+@njit
+def ruled_later(x):
+    return x * x
+
+
+def test_a_rule_is_seen_by_a_derivative_with_options_that_was_made_before():
+    slope = ar.grad(ruled_later, error_model="numpy")
+    assert slope(1.0) == 2.0
+    scalar_rule(ruled_later, lambda y, x: 100.0)
+    assert slope(1.0) == 100.0
