@@ -1,10 +1,14 @@
 """What the regions of parallel loops call in compiled code.
 
-Needs       the iterations of a loop, in chunks of consecutive ones; shadows
-Gives       `chunks`, `start_of`: how iterations are divided; `phases`: which chunks run together;
-            `add_share`: the sum of the shadows of all chunks; `scratch`; `start_with`,
+Needs       the iterations of a loop; shadows
+Gives       `groups`, `chunks`, `start_of`: how iterations are divided; `phases`: which groups run
+            together;
+            `add_share`: the sum of the shadows of all groups; `scratch`; `start_with`,
             `new_partials`, `FOLDS`: reductions
-Invariants  C1  iterations of different chunks of a phase are further apart than they reach
+Invariants  C1  iterations of different groups of a phase are further apart than they reach
+
+A group of consecutive chunks of consecutive iterations is what one thread runs. It has several
+chunks as the reverse computes each of them again: its tape is short, and stays in the cache.
 """
 
 from __future__ import annotations
@@ -23,46 +27,52 @@ from activerules.rules.written import by_name, function_from, over_elements
 
 
 @register_jitable
-def chunks(first, last, per_thread):
-    """The number of chunks of a range of iterations."""
+def groups(first, last, per_thread):
+    """The number of groups of a range of iterations."""
     return min(get_num_threads() * per_thread, max(last - first, 0))
 
 
 @register_jitable
-def start_of(chunk, first, last, count):
-    """The first iteration of a chunk; for `count`, the one behind the last."""
-    return first + (last - first) * chunk // count
+def chunks(first, last, group_count):
+    """The number of chunks of a range of iterations: as many in each group, at most 64."""
+    return group_count * min((last - first) // group_count, 64) if group_count > 0 else 0
 
 
 @register_jitable
-def phases(first, last, count, spread):
-    """In how many phases chunks run, so that iterations of different chunks of a phase are more
-    than `spread` apart: phase p runs the chunks p, p + phases, ...
+def start_of(part, first, last, count):
+    """The first iteration of one of `count` parts; for `count`, the one behind the last."""
+    return first + (last - first) * part // count
+
+
+@register_jitable
+def phases(first, last, group_count, spread):
+    """In how many phases groups run, so that iterations of different groups of a phase are more
+    than `spread` apart: phase p runs the groups p, p + phases, ...
     """
-    shortest = (last - first) // count
-    return min(count, 1 + (spread + shortest - 1) // shortest)
+    shortest = (last - first) // group_count
+    return min(group_count, 1 + (spread + shortest - 1) // shortest)
 
 
 @chosen_by_types
-def add_share(chunk, count, total, parts):  # noqa: ARG001
-    """Add to one of `count` ranges of rows of an array what the shadows of all chunks have there.
+def add_share(part, count, total, parts):  # noqa: ARG001
+    """Add to one of `count` ranges of rows of an array what the shadows of all groups have there.
 
     Element by element: an assignment to a slice would compile the text of its error message.
     """
     if total.ndim == 0:
 
-        def of_number(chunk, count, total, parts):  # noqa: ARG001
-            if chunk == 0:
-                for part in parts:
-                    total[()] += part[()]
+        def of_number(part, count, total, parts):  # noqa: ARG001
+            if part == 0:
+                for each in parts:
+                    total[()] += each[()]
 
         return of_number
-    loops = over_elements("total[{index}] += part[{index}]", "total", total.ndim, " " * 8)
+    loops = over_elements("total[{index}] += each[{index}]", "total", total.ndim, " " * 8)
     rows = loops.replace("range(total.shape[0])", "range(first, last)", 1)
-    source = f"""def of_rows(chunk, count, total, parts):
-    first = start_of(chunk, 0, total.shape[0], count)
-    last = start_of(chunk + 1, 0, total.shape[0], count)
-    for part in parts:
+    source = f"""def of_rows(part, count, total, parts):
+    first = start_of(part, 0, total.shape[0], count)
+    last = start_of(part + 1, 0, total.shape[0], count)
+    for each in parts:
 {rows}"""
     return function_from(source, "of_rows", by_name(start_of), module=__name__)
 

@@ -156,9 +156,9 @@ def _reductions(loop: ast.For, variables: Set[str]) -> Iterator[Reduction]:
             name, operation, occurrences = found
             updates.setdefault(name, []).append((operation, occurrences))
     names = [node.id for node in _inside(loop.body) if isinstance(node, ast.Name)]
-    for name, found in updates.items():
-        operations = {operation for operation, _ in found}
-        everywhere = sum(n for _, n in found) == names.count(name)
+    for name, all_of_it in updates.items():
+        operations: set[Operation] = {operation for operation, _ in all_of_it}
+        everywhere = sum(n for _, n in all_of_it) == names.count(name)
         if len(operations) == 1 and everywhere and name in variables:
             yield Reduction(name, operations.pop())
 

@@ -5,9 +5,9 @@ Gives       `region_of`: what runs instead of the loop
 Invariants  R1  the iterations are divided into the same chunks in all sweeps
             R2  an error in a chunk is raised, whatever thread it happened in
 
-The primal runs the chunks in threads, and so does the reverse the derivatives of chunks. These
-compute the chunks again: nothing is kept between the sweeps but inputs that are overwritten. What a
-loop reduces, each chunk stores in an array with an entry per chunk, which is folded after the loop.
+The primal runs groups of chunks in threads. So does the reverse, with the derivatives of chunks;
+they compute the chunks again, so that nothing is kept but inputs that are overwritten. What a loop
+reduces, each chunk stores in an array with an entry per chunk, which is folded after the loop.
 
 Numba's threads lose exceptions. So each chunk says whether it failed, and one that did runs once
 more outside of the threads.
@@ -53,22 +53,31 @@ def region_of(loop: Loop, options: dict[str, Any]) -> Any:
     return _Region(loop, options).launch()
 
 
+# What generated functions call, and the names of their own parameters. A variable of the loop that
+# has such a name gets another one there.
+_RESERVED = """config ret dret tape first last group_count count group chunk failed size
+    _Any _AugmentedReturn _Const _FAILED _attempt _chunk _chunks _forward _groups _iterations
+    _new_partials _np _prange _region _reverse _start_of _start_with""".split()
+
+_DIVIDED = ("first", "last", "group_count", "count")
+"""The first parameters of what has the rule: the iterations, and how they are divided."""
+
+
 class _Region:
     """The functions of one loop.
 
-    first, last, count, chunk   names of parameters, which no variable of the loop has
-    partials                    names of the arrays that reductions are stored in
-    parameters                  `partials` and the inputs of the loop
+    reduced, inputs   names of parameters for what the loop reduces and reads
+    partials          and for the arrays that reductions are stored in
+    parameters        `partials` and `inputs`
     """
 
     def __init__(self, loop: Loop, options: dict[str, Any]) -> None:
         self._loop, self._options = loop, options
-        self._reduced = [each.name for each in loop.names.reductions]
-        taken = {*self._reduced, *loop.names.inputs}
-        stems = ("first", "last", "count", "chunk")
-        self._first, self._last, self._count, self._chunk = (free_name(s, taken) for s in stems)
+        taken = {*_RESERVED, *(f"_fold{k}" for k, _ in enumerate(loop.names.reductions))}
+        self._reduced = [free_name(each.name, taken) for each in loop.names.reductions]
+        self._inputs = [free_name(each, taken) for each in loop.names.inputs]
         self._partials = [free_name(f"partial_{each}", taken) for each in self._reduced]
-        self._parameters = [*self._partials, *loop.names.inputs]
+        self._parameters = [*self._partials, *self._inputs]
         # optimised one by one, so that LLVM says which arrays are only read
         self._iterations = to_link(loop.iterations, optimised=True, **options)
         self._of_chunk = self._compiled_chunk()
@@ -90,34 +99,38 @@ class _Region:
 
     def launch(self) -> Any:
         """What is called instead of the loop."""
-        first, last, count = self._first, self._last, self._count
-        inputs = [*self._loop.names.inputs]
-        # chunks that reach into their neighbours take turns
+        # groups that reach into their neighbours take turns
         per_thread = 2 if any(each.last > each.first for each in self._loop.accesses) else 1
-        lines = [f"{count} = _chunks({first}, {last}, {per_thread})"]
-        names: dict[str, Any] = {"_chunks": chunks.chunks, "_region": self._region()}
+        lines = [
+            f"group_count = _groups(first, last, {per_thread})",
+            "count = _chunks(first, last, group_count)",
+        ]
+        names: dict[str, Any] = {
+            **by_name(chunks.chunks, chunks.groups, prefix="_"),
+            "_region": self._region(),
+        }
         if self._partials:
             names["_new_partials"] = self._new_partials()
-            made = f"_new_partials({count}, {first}, {tuple_of(self._reduced)}, {tuple_of(inputs)})"
+            made = (
+                f"_new_partials(count, first, {tuple_of(self._reduced)}, {tuple_of(self._inputs)})"
+            )
             lines.append(f"{tuple_of(self._partials)} = {made}")
-        lines.append(f"_region({', '.join((first, last, count, *self._parameters))})")
-        reductions = self._loop.names.reductions
-        for k, (each, partials) in enumerate(zip(reductions, self._partials, strict=True)):
-            names[f"_fold{k}"] = chunks.FOLDS[each.operation]
-            lines.append(f"{each.name} = _fold{k}({each.name}, {partials})")
+        lines.append(f"_region({', '.join((*_DIVIDED, *self._parameters))})")
+        for k, (name, partials) in enumerate(zip(self._reduced, self._partials, strict=True)):
+            names[f"_fold{k}"] = chunks.FOLDS[self._loop.names.reductions[k].operation]
+            lines.append(f"{name} = _fold{k}({name}, {partials})")
         if self._reduced:
             lines.append(f"return {tuple_of(self._reduced)}")
-        parameters = ", ".join((first, last, *self._reduced, *inputs))
+        parameters = ", ".join(("first", "last", *self._reduced, *self._inputs))
         return self.linked(f"def f({parameters}):\n    " + "\n    ".join(lines), names)
 
     def _compiled_chunk(self) -> Any:
         """Runs the iterations of one chunk, and stores what they reduce."""
-        first, last, chunk = self._first, self._last, self._chunk
-        starts = [f"_start_with({array}, {chunk})" for array in self._partials]
-        line = f"_iterations({', '.join((first, last, *starts, *self._loop.names.inputs))})"
+        starts = [f"_start_with({array}, chunk)" for array in self._partials]
+        line = f"_iterations({', '.join(('first', 'last', *starts, *self._inputs))})"
         if self._partials:
-            line = f"{tuple_of(f'{array}[{chunk}]' for array in self._partials)} = {line}"
-        parameters = ", ".join((first, last, chunk, *self._parameters))
+            line = f"{tuple_of(f'{array}[chunk]' for array in self._partials)} = {line}"
+        parameters = ", ".join(("first", "last", "chunk", *self._parameters))
         names = {"_iterations": self._iterations, "_start_with": chunks.start_with}
         return self.linked(f"def f({parameters}):\n    {line}", names, optimised=True)
 
@@ -146,10 +159,9 @@ class _Region:
 
     def _region(self) -> Any:
         """The loop as a function that has a rule; it runs in threads."""
-        first, last, count = self._first, self._last, self._count
-        passed = ", ".join((first, last, count, *self._parameters))
-        bounds = [f"_start_of({k}, {first}, {last}, {count})" for k in ("k", "k + 1")]
-        chunk = f"_chunk({', '.join((*bounds, 'k', *self._parameters))})"
+        passed = ", ".join((*_DIVIDED, *self._parameters))
+        bounds = [f"_start_of({k}, first, last, count)" for k in ("chunk", "chunk + 1")]
+        chunk = f"_chunk({', '.join((*bounds, 'chunk', *self._parameters))})"
         names = {
             **by_name(chunks.start_of, prange, prefix="_"),
             "_np": np,
@@ -157,37 +169,40 @@ class _Region:
             "_chunk": self._of_chunk,
         }
         names["_attempt"] = self.linked(
-            f"""def f(k, failed, {passed}):
-    try:
-        {chunk}
-    except Exception:
-        failed[k] = True""",
+            f"""def f(group, failed, {passed}):
+    size = count // group_count
+    for chunk in range(group * size, (group + 1) * size):
+        try:
+            {chunk}
+        except Exception:
+            failed[chunk] = True
+            break""",
             names,
         )
         region = self.threaded(
             f"""def f({passed}):
-    failed = _np.zeros({count}, _np.bool_)
-    for k in _prange({count}):
-        _attempt(k, failed, {passed})
-    for k in range({count}):
-        if failed[k]:
+    failed = _np.zeros(count, _np.bool_)
+    for group in _prange(group_count):
+        _attempt(group, failed, {passed})
+    for chunk in range(count):
+        if failed[chunk]:
             {chunk}
             raise RuntimeError(_FAILED)""",
             names,
         )
-        serial = f"def f({passed}):\n    for k in range({count}):\n        {chunk}"
+        serial = f"def f({passed}):\n    for chunk in range(count):\n        {chunk}"
         region.in_derivatives = self.linked(serial, names, optimised=True)
         self._define_rule(region)
         return region
 
     def _define_rule(self, region: Any) -> None:
-        names = (self._first, self._last, self._count, *self._parameters)
-        inputs = zip(self._loop.names.inputs, self._loop.accesses, strict=True)
+        names = (*_DIVIDED, *self._parameters)
+        inputs = zip(self._inputs, self._loop.accesses, strict=True)
         never_read = {name for name, access in inputs if access.never_read}
         saves = tuple(name for name in names if name not in never_read)
         annotated = ", ".join(f"{name}: _Any" for name in names)
         values = ", ".join(f"{name}.val" for name in names)
-        given = f"{self._first}, {self._last}, {self._count}, {tuple_of(self._parameters)}"
+        given = f"{', '.join(_DIVIDED)}, {tuple_of(self._parameters)}"
         scope = {
             **by_name(AugmentedReturn, Const, prefix="_"),
             "_Any": Const | Active | Duplicated | MixedDuplicated,
@@ -218,8 +233,10 @@ def tangent(config, ret: _Const, {annotated}):
         accesses = [*partials, *self._loop.accesses]
 
         @chosen_by_types
-        def sweep(config, first, last, count, args):  # noqa: ARG001
-            written = {k - 3 for k, is_written in enumerate(config.value.written) if is_written}
+        def sweep(config, first, last, group_count, count, args):  # noqa: ARG001
+            written = {
+                k - len(_DIVIDED) for k, is_written in enumerate(config.value.written) if is_written
+            }
             given = enumerate(zip(self._parameters, args, accesses, strict=True))
             arguments = [
                 Argument(k, name, ty, access, written=k in written)

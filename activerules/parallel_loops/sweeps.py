@@ -2,17 +2,18 @@
 
 Needs       a loop, the function of one chunk of it, and the annotated types of its arguments
 Gives       `ForwardSweep`, `ReverseSweep`: what the rule of the loop calls
-Invariants  S1  what two chunks add to at the same time is not the same memory
+Invariants  S1  what two groups add to at the same time is not the same memory
             S2  an error in a chunk is raised, whatever thread it happened in
 
 They are source text, since Numba's parallel loops capture numbers and arrays, not annotated
-values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one chunk. The
+values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one group. The
 names in it:
 
-    n0, n1, c  first iteration, one behind the last, number of chunks; k: one chunk
-    v0, d0     value and shadow of argument 0; e0: the shadow that a chunk adds to
-    s0, p0     whether chunks share d0; if not, the shadows of all chunks
-    g0         the derivatives with respect to a number, of all chunks
+    n0, n1  the first iteration, and the one behind the last
+    q, c    how many groups, and how many chunks; k: one of them
+    v0, d0  value and shadow of argument 0; e0: the shadow that a group adds to
+    s0, p0  whether groups share d0; if not, the shadows of all groups
+    g0      the derivatives with respect to a number, of all groups
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _CALLED = {
     "_FAILED": FAILED,
     "_np": np,
 }
+_OF_GROUP = "for j in range(k * (c // q), (k + 1) * (c // q)):"  # its chunks
 _ONE_BY_ONE = "the threads add to numbers and arrays of their own, which are then added up"
 
 
@@ -112,40 +114,42 @@ class Sweep:
         )
 
     def function(self, config: Any) -> Callable[..., Any]:
-        """The sweep (config, first, last, count, arguments), for a configuration of the rule."""
+        """The sweep, for a configuration of the rule: a function of that, of how the loop is divided,
+        and of a tuple of the arguments.
+        """
         dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
         names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
         local = ", ".join(self.local())
         names["_step"] = self.compiler.linked(
-            f"def f(k, n0, n1, c, {local}):\n{_lines(self.step())}", names
+            f"def f(k, n0, n1, q, c, {local}):\n{_lines(self.step())}", names
         )
         names["_attempt"] = self.compiler.linked(
-            f"""def f(k, failed, n0, n1, c, {local}):
+            f"""def f(k, failed, n0, n1, q, c, {local}):
     try:
-        _step(k, n0, n1, c, {local})
+        _step(k, n0, n1, q, c, {local})
     except Exception:
         failed[k] = True""",
             names,
         )
         names["_run"] = self.compiler.threaded(
-            f"""def f(n0, n1, c, phases, failed, {local}):
+            f"""def f(n0, n1, q, c, phases, failed, {local}):
     for phase in range(phases):
-        for t in _prange((c - phase + phases - 1) // phases):
-            _attempt(phase + t * phases, failed, n0, n1, c, {local})
+        for t in _prange((q - phase + phases - 1) // phases):
+            _attempt(phase + t * phases, failed, n0, n1, q, c, {local})
 {_lines(self.together())}""",
             names,
         )
-        source = f"""def f(config, first, last, count, args):
-    n0, n1, c = first.val, last.val, count.val
+        source = f"""def f(config, first, last, group_count, count, args):
+    n0, n1, q, c = first.val, last.val, group_count.val, count.val
 {_lines(self.unpack())}
-    failed = _np.zeros(c, _np.bool_)
+    failed = _np.zeros(q, _np.bool_)
     phases = 1
-    if c > 0:
+    if q > 0:
 {_lines(self.shared(), 8)}
-        _run(n0, n1, c, phases, failed, {local})
-        for k in range(c):
+        _run(n0, n1, q, c, phases, failed, {local})
+        for k in range(q):
             if failed[k]:
-                _step(k, n0, n1, c, {local})
+                _step(k, n0, n1, q, c, {local})
                 raise RuntimeError(_FAILED)
     return {self.result()}"""
         return function_from(source, "f", names, module=__name__)
@@ -161,21 +165,21 @@ class Sweep:
         return values + [f"d{each.k}" for each in self.arguments if _is_double(each)]
 
     def call(self, private: Set[int] = frozenset()) -> str:
-        """The derivative of a chunk, which has shadows of its own for some arguments."""
-        bounds = [f"_Const(_start_of({k}, n0, n1, c))" for k in ("k", "k + 1")]
+        """The derivative of a chunk, whose group has shadows of its own for some arguments."""
+        bounds = [f"_Const(_start_of({k}, n0, n1, c))" for k in ("j", "j + 1")]
         passed = [e.passed(f"{'e' if e.k in private else 'd'}{e.k}") for e in self.arguments]
-        return f"_autodiff(_mode, _chunk, _Const, {', '.join([*bounds, '_Const(k)', *passed])})"
+        return f"_autodiff(_mode, _chunk, _Const, {', '.join([*bounds, '_Const(j)', *passed])})"
 
     def step(self) -> list[str]:
-        """Runs the derivative of a chunk."""
-        return [self.call()]
+        """Runs the derivatives of a group of chunks."""
+        return [_OF_GROUP, f"    {self.call()}"]
 
     def shared(self) -> list[str]:
-        """Decides which chunks run at the same time, and what they share."""
+        """Decides which groups run at the same time, and what they share."""
         return ["pass"]
 
     def together(self) -> list[str]:
-        """Adds up what chunks do not share."""
+        """Adds up what groups do not share."""
         return []
 
     def result(self) -> str:
@@ -223,13 +227,13 @@ class ReverseSweep(Sweep):
             )
 
     def unpack(self) -> list[str]:
-        """Takes the arguments apart, and allocates what chunks leave."""
+        """Takes the arguments apart, and allocates what groups leave."""
         lines = super().unpack()
         for each in self.arguments:
             if each.access.never_read and each.is_array:
                 lines.append(f"v{each.k} = _scratch(v{each.k})")
             if each.kind is Active:
-                lines.append(f"g{each.k} = _np.zeros(c, _dtype{each.k})")
+                lines.append(f"g{each.k} = _np.zeros(q, _dtype{each.k})")
         return lines
 
     def local(self) -> list[str]:
@@ -239,8 +243,8 @@ class ReverseSweep(Sweep):
         return [*super().local(), *private, *numbers]
 
     def shared(self) -> list[str]:
-        """Decides which chunks run at the same time, and what they share."""
-        lines = ["spread, serial = 0, c == 1"]
+        """Decides which groups run at the same time, and what they share."""
+        lines = ["spread, serial = 0, q == 1"]
         for k, first in ((e.k, e.access.first) for e in self._disjoint):
             lines.append(f"h{k} = n0 >= {-first}")  # a negative subscript counts from the end
         for i, one in enumerate(self._disjoint):
@@ -253,34 +257,35 @@ class ReverseSweep(Sweep):
                 lines.append(f"if h{each.k}: spread = max(spread, {width})")
             if each.written:
                 lines.append(f"if not h{each.k}: serial = True")
-        lines.append("phases = c if serial else _phases(n0, n1, c, spread)")
+        lines.append("phases = q if serial else _phases(n0, n1, q, spread)")
         for each in self._private:
             also = f"h{each.k} or " if each.is_disjoint else ""
-            lines.append(f"s{each.k} = {also}phases == c")
-            lines.append(f"p{each.k} = [d{each.k}] * (0 if s{each.k} else c)")
+            lines.append(f"s{each.k} = {also}phases == q")
+            lines.append(f"p{each.k} = [d{each.k}] * (0 if s{each.k} else q)")
         return lines
 
     def step(self) -> list[str]:
-        """Runs the derivative of a chunk, and keeps what is not shared."""
+        """Runs the derivatives of a group of chunks, and keeps what is not shared."""
         private = {each.k for each in self._private}
         lines = [f"e{k} = d{k} if s{k} else _make_zero(d{k})" for k in sorted(private)]
-        lines.append(f"found = {self.call(private)}")
-        lines += [f"g{e.k}[k] = found[{e.k + 3}]" for e in self.arguments if e.kind is Active]
+        lines += [_OF_GROUP, f"    found = {self.call(private)}"]
+        numbers = [e for e in self.arguments if e.kind is Active]
+        lines += [f"    g{e.k}[k] += found[{e.k + 3}]" for e in numbers]
         return lines + [f"if not s{k}: p{k}[k] = e{k}" for k in sorted(private)]
 
     def together(self) -> list[str]:
         """One array after the other, as they may overlap."""
         if not self._private:
             return []
-        lines = [f"for a in range({len(self._private)}):", "    for t in _prange(c):"]
+        lines = [f"for a in range({len(self._private)}):", "    for t in _prange(q):"]
         for a, each in enumerate(self._private):
-            lines.append(f"        if a == {a}: _add_share(t, c, d{each.k}, p{each.k})")
+            lines.append(f"        if a == {a}: _add_share(t, q, d{each.k}, p{each.k})")
         return lines
 
     def result(self) -> str:
         """The derivatives with respect to numbers."""
         numbers = [f"g{e.k}.sum()" if e.kind is Active else "None" for e in self.arguments]
-        return tuple_of(["None"] * 3 + numbers)
+        return tuple_of(["None"] * 4 + numbers)
 
 
 def _is_double(argument: Argument) -> bool:

@@ -10,7 +10,7 @@ plain = {name: getattr(chunks, name) for name in ("start_of", "phases")}
 
 
 @pytest.mark.parametrize("spread", range(6))
-def test_c1_chunks_of_a_phase_are_further_apart_than_their_accesses_reach(spread):
+def test_c1_groups_of_a_phase_are_further_apart_than_their_accesses_reach(spread):
     """By brute force: an iteration i accesses the rows i ... i + spread."""
     for first, length, count in itertools.product((0, 3), range(1, 25), range(1, 9)):
         if count > length:

@@ -85,6 +85,20 @@ def test_r1_sums_have_the_same_order_in_every_run():
     np.testing.assert_allclose(of_x, expected, rtol=1e-10)
 
 
+def named_like_ours(count, tape, config):
+    s = 0.0
+    for chunk in prange(len(count)):
+        k = tape * count[chunk]
+        s += k * config
+    return s
+
+
+def test_variables_may_have_the_names_of_ours():
+    found = ar.grad(ar.parallel(named_like_ours), argnums=(0, 1, 2))(np.arange(3.0), 2.0, 5.0)
+    np.testing.assert_allclose(found[0], 10.0)
+    assert found[1:] == (15.0, 6.0)
+
+
 def test_the_same_function_gives_the_same_and_is_not_made_twice():
     f = ar.parallel(products)
     assert ar.parallel(products) is f

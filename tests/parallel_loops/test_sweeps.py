@@ -102,7 +102,7 @@ def pairs(x, force):
     return (total * total).sum()
 
 
-def test_s1_each_chunk_has_a_shadow_of_what_is_passed_whole_to_functions(threads):
+def test_s1_each_group_has_a_shadow_of_what_is_passed_whole_to_functions(threads):
     assert_as_without_threads(pairs, RNG.normal(size=(9, 2)), np.ones((9, 2)))
 
 
