@@ -103,7 +103,8 @@ class Sweep:
 
     def refused_type(self, argument: Argument) -> NotYetSupported:
         """The error for an argument of which threads have no parts of their own."""
-        what = f"`{argument.name}` is {type_name(argument.type)} with a derivative"
+        state = "with a derivative" if argument.has_shadow else "that is written"
+        what = f"`{argument.name}` is {type_name(argument.type)} {state}"
         return self.refused(what, _ONE_BY_ONE, [f"the numbers and arrays in `{argument.name}`"])
 
     def refused(self, what: str, why: str, instead: list[str]) -> NotYetSupported:
@@ -114,8 +115,8 @@ class Sweep:
         )
 
     def function(self, config: Any) -> Callable[..., Any]:
-        """The sweep, for a configuration of the rule: a function of that, of how the loop is divided,
-        and of a tuple of the arguments.
+        """The sweep, for a configuration of the rule: a function of that, of the iterations and how
+        they are divided, and of a tuple of the arguments.
         """
         dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
         names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
@@ -205,9 +206,10 @@ class ReverseSweep(Sweep):
         shadowed = [each for each in self.arguments if each.has_shadow]
         self._disjoint = [each for each in shadowed if each.is_disjoint]
         self._private = [each for each in shadowed if not each.written]
-        for each in shadowed:
-            if not each.is_array:
+        for each in self.arguments:
+            if not each.is_array and (each.has_shadow or each.access.never_read):
                 raise self.refused_type(each)
+        for each in shadowed:
             if each.written and not each.is_disjoint:
                 raise self.refused(
                     f"`{each.name}` may be written, and is read by other subscripts than the index",
