@@ -86,7 +86,8 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.linear_algebra --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.higher_order --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.small_jacobians --results benchmarks/results.json
-	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md docs/howto/fast_gradients.md
+	$(BIN)/python -m benchmarks.parallel_loops --results benchmarks/results.json
+	$(BIN)/python -m benchmarks.speed_table benchmarks/results.json docs/performance.md docs/howto/fast_gradients.md docs/howto/parallel.md
 
 peers: $(VENV)/.installed-peers
 	$(BIN)/python -m benchmarks.peers.measure $(ARGS)

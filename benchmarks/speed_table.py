@@ -159,6 +159,26 @@ def small_jacobians(results: dict) -> str:
     )
 
 
+def parallel_loops(results: dict) -> str:
+    """What gradients of loops in threads take, as a table."""
+    found, where = results["parallel_loops"], results["environment"]
+    return "\n".join(
+        [
+            "| milliseconds | function | with threads | gradient | with threads | ratio |",
+            "|---|---:|---:|---:|---:|---:|",
+            *(
+                f"| {row['name']} | {row['primal']:.1f} | {row['threaded_primal']:.1f} | "
+                f"{row['gradient']:.1f} | {row['threaded_gradient']:.1f} | "
+                f"{row['ratio']:.2f} ± {row['noise']:.2f} |"
+                for row in found["programs"]
+            ),
+            "",
+            f"Value and gradient with respect to all arrays, with {found['threads']} threads and "
+            f"without, by the clock; medians of {found['rounds']} rounds. {_where(where)}",
+        ]
+    )
+
+
 def _where(environment: dict) -> str:
     return (
         f"Measured with Numba {environment['numba']}, Python {environment['python']}, "
@@ -173,6 +193,7 @@ TABLES = {
     "linear algebra": linear_algebra,
     "higher order": higher_order,
     "small Jacobians": small_jacobians,
+    "parallel loops": parallel_loops,
 }
 
 

@@ -14,6 +14,7 @@ from benchmarks import (
     handwritten,
     higher_order,
     linear_algebra,
+    parallel_loops,
     small_jacobians,
     speed_table,
     vector_functions,
@@ -122,6 +123,7 @@ def test_the_table_goes_between_its_marks():
     [
         ("performance.md", ["speed table", "linear algebra", "higher order", "vector functions"]),
         ("howto/fast_gradients.md", ["small Jacobians"]),
+        ("howto/parallel.md", ["parallel loops"]),
     ],
 )
 def test_pages_show_what_was_measured(page, tables):
@@ -238,3 +240,12 @@ def test_a_wrong_gradient_is_not_timed():
 def test_ten_array_programs():
     names = [program.name for program in programs()]
     assert len(set(names)) == 10
+
+
+def test_gradients_of_loops_agree_with_threads_and_without():
+    """`timed_calls` compares them."""
+    name, function, args = parallel_loops.programs(part=0.005)[4]
+    calls = parallel_loops.timed_calls(function, args)
+    assert all(call() > 0.0 for call in calls.values()), name
+    shown = [row["name"] for row in RESULTS["parallel_loops"]["programs"]]
+    assert shown == [name for name, *_ in parallel_loops.programs(part=0.005)]

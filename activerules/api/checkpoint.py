@@ -23,7 +23,7 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.api.jacobian_blocks import carrying
 from activerules.api.same_draws import exchange_states, states_if_drawn
-from activerules.callables import display_name, location_of
+from activerules.callables import display_name, location_of, python_function
 from activerules.errors import ActivityError, RuleDefinitionError
 from activerules.numba_ext.calls import call_arguments, error_context
 from activerules.numba_ext.calls.factories import give_factory_form
@@ -93,7 +93,7 @@ def _checkpointed(function: Any, options: dict[str, Any]) -> Any:
     target, options = with_options(function, options)
     target = linked_form(without_cache(target))
     names = _positional(target)
-    plain = target.py_func
+    plain = python_function(target)
     listed = ", ".join(names)
     source = f"def f({listed}):\n    _plain(_call, {listed})\n    return _call({listed})"
     scope = {"_call": Stub(target) if options.get("cache") else target, "_plain": _require_plain}

@@ -228,10 +228,16 @@ def _iterations(plain: FunctionType, node: ast.For, names: Names, name: str) -> 
 def _definition(
     name: str, arguments: ast.arguments, body: Sequence[ast.stmt], place: ast.AST
 ) -> ast.FunctionDef:
-    """A definition without annotations and decorators."""
-    bare = [ast.arg(each.arg) for each in arguments.args]
+    """A definition without annotations, decorators and default values."""
+    given = arguments
     parameters = ast.arguments(
-        [ast.arg(each.arg) for each in arguments.posonlyargs], bare, None, [], [], None, []
+        posonlyargs=[ast.arg(each.arg) for each in given.posonlyargs],
+        args=[ast.arg(each.arg) for each in given.args],
+        vararg=given.vararg and ast.arg(given.vararg.arg),
+        kwonlyargs=[ast.arg(each.arg) for each in given.kwonlyargs],
+        kw_defaults=[None] * len(given.kwonlyargs),
+        kwarg=given.kwarg and ast.arg(given.kwarg.arg),
+        defaults=[],
     )
     made = ast.FunctionDef(name, parameters, [*body], [], None)
     if "type_params" in made._fields:
@@ -265,6 +271,7 @@ def _function(
     made = FunctionType(code, plain.__globals__, tree.name, None, closure)
     made.__module__ = plain.__module__
     if whole:
-        made.__defaults__, made.__doc__ = plain.__defaults__, plain.__doc__
+        made.__defaults__, made.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
+        made.__doc__ = plain.__doc__
         made.__qualname__ = plain.__qualname__
     return made

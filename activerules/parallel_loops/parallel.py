@@ -14,7 +14,6 @@ from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.made_once import LastMade
 from activerules.numba_ext.target.dispatchers import dispatcher_of, flags_of, require_known
 from activerules.parallel_loops.outline import loops_of, with_calls
-from activerules.parallel_loops.regions import region_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +73,8 @@ _made = LastMade()
 
 
 def _parallel(function: Any, options: dict[str, Any]) -> Any:
+    from activerules.parallel_loops.ruled_loop import ruled_loop  # late: imports much
+
     dispatcher = dispatcher_of(function)
     plain = dispatcher.py_func
     if options.get("cache"):
@@ -87,7 +88,7 @@ def _parallel(function: Any, options: dict[str, Any]) -> Any:
     if dispatcher.targetoptions.get("nogil"):
         own.setdefault("nogil", True)
     tree, loops = loops_of(plain)
-    calls = [(loop, region_of(loop, own)) for loop in loops]
+    calls = [(loop, ruled_loop(loop, own)) for loop in loops]
     result: Any = njit(**own)(with_calls(plain, tree, calls))
     result.__wrapped__ = plain
     result.runs_in_threads = True

@@ -33,7 +33,7 @@ from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.types import as_strict
 from activerules.numba_ext.rules.checks import overlap
 from activerules.numba_ext.target.effects import draws_numbers
-from activerules.parallel_loops import chunks
+from activerules.parallel_loops import schedule
 from activerules.parallel_loops.accesses import Access
 from activerules.parallel_loops.outline import WITHOUT_THREADS, Loop
 from activerules.rules.pattern import type_name
@@ -43,7 +43,7 @@ FAILED = "an iteration of a parallel loop raised an exception, and did not when 
 
 _CALLED = {
     **by_name(Active, Const, Duplicated, autodiff, make_zero, overlap, prange, prefix="_"),
-    **by_name(chunks.add_share, chunks.phases, chunks.scratch, chunks.start_of, prefix="_"),
+    **by_name(schedule.add_share, schedule.phases, schedule.scratch, schedule.start_of, prefix="_"),
     "_FAILED": FAILED,
     "_np": np,
 }

@@ -1,7 +1,7 @@
 """A parallel loop as a compiled function with a rule.
 
 Needs       a loop, and the function of a range of its iterations
-Gives       `region_of`: what runs instead of the loop
+Gives       `ruled_loop`: what runs instead of the loop
 Invariants  R1  the iterations are divided into the same chunks in all sweeps
             R2  an error in a chunk is raised, whatever thread it happened in
 
@@ -29,7 +29,7 @@ from activerules.annotations.activity import Active, Const, Duplicated, MixedDup
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, to_link
-from activerules.parallel_loops import chunks
+from activerules.parallel_loops import schedule
 from activerules.parallel_loops.accesses import Access
 from activerules.parallel_loops.outline import Loop, free_name
 from activerules.parallel_loops.sweeps import FAILED, Argument, ForwardSweep, ReverseSweep, Sweep
@@ -45,25 +45,25 @@ _THREADS = {
 }
 
 
-def region_of(loop: Loop, options: dict[str, Any]) -> Any:
+def ruled_loop(loop: Loop, options: dict[str, Any]) -> Any:
     """The function (first, last, *reductions, *inputs) -> reductions that runs a loop in threads.
 
     options   as for `numba.njit`, for the iterations
     """
-    return _Region(loop, options).launch()
+    return _RuledLoop(loop, options).launch()
 
 
 # What generated functions call, and the names of their own parameters. A variable of the loop that
 # has such a name gets another one there.
 _RESERVED = """config ret dret tape first last group_count count group chunk failed size
-    _Any _AugmentedReturn _Const _FAILED _attempt _chunk _chunks _forward _groups _iterations
-    _new_partials _np _prange _region _reverse _start_of _start_with""".split()
+    _Any _AugmentedReturn _Const _FAILED _attempt _chunk _chunks _forward _groups _in_threads
+    _iterations _new_partials _np _prange _reverse _start_of _start_with""".split()
 
 _DIVIDED = ("first", "last", "group_count", "count")
 """The first parameters of what has the rule: the iterations, and how they are divided."""
 
 
-class _Region:
+class _RuledLoop:
     """The functions of one loop.
 
     reduced, inputs   names of parameters for what the loop reduces and reads
@@ -103,11 +103,11 @@ class _Region:
         per_thread = 2 if any(each.last > each.first for each in self._loop.accesses) else 1
         lines = [
             f"group_count = _groups(first, last, {per_thread})",
-            "count = _chunks(first, last, group_count)",
+            f"count = _chunks(first, last, group_count, {tuple_of(self._reduced)})",
         ]
         names: dict[str, Any] = {
-            **by_name(chunks.chunks, chunks.groups, prefix="_"),
-            "_region": self._region(),
+            **by_name(schedule.chunks, schedule.groups, prefix="_"),
+            "_in_threads": self._threaded_loop(),
         }
         if self._partials:
             names["_new_partials"] = self._new_partials()
@@ -115,9 +115,9 @@ class _Region:
                 f"_new_partials(count, first, {tuple_of(self._reduced)}, {tuple_of(self._inputs)})"
             )
             lines.append(f"{tuple_of(self._partials)} = {made}")
-        lines.append(f"_region({', '.join((*_DIVIDED, *self._parameters))})")
+        lines.append(f"_in_threads({', '.join((*_DIVIDED, *self._parameters))})")
         for k, (name, partials) in enumerate(zip(self._reduced, self._partials, strict=True)):
-            names[f"_fold{k}"] = chunks.FOLDS[self._loop.names.reductions[k].operation]
+            names[f"_fold{k}"] = schedule.FOLDS[self._loop.names.reductions[k].operation]
             lines.append(f"{name} = _fold{k}({name}, {partials})")
         if self._reduced:
             lines.append(f"return {tuple_of(self._reduced)}")
@@ -131,7 +131,7 @@ class _Region:
         if self._partials:
             line = f"{tuple_of(f'{array}[chunk]' for array in self._partials)} = {line}"
         parameters = ", ".join(("first", "last", "chunk", *self._parameters))
-        names = {"_iterations": self._iterations, "_start_with": chunks.start_with}
+        names = {"_iterations": self._iterations, "_start_with": schedule.start_with}
         return self.linked(f"def f({parameters}):\n    {line}", names, optimised=True)
 
     def _new_partials(self) -> Any:
@@ -151,19 +151,19 @@ class _Region:
             items = []
             for k, (each, ty) in enumerate(zip(loop.names.reductions, found, strict=True)):
                 names[f"_dtype{k}"] = getattr(ty, "dtype", ty)
-                items.append(chunks.new_partials(each.operation, k, ty, where))
+                items.append(schedule.new_partials(each.operation, k, ty, where))
             source = f"def f(count, first, starts, inputs): return {tuple_of(items)}"
             return function_from(source, "f", names, module=__name__)
 
         return new_partials
 
-    def _region(self) -> Any:
+    def _threaded_loop(self) -> Any:
         """The loop as a function that has a rule; it runs in threads."""
         passed = ", ".join((*_DIVIDED, *self._parameters))
         bounds = [f"_start_of({k}, first, last, count)" for k in ("chunk", "chunk + 1")]
         chunk = f"_chunk({', '.join((*bounds, 'chunk', *self._parameters))})"
         names = {
-            **by_name(chunks.start_of, prange, prefix="_"),
+            **by_name(schedule.start_of, prange, prefix="_"),
             "_np": np,
             "_FAILED": FAILED,
             "_chunk": self._of_chunk,
@@ -179,7 +179,7 @@ class _Region:
             break""",
             names,
         )
-        region = self.threaded(
+        ruled = self.threaded(
             f"""def f({passed}):
     failed = _np.zeros(count, _np.bool_)
     for group in _prange(group_count):
@@ -191,11 +191,11 @@ class _Region:
             names,
         )
         serial = f"def f({passed}):\n    for chunk in range(count):\n        {chunk}"
-        region.in_derivatives = self.linked(serial, names, optimised=True)
-        self._define_rule(region)
-        return region
+        ruled.in_derivatives = self.linked(serial, names, optimised=True)
+        self._define_rule(ruled)
+        return ruled
 
-    def _define_rule(self, region: Any) -> None:
+    def _define_rule(self, ruled: Any) -> None:
         names = (*_DIVIDED, *self._parameters)
         inputs = zip(self._inputs, self._loop.accesses, strict=True)
         never_read = {name for name, access in inputs if access.never_read}
@@ -206,12 +206,12 @@ class _Region:
         scope = {
             **by_name(AugmentedReturn, Const, prefix="_"),
             "_Any": Const | Active | Duplicated | MixedDuplicated,
-            "_region": region,
+            "_in_threads": ruled,
             "_reverse": self._sweep(ReverseSweep),
             "_forward": self._sweep(ForwardSweep),
         }
         halves = f"""def augmented(config, ret: _Const, {annotated}):
-    _region({values})
+    _in_threads({values})
     return _AugmentedReturn(None, None, None)
 
 def reversed(config, dret: _Const, tape, {annotated}):
@@ -223,9 +223,9 @@ def tangent(config, ret: _Const, {annotated}):
             name: function_from(halves, name, scope, module=__name__)
             for name in ("augmented", "reversed", "tangent")
         }
-        augmented_primal(region, saves=saves, keeps_shadow=False)(written["augmented"])
-        reverse(region, saves=saves)(written["reversed"])
-        forward(region)(written["tangent"])
+        augmented_primal(ruled, saves=saves, keeps_shadow=False)(written["augmented"])
+        reverse(ruled, saves=saves)(written["reversed"])
+        forward(ruled)(written["tangent"])
 
     def _sweep(self, kind: type[Sweep]) -> Any:
         """What a half of the rule runs, chosen by the types of the arguments."""

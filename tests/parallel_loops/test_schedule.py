@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from activerules.parallel_loops import chunks
+from activerules.parallel_loops import schedule
 
-plain = {name: getattr(chunks, name) for name in ("start_of", "phases")}
+plain = {name: getattr(schedule, name) for name in ("start_of", "phases")}
 
 
 @pytest.mark.parametrize("spread", range(6))

@@ -1,4 +1,4 @@
-"""What the regions of parallel loops call in compiled code.
+"""How the iterations of a loop are divided among threads, and how sums come together.
 
 Needs       the iterations of a loop; shadows
 Gives       `groups`, `chunks`, `start_of`: how iterations are divided; `phases`: which groups run
@@ -32,10 +32,18 @@ def groups(first, last, per_thread):
     return min(get_num_threads() * per_thread, max(last - first, 0))
 
 
-@register_jitable
-def chunks(first, last, group_count):
-    """The number of chunks of a range of iterations: as many in each group, at most 64."""
-    return group_count * min((last - first) // group_count, 64) if group_count > 0 else 0
+@chosen_by_types
+def chunks(first, last, group_count, reduced):  # noqa: ARG001
+    """The number of chunks of a range of iterations: as many in each group, at most 64. There is
+    one in each if the tuple `reduced` has arrays, as each chunk has such an array of its own.
+    """
+    if any(isinstance(ty, types.Array) for ty in reduced):
+        return lambda first, last, group_count, reduced: group_count
+
+    def of_numbers(first, last, group_count, reduced):  # noqa: ARG001
+        return group_count * min((last - first) // group_count, 64) if group_count > 0 else 0
+
+    return of_numbers
 
 
 @register_jitable
