@@ -67,14 +67,6 @@ def add_share(part, count, total, parts):  # noqa: ARG001
 
     Element by element: an assignment to a slice would compile the text of its error message.
     """
-    if total.ndim == 0:
-
-        def of_number(part, count, total, parts):  # noqa: ARG001
-            if part == 0:
-                for each in parts:
-                    total[()] += each[()]
-
-        return of_number
     loops = over_elements("total[{index}] += each[{index}]", "total", total.ndim, " " * 8)
     rows = loops.replace("range(total.shape[0])", "range(first, last)", 1)
     source = f"""def of_rows(part, count, total, parts):

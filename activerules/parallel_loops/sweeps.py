@@ -75,10 +75,9 @@ class Argument:
         self.k, self.name, self.kind, self.type = k, name, ty.kind, ty.val
         self.access, self.written = access, written
         self.is_array = isinstance(ty.val, types.Array)
+        self.adds_up = self.is_array and isinstance(getattr(ty.val, "dtype", None), types.Number)
         self.has_shadow = ty.kind is Duplicated and not isinstance(ty.val, types.Number)
-        self.is_disjoint = (
-            isinstance(ty.val, types.Array) and ty.val.ndim > 0 and access.is_disjoint
-        )
+        self.is_disjoint = self.adds_up and getattr(ty.val, "ndim", 0) > 0 and access.is_disjoint
 
     def passed(self, shadow: str) -> str:
         """Source of the annotated value."""
@@ -102,8 +101,8 @@ class Sweep:
                 raise self.refused_type(each)
 
     def refused_type(self, argument: Argument) -> NotYetSupported:
-        """The error for an argument of which threads have no parts of their own."""
-        state = "with a derivative" if argument.has_shadow else "that is written"
+        """The error for an argument of which threads can have no parts of their own."""
+        state = "that is written" if argument.kind is Const else "with a derivative"
         what = f"`{argument.name}` is {type_name(argument.type)} {state}"
         return self.refused(what, _ONE_BY_ONE, [f"the numbers and arrays in `{argument.name}`"])
 
@@ -207,7 +206,8 @@ class ReverseSweep(Sweep):
         self._disjoint = [each for each in shadowed if each.is_disjoint]
         self._private = [each for each in shadowed if not each.written]
         for each in self.arguments:
-            if not each.is_array and (each.has_shadow or each.access.never_read):
+            unsaved = each.access.never_read and not each.is_array
+            if unsaved or (each.has_shadow and not each.adds_up):
                 raise self.refused_type(each)
         for each in shadowed:
             if each.written and not each.is_disjoint:
@@ -232,7 +232,7 @@ class ReverseSweep(Sweep):
         """Takes the arguments apart, and allocates what groups leave."""
         lines = super().unpack()
         for each in self.arguments:
-            if each.access.never_read and each.is_array:
+            if each.access.never_read:
                 lines.append(f"v{each.k} = _scratch(v{each.k})")
             if each.kind is Active:
                 lines.append(f"g{each.k} = _np.zeros(q, _dtype{each.k})")

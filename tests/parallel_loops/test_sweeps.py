@@ -158,6 +158,21 @@ def of_list(values, x):
     return s
 
 
+def of_records(bodies):
+    s = 0.0
+    for i in prange(len(bodies)):
+        s += bodies[i].mass * bodies[i].speed ** 2
+    return s
+
+
+def marked(x, marks):
+    s = 0.0
+    for i in prange(len(x)):
+        marks[i] = 1
+        s += x[i] ** 2
+    return s
+
+
 def noise(x):
     s = 0.0
     for i in prange(len(x)):
@@ -170,6 +185,12 @@ def test_s1_what_cannot_be_told_apart_is_refused_when_the_derivative_is_compiled
         ar.grad(ar.parallel(shifted), argnums=(0, 1))(np.ones(4), np.ones(4))
     with pytest.raises(ar.NotYetSupported, match="`values` is List"):
         ar.grad(ar.parallel(of_list))(List([1.0, 2.0]), np.ones(2))
+    bodies = np.ones(3, dtype=[("mass", "f8"), ("speed", "f8")]).view(np.recarray)
+    passed = ar.Duplicated(bodies, np.zeros_like(bodies))
+    with pytest.raises(ar.NotYetSupported, match=r"`bodies` is .* with a derivative"):
+        ar.autodiff(ar.Reverse, ar.parallel(of_records), ar.Active, passed)
+    with pytest.raises(ar.NotYetSupported, match=r"`marks` is .* that is written"):
+        ar.grad(ar.parallel(marked))(np.ones(2), List([0, 0]))
     with pytest.raises(ar.NotYetSupported, match="random numbers are drawn"):
         ar.grad(ar.parallel(noise))(np.ones(4))
 
