@@ -34,7 +34,7 @@ from activerules.numba_ext.codegen.on_disk import compiled_stub
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.types import AnnotationType, as_strict
 from activerules.numba_ext.codegen.unlinked import linked_form, to_link
-from activerules.numba_ext.rules.checks import copied
+from activerules.numba_ext.rules.checks import copied, written_apart
 from activerules.numba_ext.target.dispatchers import (
     flags_of,
     require_known,
@@ -46,7 +46,7 @@ from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule
-from activerules.rules.written import by_name, function_from, replacement_of
+from activerules.rules.written import by_name, function_from, replacement_of, tuple_of
 from activerules.values.layout import layout_of
 from activerules.values.overwriting import overwrite
 
@@ -137,15 +137,20 @@ def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
     annotated = ", ".join(f"{name}: _Annotation" for name in names)
     into = f"def f(_out, {listed}):\n    _put(_out, _target({listed}))"
     silent = f"def f({listed}):\n    _target({listed})"
+    before, after = written_apart(names)
     scope = {
         "_target": target,
+        "_before": before,
+        "_after": after,
         "_into": njit(_from_source(into, _target=target)),
         "_silent": njit(_from_source(silent, _target=target)),
     }
     sources = {
         "augmented_primal": f"""def f(config, ret: _Annotation, {annotated}):
     _states = _states_if_drawn(_target, ({values}{"," * bool(names)}))
+    _copies = _before(config, {tuple_of(names)})
     _y = _target({values})
+    _after(config, {tuple_of(names)}, _copies)
     return _AugmentedReturn(_y, _shadow_of(_y), _states)""",
         "reverse": f"""def f(config, dret: _Annotation, tape, {annotated}):
     _mode = _as_strict(_Reverse, config)

@@ -29,6 +29,7 @@ from activerules.annotations.activity import Active, Const, Duplicated, MixedDup
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, to_link
+from activerules.numba_ext.rules.checks import written_apart
 from activerules.parallel_loops import schedule
 from activerules.parallel_loops.accesses import Access
 from activerules.parallel_loops.outline import Loop, free_name
@@ -55,9 +56,9 @@ def ruled_loop(loop: Loop, options: dict[str, Any]) -> Any:
 
 # What generated functions call, and the names of their own parameters. A variable of the loop that
 # has such a name gets another one there.
-_RESERVED = """config ret dret tape first last group_count count group chunk failed size
-    _Any _AugmentedReturn _Const _FAILED _attempt _chunk _chunks _forward _groups _in_threads
-    _iterations _new_partials _np _prange _reverse _start_of _start_with""".split()
+_RESERVED = """config ret dret tape copies first last group_count count group chunk failed size
+    _Any _AugmentedReturn _Const _after _before _FAILED _attempt _chunk _chunks _forward _groups
+    _in_threads _iterations _new_partials _np _prange _reverse _start_of _start_with""".split()
 
 _DIVIDED = ("first", "last", "group_count", "count")
 """The first parameters of what has the rule: the iterations, and how they are divided."""
@@ -203,15 +204,20 @@ class _RuledLoop:
         annotated = ", ".join(f"{name}: _Any" for name in names)
         values = ", ".join(f"{name}.val" for name in names)
         given = f"{', '.join(_DIVIDED)}, {tuple_of(self._parameters)}"
+        before, after = written_apart(names)
         scope = {
             **by_name(AugmentedReturn, Const, prefix="_"),
+            "_before": before,
+            "_after": after,
             "_Any": Const | Active | Duplicated | MixedDuplicated,
             "_in_threads": ruled,
             "_reverse": self._sweep(ReverseSweep),
             "_forward": self._sweep(ForwardSweep),
         }
         halves = f"""def augmented(config, ret: _Const, {annotated}):
+    copies = _before(config, {tuple_of(names)})
     _in_threads({values})
+    _after(config, {tuple_of(names)}, copies)
     return _AugmentedReturn(None, None, None)
 
 def reversed(config, dret: _Const, tape, {annotated}):

@@ -390,3 +390,43 @@ def test_a_recursive_function_is_compiled_once_more():
     slope = ar.grad(nested_sines)(0.7, 4)
     assert ar.grad(checkpointed)(0.7, 4) == pytest.approx(slope)
     assert ar.grad(nested_sines, error_model="numpy")(0.7, 4) == pytest.approx(slope)
+
+
+@numba.njit
+def by_exponents(x, exponents, same):
+    s = 0.0
+    for i in range(len(x)):
+        exponents[i] = 2
+        s += x[i] ** same[i]
+    return s
+
+
+@numba.njit
+def exponents_apart(x):
+    return checkpointed_exponents(x, np.zeros(3, np.int64), np.full(3, 3))
+
+
+@numba.njit
+def exponents_twice(x):
+    exponents = np.zeros(3, np.int64)
+    return checkpointed_exponents(x, exponents, exponents[:])
+
+
+checkpointed_exponents = ar.checkpoint(by_exponents)
+
+
+@numba.njit
+def counted(x, calls, seen):
+    calls[()] += 1
+    seen[0] = calls[()]
+    return x[0] ** 2
+
+
+def test_constant_arrays_that_share_written_memory_are_refused():
+    """The second run has copies of them, which do not share it."""
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(ar.grad(exponents_apart)(x), 3 * x**2, rtol=1e-14)
+    with pytest.raises(ar.RuleArgumentsOverlap, match="`same` and `exponents` share memory"):
+        ar.grad(exponents_twice)(x)
+    with_a_counter = ar.grad(ar.checkpoint(counted))
+    assert with_a_counter(x, np.array(0), np.zeros(1, np.int64))[0] == 2.0

@@ -85,6 +85,24 @@ def test_r1_sums_have_the_same_order_in_every_run():
     np.testing.assert_allclose(of_x, expected, rtol=1e-10)
 
 
+def by_exponents(x, exponents, same):
+    s = 0.0
+    for i in prange(len(x)):
+        exponents[i] = 2
+        s += x[i] ** same[i]
+    return s
+
+
+def test_constant_arrays_that_share_written_memory_are_refused():
+    """The reverse has copies of them, which do not share it."""
+    f = ar.parallel(by_exponents)
+    found = ar.grad(f)(np.array([1.0, 2.0, 3.0]), np.zeros(3, np.int64), np.full(3, 3))
+    np.testing.assert_allclose(found, [3.0, 12.0, 27.0], rtol=1e-14)
+    exponents = np.zeros(3, np.int64)
+    with pytest.raises(ar.RuleArgumentsOverlap, match="`same` and `exponents` share memory"):
+        ar.grad(f)(np.array([1.0, 2.0, 3.0]), exponents, exponents)
+
+
 def named_like_ours(count, tape, config):
     s = 0.0
     for chunk in prange(len(count)):

@@ -5,7 +5,7 @@ Each is compiled for the CPU and given argument types, and linked with the wrapp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,10 +13,12 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, register_jitable
 
+from activerules.annotations.activity import Duplicated
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import emitting
+from activerules.rules.written import definition, function_from, tuple_of
 from activerules.values.contents import array_of_record
 from activerules.values.overlaps import arrays_overlap
 from activerules.values.overwriting import overwrite
@@ -185,6 +187,55 @@ def unwritten(message: str) -> Callable[[Any, Any], None]:
                 raise RuleArgumentsOverlap(message)
 
     return check
+
+
+def written_apart(names: Sequence[str]) -> tuple[Any, Any]:
+    """Functions for a rule that runs its function again, on copies of these arguments. They refuse
+    arrays that share memory if the function changed one of them through another; the copies do not
+    share it. Arrays that both have derivatives are left to the caller of the rule.
+
+    before(config, arguments)         a tuple of copies, empty where no memory is shared
+    after(config, arguments, copies)  raises `RuleArgumentsOverlap`
+    """
+
+    @chosen_by_types
+    def before(config, arguments):
+        copies = (
+            f"_kept(arguments[{j}].val, arguments[{i}].val)" for i, j in _apart(config, arguments)
+        )
+        source = f"def f(config, arguments): return {tuple_of(copies)}"
+        kept = register_jitable(kept_if_shared)
+        return function_from(source, "f", {"_kept": kept}, module=__name__)
+
+    @chosen_by_types
+    def after(config, arguments, copies):
+        scope, lines = {}, ["pass"]
+        for n, (i, j) in enumerate(_apart(config, arguments)):
+            message = (
+                f"`{names[j]}` and `{names[i]}` share memory that the function writes; its "
+                "derivative runs it again, on copies, which share none"
+            )
+            scope[f"_check{n}"] = register_jitable(unwritten(message))
+            lines.append(f"_check{n}(arguments[{j}].val, copies[{n}])")
+        source = definition("f", ("config", "arguments", "copies"), lines)
+        return function_from(source, "f", scope, module=__name__)
+
+    return before, after
+
+
+def _apart(config: Any, arguments: Any) -> list[tuple[int, int]]:
+    """Pairs of arrays: one that may be written, and one that must be other memory."""
+    arrays = [k for k, ty in enumerate(arguments) if isinstance(ty.val, types.Array)]
+    arrays = [k for k in arrays if arguments[k].val.ndim > 0]
+    simple = types.Number | types.Boolean
+    return [
+        (i, j)
+        for i in arrays
+        if i < len(config.value.written) and config.value.written[i]
+        for j in arrays
+        if i != j and isinstance(arguments[j].val.dtype, simple)
+        if not (arguments[i].kind is Duplicated and arguments[j].kind is Duplicated)
+    ]
 
 
 @cache
