@@ -6,8 +6,8 @@ Invariants  S1  what two groups add to at the same time is not the same memory
             S2  an error in a chunk is raised, whatever thread it happened in
 
 They are source text, since Numba's parallel loops capture numbers and arrays, not annotated
-values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one group. The
-names in it:
+values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one group. They
+pass on a tuple per argument, as Numba compiles calls of many arguments in few places. The names:
 
     n0, n1  the first iteration, and the one behind the last
     q, c    how many groups, and how many chunks; k: one of them
@@ -119,23 +119,29 @@ class Sweep:
         """
         dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
         names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
-        local = ", ".join(self.local())
+        parts = tuple_of(tuple_of(self.parts(each)) for each in self.arguments)
+        taken_apart = [
+            f"{name} = parts[{each.k}][{i}]"
+            for each in self.arguments
+            for i, name in enumerate(self.parts(each))
+        ]
         names["_step"] = self.compiler.linked(
-            f"def f(k, n0, n1, q, c, {local}):\n{_lines(self.step())}", names
+            f"def f(k, n0, n1, q, c, parts):\n{_lines([*taken_apart, *self.step()])}", names
         )
         names["_attempt"] = self.compiler.linked(
-            f"""def f(k, failed, n0, n1, q, c, {local}):
+            """def f(k, failed, n0, n1, q, c, parts):
     try:
-        _step(k, n0, n1, q, c, {local})
+        _step(k, n0, n1, q, c, parts)
     except Exception:
         failed[k] = True""",
             names,
         )
         names["_run"] = self.compiler.threaded(
-            f"""def f(n0, n1, q, c, phases, failed, {local}):
+            f"""def f(n0, n1, q, c, phases, failed, parts):
+{_lines(taken_apart)}
     for phase in range(phases):
         for t in _prange((q - phase + phases - 1) // phases):
-            _attempt(phase + t * phases, failed, n0, n1, q, c, {local})
+            _attempt(phase + t * phases, failed, n0, n1, q, c, {parts})
 {_lines(self.together())}""",
             names,
         )
@@ -146,10 +152,11 @@ class Sweep:
     phases = 1
     if q > 0:
 {_lines(self.shared(), 8)}
-        _run(n0, n1, q, c, phases, failed, {local})
+        parts = {parts}
+        _run(n0, n1, q, c, phases, failed, parts)
         for k in range(q):
             if failed[k]:
-                _step(k, n0, n1, q, c, {local})
+                _step(k, n0, n1, q, c, parts)
                 raise RuntimeError(_FAILED)
     return {self.result()}"""
         return function_from(source, "f", names, module=__name__)
@@ -159,10 +166,9 @@ class Sweep:
         values = [f"v{e.k} = args[{e.k}].val" for e in self.arguments]
         return values + [f"d{e.k} = args[{e.k}].dval" for e in self.arguments if _is_double(e)]
 
-    def local(self) -> list[str]:
-        """The names that the parallel loop captures."""
-        values = [f"v{each.k}" for each in self.arguments]
-        return values + [f"d{each.k}" for each in self.arguments if _is_double(each)]
+    def parts(self, argument: Argument) -> list[str]:
+        """The names of an argument that the parallel loop captures."""
+        return [f"v{argument.k}", *([f"d{argument.k}"] if _is_double(argument) else [])]
 
     def call(self, private: Set[int] = frozenset()) -> str:
         """The derivative of a chunk, whose group has shadows of its own for some arguments."""
@@ -238,11 +244,11 @@ class ReverseSweep(Sweep):
                 lines.append(f"g{each.k} = _np.zeros(q, _dtype{each.k})")
         return lines
 
-    def local(self) -> list[str]:
-        """The names that the parallel loop captures."""
-        private = [f"{letter}{each.k}" for each in self._private for letter in "sp"]
-        numbers = [f"g{each.k}" for each in self.arguments if each.kind is Active]
-        return [*super().local(), *private, *numbers]
+    def parts(self, argument: Argument) -> list[str]:
+        """The names of an argument that the parallel loop captures."""
+        private = [f"{letter}{argument.k}" for letter in "sp" if argument in self._private]
+        numbers = [f"g{argument.k}"] if argument.kind is Active else []
+        return [*super().parts(argument), *private, *numbers]
 
     def shared(self) -> list[str]:
         """Decides which groups run at the same time, and what they share."""

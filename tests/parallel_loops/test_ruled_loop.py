@@ -103,6 +103,27 @@ def test_constant_arrays_that_share_written_memory_are_refused():
         ar.grad(f)(np.array([1.0, 2.0, 3.0]), exponents, exponents)
 
 
+def many(a, b, c, d, e, f, g, h, w, out):
+    s = 0.0
+    for i in prange(len(a)):
+        out[i] = a[i] * b[0] + c[i] * d[1] + e[0] * f[i] + g[1] * h[i] * w
+        s += out[i] ** 2
+    return s
+
+
+def test_a_loop_may_read_many_arrays():
+    given = [*RNG.normal(size=(8, 5)), 2.0, np.zeros(5)]
+    found = ar.grad(ar.parallel(many), argnums=(1, 8))(*given)
+    a, b, c, d, e, f, g, h, w, _ = given
+    out = a * b[0] + c * d[1] + e[0] * f + g[1] * h * w
+    np.testing.assert_allclose(found[0][0], (2 * out * a).sum(), rtol=1e-12)
+    np.testing.assert_allclose(found[1], (2 * out * g[1] * h).sum(), rtol=1e-12)
+    shadows = [ar.Duplicated(x, np.zeros(5)) for x in (a, b, c, d, e, f, g, h)]
+    passed = [*shadows, ar.Active(w), ar.Duplicated(np.zeros(5), np.zeros(5))]
+    ar.autodiff(ar.Reverse, ar.parallel(many), ar.Active, *passed)
+    np.testing.assert_allclose(shadows[7].dval, 2 * out * g[1] * w, rtol=1e-12)
+
+
 def named_like_ours(count, tape, config):
     s = 0.0
     for chunk in prange(len(count)):
