@@ -95,10 +95,14 @@ def _positions(subscript: ast.expr, index: str) -> Iterator[tuple[int, int]]:
         if isinstance(part, ast.Constant):  # `...` and None take another number of axes
             if not isinstance(part.value, int):
                 return
-        elif isinstance(part, ast.Starred):
-            return
+        elif isinstance(part, ast.Starred | ast.Attribute) or _is_name(part, "newaxis"):
+            return  # of `np.newaxis`, too, it is not known how many axes it takes
         elif (distance := _distance(part, index)) is not None:
             yield axis, distance
+
+
+def _is_name(part: ast.expr, name: str) -> bool:
+    return isinstance(part, ast.Name) and part.id == name
 
 
 def _distance(part: ast.expr, index: str) -> int | None:

@@ -93,7 +93,7 @@ def start_with(partials, chunk):  # noqa: ARG001
 
 @chosen_by_types
 def sum_into(x, partials):  # noqa: ARG001
-    """X + Σ partials; an array is added to in place."""
+    """The sum of x and the partials; an array is added to in place."""
     if isinstance(x, types.Array):
 
         def of_arrays(x, partials):
@@ -113,7 +113,7 @@ def sum_into(x, partials):  # noqa: ARG001
 
 @register_jitable
 def product_of(x, partials):
-    """X · Π partials."""
+    """The product of x and the partials."""
     for part in partials:
         x = x * part
     return x

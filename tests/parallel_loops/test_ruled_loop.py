@@ -3,7 +3,6 @@
 import math
 import pickle
 
-import numba
 import numpy as np
 import pytest
 from numba import prange
@@ -11,13 +10,6 @@ from numba import prange
 import activerules as ar
 
 RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(params=[1, min(4, numba.config.NUMBA_NUM_THREADS)], ids="{}_threads".format)
-def threads(request):
-    numba.set_num_threads(request.param)
-    yield request.param
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
 def cubes(x, order, out):

@@ -2,7 +2,6 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from numba import njit, prange
@@ -11,13 +10,6 @@ from numba.typed import List
 import activerules as ar
 
 RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(params=[1, min(4, numba.config.NUMBA_NUM_THREADS)], ids="{}_threads".format)
-def threads(request):
-    numba.set_num_threads(request.param)
-    yield request.param
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
 def annotated(args, shadow):
