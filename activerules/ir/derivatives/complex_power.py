@@ -47,11 +47,12 @@ def _slope(b: Builder, x: Value, y: Value, c: Value, d: Value) -> tuple[Value, V
 
 
 def _log_slope(b: Builder, x: Value, y: Value, c: Value, d: Value) -> tuple[Value, Value]:
-    """Z ** p log z; 0 where the power is."""
+    """Z ** p log z; 0 where z or the power is."""
     w = _power(b, x, y, c, d)
     modulus = b.intrinsic("llvm.log", x.type, [_libm(b, "hypot", x, y)])
     re, im = _product(b, w, (modulus, _libm(b, "atan2", y, x)))
-    vanishes, zero = _both_zero(b, *w), constant(x.type, 0.0)
+    vanishes = b.binary("or", _both_zero(b, *w), _both_zero(b, x, y))
+    zero = constant(x.type, 0.0)
     return b.select(vanishes, zero, re), b.select(vanishes, zero, im)
 
 

@@ -9,6 +9,7 @@ Where a function has no derivative, the convention is
     floor, ceil, rint ...          0, at the jumps too
     nextafter(x, y)                that of x: the step to the next number is a constant
     with_value(x, y)               that of x, for which y is substituted
+    inverse_power(x, n, z)         that of 1 / x ** n; z is x ** n
     sqrt, cbrt at 0                inf, also as x ** 0.5, which LLVM writes as fabs(sqrt(x))
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
@@ -184,6 +185,13 @@ def _one_plus_square(b: Builder, x: Value) -> Value:
     return b.fadd(b.fmul(x, x), _c(b, x, 1.0))
 
 
+def _asinh_x(b: Builder, i: RowOperands, g: Value) -> Value:
+    # of a large x the square could overflow, and the 1 is lost
+    size = _m(b, "fabs", i.x)
+    is_large = b.fcmp("ogt", size, _c(b, size, 1e10))
+    return b.fdiv(g, b.select(is_large, size, _m(b, "sqrt", _one_plus_square(b, i.x))))
+
+
 def _acosh_x(b: Builder, i: RowOperands, g: Value) -> Value:
     # two roots: the root of the product would be real for x < -1, and could overflow
     one = _c(b, i.x, 1.0)
@@ -230,6 +238,12 @@ def _ipow_x(b: Builder, i: RowOperands, g: Value) -> Value:
     # not -1 for n = 0, which would be a power with 64 squarings
     less = b.binary("sub", _m(b, "umax", i.y, b.const(I64, 1)), b.const(I64, 1))
     return b.fmul(g, b.fmul(n, b.call(name, i.type, [i.x, less])))
+
+
+def _inverse_power_x(b: Builder, i: RowOperands, g: Value) -> Value:
+    # by the result: it stays finite where the power overflows
+    n = b.cast("uitofp", i.y, i.type)
+    return b.fneg(b.fmul(g, b.fdiv(b.fmul(n, i.r), i.x)))
 
 
 def _power_row(part: str) -> Row:
@@ -356,7 +370,7 @@ FUNCTIONS: dict[str, Row] = {
     "sinh": _row(_by("x", lambda b, i, g: b.fmul(g, _m(b, "cosh", i.x)))),
     "cosh": _row(_by("x", lambda b, i, g: b.fmul(g, _m(b, "sinh", i.x)))),
     "tanh": _row(_by("r", lambda b, i, g: b.fmul(g, _one_minus_square(b, i.r)))),
-    "asinh": _row(_by("x", lambda b, i, g: b.fdiv(g, _m(b, "sqrt", _one_plus_square(b, i.x))))),
+    "asinh": _row(_by("x", _asinh_x)),
     "acosh": _row(_by("x", _acosh_x)),
     "atanh": _row(_by("x", lambda b, i, g: b.fdiv(g, _one_minus_square(b, i.x)))),
     "exp": _row(_by("r", lambda b, i, g: b.fmul(g, i.r))),
@@ -370,6 +384,7 @@ FUNCTIONS: dict[str, Row] = {
     "pow": _row(_by("xy", _pow_x), _by("xr", _pow_y)),
     "powi": _row(_by("xy", _powi_x), None),
     "ipow": _row(_by("xy", _ipow_x), None),
+    "inverse_power": _row(_by("xyr", _inverse_power_x), None, None),
     "hypot": _row(
         _by("xr", lambda b, i, g: _hypot_term(b, i, g, i.x)),
         _by("yr", lambda b, i, g: _hypot_term(b, i, g, i.y)),
@@ -418,7 +433,7 @@ _SYMBOLS = {
     **POWER_SYMBOLS,
     **{
         f"activerules.{function}.f{bits}": function
-        for function in ("ipow", "with_value")
+        for function in ("ipow", "inverse_power", "with_value")
         for bits in (32, 64)
     },
 }
@@ -443,6 +458,7 @@ _CHEAP = (
 _CALL_COSTS: dict[str, int] = {
     "sqrt": _DIVISION,
     "ipow": _DIVISION,
+    "inverse_power": _DIVISION,
     **dict.fromkeys(
         "fabs copysign minnum maxnum minimum maximum fma canonicalize floor ceil trunc rint "
         "nearbyint roundeven arithmetic.fence abs smax smin umax umin ctpop ctlz cttz bswap "

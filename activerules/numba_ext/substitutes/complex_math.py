@@ -4,7 +4,8 @@ Numba's own code is correct for the value, but not for the derivative: `z ** 2` 
 the exponent is active, other powers are one call with operands in memory, and the square root of a
 negative real number uses `abs(z.imag)`, which has no derivative at 0 (`np.arccosh` does, too). At
 branch points, where the slope is infinite, `sqrt`, `asinh` and `atanh` return constants; `asin` and
-`atan` call the last two.
+`atan` call the last two. The formula for `cmath.tanh`, which `tan` calls, has slopes that cancel or
+overflow; those of `sin(z) / z` cancel near 0.
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `POWER_DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
@@ -13,6 +14,7 @@ Invariants  C1  values are those of Numba, bit for bit
                 knows; `z ** 2` with a constant exponent stays a product
             C3  derivatives at the branch points of `sqrt`, `asinh` and `atanh`, and of what calls
                 them, are infinite or NaN
+            C4  no slopes of `tanh`, `tan` and `sinc` cancel, and none overflow
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.cpython import cmathimpl, mathimpl
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
-from activerules.numba_ext.codegen.unoptimised import LOWERING
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 from activerules.numba_ext.substitutes.single_points import with_value
 
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
@@ -231,3 +233,51 @@ _LOOPS: dict[Any, Callable[..., Any]] = {
     np.arcsinh: _inverse_sinh,
     np.arctanh: _inverse_tanh,
 }
+
+
+# --- functions whose slopes cancel ---
+
+
+@register_jitable
+def _with_parts(z, value):
+    """`value` with the derivative of `z`."""
+    return complex(with_value(z.real, value.real), with_value(z.imag, value.imag))
+
+
+@overload(cmath.tanh, target=AD_TARGET)
+def _tanh(z):
+    if not isinstance(z, types.Complex):
+        return None
+    original = register_jitable(cmathimpl.impl_cmath_tanh(z))
+
+    def tanh(z):
+        value = original(z)
+        x, y = z.real, z.imag
+        if math.isinf(x):
+            return value
+        # x times its sign, not abs(x), which has no derivative at 0
+        sign = math.copysign(1.0, x)
+        below_one = math.expm1(-2.0 * sign * x)
+        four_cosines = 4.0 * math.exp(-2.0 * sign * x) * math.cos(y)
+        scale = below_one * below_one + four_cosines * math.cos(y)
+        real, imag = -sign * math.expm1(-4.0 * sign * x), four_cosines * math.sin(y)
+        return _with_parts(complex(real / scale, imag / scale), value)
+
+    return tanh
+
+
+@overload(np.sinc, target=AD_TARGET)
+def _sinc(x):
+    if not isinstance(x, types.Complex):
+        return None
+
+    def sinc(x):
+        y = x * np.pi
+        if abs(y) > 0.01:
+            return np.sin(y) / y
+        square = y * y
+        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
+        at = y if y != 0.0 else complex(1e-20, 0.0) * np.pi
+        return _with_parts(series, np.sin(at) / at)
+
+    return sinc

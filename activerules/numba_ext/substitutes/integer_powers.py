@@ -1,7 +1,8 @@
 """Floats to the power of integers for the AD target: `x ** 2`, `c[k] * x ** k`.
 
 Numba's own code is a loop of squarings, even for constant exponents; the tape would have a row per
-iteration. Here it is a product, or one call that the table of derivatives knows.
+iteration. Here it is a product, or one call that the table of derivatives knows; so is the inverse
+of a power, whose slope is finite where the power overflows.
 
 Gives       implementations in `LOWERING`
             `DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
@@ -38,7 +39,10 @@ def _power(context: Context, builder: Builder, sig: Any, args: Sequence[Value]) 
                 raise OverflowError
             if m > _LARGEST:
                 return math.pow(x, float(n))
-            return 1.0 / _whole_power(x, m)  # pyright: ignore[reportCallIssue]
+            whole = _whole_power(x, m)  # pyright: ignore[reportCallIssue]
+            if whole == 0.0:
+                raise ZeroDivisionError("division by zero")
+            return _inverse_power(x, m, whole)  # pyright: ignore[reportCallIssue]
         if n > _LARGEST:
             return math.pow(x, float(n))
         return _whole_power(x, n)  # pyright: ignore[reportCallIssue]
@@ -66,10 +70,21 @@ def _whole_power(typing_context, x, n):
                 with cube:
                     builder.store(builder.fmul(base, builder.fmul(base, base)), result)
                 with further:
-                    builder.store(_call(builder, x, base, exponent), result)
+                    builder.store(_call(builder, "ipow", x, [base, exponent]), result)
         return builder.load(result)
 
     return signature(x, x, n), codegen
+
+
+@intrinsic
+def _inverse_power(typing_context, x, n, whole):
+    """`1 / whole`, where `whole` is `x` to the power of `n` and not zero."""
+
+    def codegen(context: Context, builder: Builder, typed: Any, values: Sequence[Value]) -> Value:
+        exponent = context.cast(builder, values[1], n, types.int64)
+        return _call(builder, "inverse_power", x, [values[0], exponent, values[2]])
+
+    return signature(x, x, n, x), codegen
 
 
 def _is_constant(builder: Builder, exponent: Value, number: int) -> Value:
@@ -79,12 +94,13 @@ def _is_constant(builder: Builder, exponent: Value, number: int) -> Value:
     return builder.and_(constant, same)
 
 
-def _call(builder: Builder, number: Any, base: Value, exponent: Value) -> Value:
-    function_type = ir.FunctionType(base.type, [base.type, exponent.type])
-    name = f"activerules.ipow.{_SUFFIX[number]}"
-    return builder.call(
-        cgutils.insert_pure_function(builder.module, function_type, name), [base, exponent]
+def _call(builder: Builder, function: str, number: Any, arguments: Sequence[Value]) -> Value:
+    types_ = [argument.type for argument in arguments]
+    name = f"activerules.{function}.{_SUFFIX[number]}"
+    declared = cgutils.insert_pure_function(
+        builder.module, ir.FunctionType(types_[0], types_), name
     )
+    return builder.call(declared, arguments)
 
 
 _DEFINITION = """
@@ -106,6 +122,11 @@ turn:
 end:
   %power = phi {t} [ 1.0, %entry ], [ %chosen, %turn ]
   ret {t} %power
+}}
+define {t} @activerules.inverse_power.{suffix}({t} %x, i64 %n, {t} %power) \
+alwaysinline memory(none) willreturn {{
+  %inverse = fdiv {t} 1.0, %power
+  ret {t} %inverse
 }}
 """
 DEFINITIONS = "".join(

@@ -118,3 +118,37 @@ def test_the_slope_of_a_square_root_vanishes_at_infinity():
     for x, y in itertools.product((1.0, np.inf, -np.inf), repeat=2):
         if np.isinf(x) or np.isinf(y):
             assert ar.grad(sum_of_parts, (0, 1))(x, y) == (0.0, 0.0), (x, y)
+
+
+# where terms of the slope cancel or overflow, though the value is ordinary
+HALF_TURN = np.pi / 2
+DELICATE = [
+    (cmath.tanh, 1.0 + HALF_TURN * 1j, 1.0 / cmath.cosh(1.0 + HALF_TURN * 1j) ** 2),
+    (cmath.tan, HALF_TURN + 1j, 1.0 / cmath.cos(HALF_TURN + 1j) ** 2),
+    (np.tan, HALF_TURN - 1j, 1.0 / cmath.cos(HALF_TURN - 1j) ** 2),
+    (cmath.tanh, 1e-9 + HALF_TURN * 1j, 1.0 / cmath.cosh(1e-9 + HALF_TURN * 1j) ** 2),
+    (cmath.tanh, 0.3j, 1.0 / cmath.cosh(0.3j) ** 2),
+    (cmath.tanh, 720.0 + 1j, 0.0),
+    (cmath.tan, 1.0 - 720j, 0.0),
+    (cmath.tanh, complex(np.inf, 1.0), 0.0),
+    (np.sinc, 1e-9 + 2e-9j, -(np.pi**2) / 3 * (1e-9 + 2e-9j)),
+    (np.sinc, 0j, 0.0),
+]
+
+
+@pytest.mark.parametrize(("function", "z", "slope"), DELICATE)
+def test_c4_slopes_do_not_cancel_or_overflow(function, z, slope):
+    value, _ = of_parts(function)
+    for direction in ((1.0, 0.0), (0.0, 1.0)):
+        found, along = ar.jvp(value, (z.real, z.imag), direction)
+        assert bits(found) == bits(value(z.real, z.imag))
+        np.testing.assert_allclose(along, slope * complex(*direction), rtol=1e-14)
+    real, imag = njit(lambda x, y: value(x, y).real), njit(lambda x, y: value(x, y).imag)
+    for of_part, factor in ((real, 1.0), (imag, 1j)):
+        gradient = complex(*ar.grad(of_part, (0, 1))(z.real, z.imag))
+        np.testing.assert_allclose(gradient, np.conj(slope) * factor, rtol=1e-14)
+
+
+def test_c4_second_derivatives_of_sinc_at_zero():
+    real = njit(lambda x: np.sinc(complex(x, 0.0)).real)
+    np.testing.assert_allclose(ar.hvp(real)(0.0, 1.0), -(np.pi**2) / 3, rtol=1e-14)

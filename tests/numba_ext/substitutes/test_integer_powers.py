@@ -57,6 +57,13 @@ def test_zero_has_the_slope_of_a_polynomial():
     assert [value_and_slope(0.0, n)[1] for n in range(4)] == [0.0, 1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(("x", "n"), [(1e150, -3), (1e200, -2), (1e100, -2), (-1e300, -1)])
+def test_the_slope_of_an_inverse_is_finite_where_the_power_overflows(x, n):
+    expected = n * math.pow(x, n - 1)
+    np.testing.assert_allclose(value_and_slope(x, n)[1], expected, rtol=1e-14, atol=1e-320)
+    np.testing.assert_allclose(ar.jvp(power, (x, n), (1.0, None))[1], expected, rtol=1e-14)
+
+
 def test_integer_powers_need_no_tape():
     assert ar.tape_bytes(square, ar.Active(1.5)) == 0
 
