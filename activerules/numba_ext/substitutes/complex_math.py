@@ -248,7 +248,8 @@ def _with_parts(z, value):
 def _tanh(z):
     if not isinstance(z, types.Complex):
         return None
-    original = register_jitable(cmathimpl.impl_cmath_tanh(z))
+    implementation: Any = cmathimpl.impl_cmath_tanh(z)
+    original = register_jitable(implementation)
 
     def tanh(z):
         value = original(z)
