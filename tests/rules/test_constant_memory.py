@@ -1,4 +1,6 @@
-"""Active data that passes from one function with a rule to another, through memory marked Const."""
+"""Active data that passes through memory marked Const, where a function with a rule, a copy of the
+memory, or a function that is not inlined writes or reads it.
+"""
 
 import numpy as np
 import pytest
@@ -46,17 +48,53 @@ def fourth_powers(x, buffer, out):
     return out.sum()
 
 
+@njit
+def through_a_copy(x, buffer, out):
+    square(x, buffer)
+    copy = buffer.copy()
+    square(copy, out)
+    return out.sum()
+
+
+@njit
+def fill(x, buffer, depth):
+    """A function that is not inlined."""
+    if depth > 0:
+        fill(x, buffer, depth - 1)
+    else:
+        for i in range(len(x)):
+            buffer[i] = x[i] * x[i]
+
+
+@njit
+def through_a_function(x, buffer, out):
+    fill(x, buffer, 2)
+    square(buffer, out)
+    return out.sum()
+
+
+@njit
+def through_a_function_and_a_copy(x, buffer, out):
+    fill(x, buffer, 2)
+    copy = buffer.copy()
+    for i in range(len(x)):
+        out[i] = copy[i] * copy[i]
+    return out.sum()
+
+
+PROGRAMS = [fourth_powers, through_a_copy, through_a_function, through_a_function_and_a_copy]
+
+
 @pytest.mark.parametrize("of_out", [ar.Const, ar.Duplicated])
-def test_a_buffer_marked_const_gets_a_shadow_for_the_call(of_out):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_buffer_marked_const_gets_a_shadow_for_the_call(program, of_out):
     x, shadow = np.array([1.0, -2.0, 0.5]), np.array([0.1, 0.2, 0.3])
     out = (np.zeros(3),) if of_out is ar.Const else (np.zeros(3), np.zeros(3))
     arguments = (ar.Const(np.ones(3)), of_out(*out))
-    ar.autodiff(ar.Reverse, fourth_powers, ar.Active, ar.Duplicated(x, shadow), *arguments)
+    ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(x, shadow), *arguments)
     np.testing.assert_allclose(shadow, [0.1, 0.2, 0.3] + 4 * x**3, rtol=1e-14)
     tangent = np.array([0.3, 0.1, -1.0])
-    found = ar.autodiff(
-        ar.Forward, fourth_powers, ar.Duplicated, ar.Duplicated(x, tangent), *arguments
-    )
+    found = ar.autodiff(ar.Forward, program, ar.Duplicated, ar.Duplicated(x, tangent), *arguments)
     np.testing.assert_allclose(found, (4 * x**3 * tangent).sum(), rtol=1e-14)
 
 

@@ -33,7 +33,7 @@ from activerules.ir.llvm.model import Instruction, Value, backward_slice
 from activerules.ir.llvm.types import ArrayType, StructType, Type, VectorType
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 
-_COPIES = {"memcpy", "memmove"}
+COPIES = {"memcpy", "memmove"}
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class _Spread:
             if not info.inactive and self._touches(call, info, values, objects):
                 objects.update(results_of(call, info, self.memory))
             objects.update(_received_by(call, info, self.memory))
-        elif memory_intrinsic(call) in _COPIES:
+        elif memory_intrinsic(call) in COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[1])):
                 objects.update(self.memory.objects(call.operands[0]))
         elif is_unknown_call(call, self.calls):
@@ -264,7 +264,7 @@ class _Spread:
             if not info.inactive and not objects.isdisjoint(results_of(call, info, self.memory)):
                 needed = info.arguments
             self._need_arguments(call, needed, values, objects)
-        elif memory_intrinsic(call) in _COPIES:
+        elif memory_intrinsic(call) in COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[0])):
                 objects.update(self.memory.objects(call.operands[1]))
         elif is_unknown_call(call, self.calls):

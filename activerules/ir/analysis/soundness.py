@@ -20,6 +20,7 @@ from activerules.errors import (
     UnknownCall,
 )
 from activerules.ir.analysis.activity import (
+    COPIES,
     Activity,
     Seeds,
     followed_by,
@@ -120,8 +121,8 @@ class _Check:
             )
 
     def passed_on(self, body: Sequence[Instruction], flow: ControlFlow) -> None:
-        """Refuse memory marked Const that one function with a rule writes, and another one, or the
-        same in another iteration, may read.
+        """Refuse memory marked Const in which one call leaves active data, and which a later call
+        of a function with a rule, or the same call in another iteration, may read.
         """
         passed = [
             (i, argument, lost)
@@ -130,21 +131,27 @@ class _Check:
             for argument in (() if info.inactive else info.arguments)
             if argument.takes_shadow and (lost := self._lost(i, argument))
         ]
+        if not passed:
+            return
+        written = [(i, lost) for i, argument, lost in passed if argument.written]
+        written += [
+            (i, left) for i in body if i in self.activity.memory.called and (left := self._left(i))
+        ]
         order = {i: n for n, i in enumerate(body)}
-        for i, argument, lost in (each for each in passed if each[1].written):
+        for i, left in written:
             later = flow.reachable(i.owner, None)
-            for reader, _, read in passed:
+            for reader, argument, read in passed:
                 follows = reader.owner is i.owner and order[reader] > order[i]
-                if (follows or reader.owner in later) and not lost.isdisjoint(read):
+                if (follows or reader.owner in later) and not left.isdisjoint(read):
                     error = refusal(
                         i,
-                        "active data may be stored into memory marked Const, by a function with a "
-                        f"rule, and read back by another one: argument {argument.name}",
+                        "active data may be stored into memory marked Const, and read back by a "
+                        f"function with a rule: argument {argument.name}",
                         "a Const array has no shadow, so its part of the derivative would be lost",
                         ["mark the array Duplicated and give it a zero shadow"],
                         ActiveMemoryInConst,
                     )
-                    raise self._of_arguments(error, lost)
+                    raise self._of_arguments(error, left)
 
     def _lost(self, i: Instruction, argument: CallArgument) -> frozenset[MemoryObject]:
         """The memory marked Const that may hold active data in an argument of a marked call."""
@@ -153,9 +160,22 @@ class _Check:
             reached = facts.memory.objects(i.operands[argument.pointer])
         else:
             reached = reachable_from_argument(i, argument, facts.memory)
-        if reached & facts.active_memory:
-            return frozenset()
-        matters = reached & facts.varied_memory & facts.useful_memory
+        return frozenset() if reached & facts.active_memory else self._constant(reached)
+
+    def _left(self, call: Instruction) -> frozenset[MemoryObject]:
+        """The memory marked Const in which a function of the module may leave active data."""
+        facts = self.activity
+        is_varied = (
+            facts.memory.called[call].summary.passes_data
+            or not facts.varied.isdisjoint(call.operands)
+            or not facts.varied_memory.isdisjoint(facts.memory.read_by(call))
+        )
+        changed = facts.memory.changed_by(call) - self.types.without_floats
+        return self._constant(changed) if is_varied else frozenset()
+
+    def _constant(self, objects: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
+        """Those objects marked Const that may hold active data."""
+        matters = objects & self.activity.varied_memory & self.activity.useful_memory
         return frozenset(o for o in matters if root(o) in self.seeds.constant)
 
     def _type(self, i: Instruction) -> None:
@@ -312,7 +332,8 @@ class _Check:
         if not bare:
             return
         constant = [o for o in bare if o in self.seeds.constant]
-        if constant and len(bare) == len(objects) and i.opcode == "store":
+        stores = i.opcode == "store" or memory_intrinsic(i) in COPIES
+        if stores and constant and len(bare) == len(objects):
             error = refusal(
                 i,
                 "active data is stored into memory marked Const and read back",
@@ -354,12 +375,24 @@ class _Check:
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
-        if memory_intrinsic(i) == "memset" and self.activity.has_shadow(i.operands[0]):
+        kind = memory_intrinsic(i)
+        if kind == "memset" and self.activity.has_shadow(i.operands[0]):
             self._cleared(i)
+        if kind in COPIES:
+            self._copied(i)
         info = self.calls.marked(i)
         for argument in info.arguments if info is not None and not info.inactive else ():
             if argument.kind == "object":
                 self._object(i, argument)
+
+    def _copied(self, copy: Instruction) -> None:
+        """Refuse to copy active data from or to memory without a shadow."""
+        facts = self.activity
+        to, source = (facts.memory.objects(pointer) for pointer in copy.operands[:2])
+        if facts.varied_memory.isdisjoint(source) or facts.useful_memory.isdisjoint(to):
+            return
+        for objects in (to, source):
+            self._all_shadowed(copy, objects)
 
     def _cleared(self, clear: Instruction) -> None:
         if cuts_floats(clear, self.types):
