@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 from functools import partial
 
 import hypothesis
+import numba
 import pytest
 
 from activerules.pipeline.stack_space import with_stack_space
@@ -99,3 +100,11 @@ def rules_of_this_test() -> Iterator[None]:
     pickled._declaring.clear()
     pickled._declaring.update(names)
     RULES.begin_epoch()
+
+
+@pytest.fixture(params=[1, min(4, numba.config.NUMBA_NUM_THREADS)], ids="{}_threads".format)
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many threads run parallel loops."""
+    numba.set_num_threads(request.param)
+    yield request.param
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)

@@ -26,8 +26,8 @@ from activerules.errors import ArityError
 from activerules.numba_ext.calls import call_arguments
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
-from activerules.numba_ext.codegen import renewed
 from activerules.numba_ext.codegen.arity import free_name
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_rules
 from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
@@ -218,7 +218,7 @@ def _are_apart(v: np.ndarray[Any, Any], x: Any) -> bool:
     return not np.may_share_memory(v, x)
 
 
-@renewed.overload(hvp)
+@chosen_by_rules(hvp)
 def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
     product = ProductFunction(dispatcher_of_type(function), 0, options={}).linked
     if is_absent(x) and is_absent(v):

@@ -25,7 +25,7 @@ from activerules.numba_ext.calls import call_arguments, checks, error_context
 from activerules.numba_ext.calls.error_context import run_compiled
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import nested_vjp_stub
-from activerules.numba_ext.codegen import renewed
+from activerules.numba_ext.codegen.chosen_by_types import chosen_by_rules
 from activerules.numba_ext.codegen.entry_points import ENTRY_POINT
 from activerules.numba_ext.codegen.made_once import COMPILED, LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
@@ -145,7 +145,7 @@ class _OfValue:
         return repr(self._pullback)
 
 
-@renewed.overload(vjp)
+@chosen_by_rules(vjp)
 def _vjp(function, *primals):
     dispatcher = dispatcher_of_type(function)
     make = nested_vjp_stub if compiles_for_derivative() else vjp_stub

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from numba import njit
-
-from activerules.callables import display_name, location_of
-from activerules.errors import NotYetSupported
+from activerules.callables import display_name, python_function
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.made_once import LastMade
-from activerules.numba_ext.target.dispatchers import dispatcher_of, flags_of, require_known
+from activerules.numba_ext.codegen.on_disk import compiled_stub
+from activerules.numba_ext.target.dispatchers import flags_of, require_known, with_options
 from activerules.parallel_loops.outline import loops_of, with_calls
 
 P = ParamSpec("P")
@@ -25,7 +23,7 @@ def parallel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     Arguments
         function  a plain function, or an `@njit` function (with `parallel=True` or without), that
                   has `for i in prange(...)` loops. Its source must be known.
-        options   fastmath, nogil, error_model, boundscheck: as in `numba.njit`.
+        options   cache, fastmath, nogil, error_model, boundscheck: as in `numba.njit`.
 
     Returns
         An `@njit` function of the same signature; for the same function and options the same one.
@@ -49,7 +47,8 @@ def parallel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
         and any exception that an iteration raises.
 
     Cost      time: the reverse runs each loop once more. Memory: copies of what the loops read and
-              the program overwrites later; nothing else is kept. A loop compiles some seconds.
+              the program overwrites later; nothing else is kept. A loop takes one to two
+              seconds to compile.
 
     >>> import numpy as np
     >>> from numba import prange
@@ -75,21 +74,13 @@ _made = LastMade()
 def _parallel(function: Any, options: dict[str, Any]) -> Any:
     from activerules.parallel_loops.ruled_loop import ruled_loop  # late: imports much
 
-    dispatcher = dispatcher_of(function)
-    plain = dispatcher.py_func
-    if options.get("cache"):
-        raise NotYetSupported(
-            f"{display_name(plain)} with cache=True in threads",
-            where=[("the function", display_name(plain), location_of(plain))],
-            why="Numba's cache has no place for the functions that its loops become",
-            instead=["no `cache`: it is compiled in every process"],
-        )
-    own = {**flags_of(dispatcher.targetoptions), **options}
-    if dispatcher.targetoptions.get("nogil"):
-        own.setdefault("nogil", True)
+    target, options = with_options(function, options)
+    plain = python_function(target)
+    options = {**flags_of(target.targetoptions), **options}
+    of_loops = {name: option for name, option in options.items() if name != "cache"}
     tree, loops = loops_of(plain)
-    calls = [(loop, ruled_loop(loop, own)) for loop in loops]
-    result: Any = njit(**own)(with_calls(plain, tree, calls))
+    calls = [(loop, ruled_loop(loop, of_loops)) for loop in loops]
+    result: Any = compiled_stub(with_calls(plain, tree, calls), target, options)
     result.__wrapped__ = plain
     result.runs_in_threads = True
     result.__reduce_ex__ = partial(_refuse_to_pickle, plain)

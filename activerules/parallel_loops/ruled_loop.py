@@ -3,14 +3,10 @@
 Needs       a loop, and the function of a range of its iterations
 Gives       `ruled_loop`: what runs instead of the loop
 Invariants  R1  the iterations are divided into the same chunks in all sweeps
-            R2  an error in a chunk is raised, whatever thread it happened in
 
 The primal runs groups of chunks in threads. So does the reverse, with the derivatives of chunks;
 they compute the chunks again, so that nothing is kept but inputs that are overwritten. What a loop
 reduces, each chunk stores in an array with an entry per chunk, which is folded after the loop.
-
-Numba's threads lose exceptions. So each chunk says whether it failed, and one that did runs once
-more outside of the threads.
 
 Source      Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland, Automatic differentiation
             for adjoint stencil loops (ICPP 2019): data races of reversed parallel loops.
@@ -21,29 +17,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from numba import prange, types
+from numba import types
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.threads import in_threads
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, to_link
 from activerules.numba_ext.rules.checks import written_apart
 from activerules.parallel_loops import schedule
 from activerules.parallel_loops.accesses import Access
 from activerules.parallel_loops.outline import Loop, free_name
-from activerules.parallel_loops.sweeps import FAILED, Argument, ForwardSweep, ReverseSweep, Sweep
+from activerules.parallel_loops.sweeps import Argument, ForwardSweep, ReverseSweep, Sweep
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.written import by_name, function_from, tuple_of
-
-# Only `prange`: for what is generated here, the rest of `parallel=True` costs compile time alone.
-_THREADS = {
-    **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem"), False),
-    **dict.fromkeys(("numpy", "stencil", "fusion"), False),
-    "prange": True,
-}
 
 
 def ruled_loop(loop: Loop, options: dict[str, Any]) -> Any:
@@ -56,9 +46,9 @@ def ruled_loop(loop: Loop, options: dict[str, Any]) -> Any:
 
 # What generated functions call, and the names of their own parameters. A variable of the loop that
 # has such a name gets another one there.
-_RESERVED = """config ret dret tape copies first last group_count count group chunk failed size
-    _Any _AugmentedReturn _Const _after _before _FAILED _attempt _chunk _chunks _forward _groups
-    _in_threads _iterations _new_partials _np _prange _reverse _start_of _start_with""".split()
+_RESERVED = """config ret dret tape copies first last group_count count group chunk args size _Any
+    _AugmentedReturn _Const _after _before _chunk _chunks _forward _group _groups _in_threads
+    _iterations _new_partials _np _reverse _start_of _start_with""".split()
 
 _DIVIDED = ("first", "last", "group_count", "count")
 """The first parameters of what has the rule: the iterations, and how they are divided."""
@@ -86,11 +76,6 @@ class _RuledLoop:
     def linked(self, source: str, names: dict[str, Any], **more: Any) -> Any:
         """A function that is only called from compiled code."""
         return to_link(self._named(source, names), **self._options, **more)
-
-    def threaded(self, source: str, names: dict[str, Any]) -> Any:
-        """A function whose `prange` loops run in threads."""
-        njit: Any = numba.njit
-        return njit(**{**self._options, "parallel": _THREADS})(self._named(source, names))
 
     def _named(self, source: str, names: dict[str, Any]) -> Any:
         made = function_from(source, "f", names, module=__name__)
@@ -163,33 +148,15 @@ class _RuledLoop:
         passed = ", ".join((*_DIVIDED, *self._parameters))
         bounds = [f"_start_of({k}, first, last, count)" for k in ("chunk", "chunk + 1")]
         chunk = f"_chunk({', '.join((*bounds, 'chunk', *self._parameters))})"
-        names = {
-            **by_name(schedule.start_of, prange, prefix="_"),
-            "_np": np,
-            "_FAILED": FAILED,
-            "_chunk": self._of_chunk,
-        }
-        names["_attempt"] = self.linked(
-            f"""def f(group, failed, {passed}):
+        names = {**by_name(schedule.start_of, in_threads, prefix="_"), "_chunk": self._of_chunk}
+        group = f"""def f(group, args):
+    {passed} = args
     size = count // group_count
     for chunk in range(group * size, (group + 1) * size):
-        try:
-            {chunk}
-        except Exception:
-            failed[chunk] = True
-            break""",
-            names,
-        )
-        ruled = self.threaded(
-            f"""def f({passed}):
-    failed = _np.zeros(count, _np.bool_)
-    for group in _prange(group_count):
-        _attempt(group, failed, {passed})
-    for chunk in range(count):
-        if failed[chunk]:
-            {chunk}
-            raise RuntimeError(_FAILED)""",
-            names,
+        {chunk}"""
+        names["_group"] = Stub(self.linked(group, names))
+        ruled = self.linked(
+            f"def f({passed}): _in_threads(_group, 0, 1, group_count, ({passed}))", names
         )
         serial = f"def f({passed}):\n    for chunk in range(count):\n        {chunk}"
         ruled.in_derivatives = self.linked(serial, names, optimised=True)
@@ -248,7 +215,7 @@ def tangent(config, ret: _Const, {annotated}):
                 Argument(k, name, ty, access, written=k in written)
                 for k, (name, ty, access) in given
             ]
-            return kind(self._loop, arguments, self._of_chunk, self).function(config.value)
+            return kind(self._loop, arguments, self._of_chunk, self.linked).function(config.value)
 
         return sweep
 

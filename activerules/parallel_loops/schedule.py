@@ -16,12 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, types
+from numba import types
 from numba.extending import register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
+from activerules.numba_ext.codegen.threads import thread_count
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, over_elements
 
@@ -29,7 +30,7 @@ from activerules.rules.written import by_name, function_from, over_elements
 @register_jitable
 def groups(first, last, per_thread):
     """The number of groups of a range of iterations."""
-    return min(get_num_threads() * per_thread, max(last - first, 0))
+    return min(thread_count() * per_thread, max(last - first, 0))
 
 
 @chosen_by_types
@@ -62,14 +63,17 @@ def phases(first, last, group_count, spread):
 
 
 @chosen_by_types
-def add_share(part, count, total, parts):  # noqa: ARG001
-    """Add to one of `count` ranges of rows of an array what the shadows of all groups have there.
+def add_share(part, args):  # noqa: ARG001
+    """Add to one of `count` ranges of rows of an array what the shadows of all groups have there;
+    `args` is (count, array, shadows).
 
     Element by element: an assignment to a slice would compile the text of its error message.
     """
-    loops = over_elements("total[{index}] += each[{index}]", "total", total.ndim, " " * 8)
+    ndim = args[1].ndim
+    loops = over_elements("total[{index}] += each[{index}]", "total", ndim, " " * 8)
     rows = loops.replace("range(total.shape[0])", "range(first, last)", 1)
-    source = f"""def of_rows(part, count, total, parts):
+    source = f"""def of_rows(part, args):
+    count, total, parts = args
     first = start_of(part, 0, total.shape[0], count)
     last = start_of(part + 1, 0, total.shape[0], count)
     for each in parts:

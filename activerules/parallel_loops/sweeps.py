@@ -3,11 +3,9 @@
 Needs       a loop, the function of one chunk of it, and the annotated types of its arguments
 Gives       `ForwardSweep`, `ReverseSweep`: what the rule of the loop calls
 Invariants  S1  what two groups add to at the same time is not the same memory
-            S2  an error in a chunk is raised, whatever thread it happened in
 
-They are source text, since Numba's parallel loops capture numbers and arrays, not annotated
-values: a sweep takes its arguments apart, `run` has the parallel loop, `step` is one group. They
-pass on a tuple per argument, as Numba compiles calls of many arguments in few places. The names:
+They are source text. A sweep takes its arguments apart, and passes a tuple on to `step`, which is
+one group. The names:
 
     n0, n1  the first iteration, and the one behind the last
     q, c    how many groups, and how many chunks; k: one of them
@@ -19,10 +17,10 @@ pass on a tuple per argument, as Numba compiles calls of many arguments in few p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numba import prange, types
+from numba import types
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import Forward, Mode, Reverse
@@ -30,6 +28,8 @@ from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.calls.refused_kinds import refuse_generators
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.threads import in_threads
 from activerules.numba_ext.codegen.types import as_strict
 from activerules.numba_ext.rules.checks import overlap
 from activerules.numba_ext.target.effects import draws_numbers
@@ -39,28 +39,13 @@ from activerules.parallel_loops.outline import WITHOUT_THREADS, Loop
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, tuple_of
 
-FAILED = "an iteration of a parallel loop raised an exception, and did not when it was run again"
-
 _CALLED = {
-    **by_name(Active, Const, Duplicated, autodiff, make_zero, overlap, prange, prefix="_"),
+    **by_name(Active, Const, Duplicated, autodiff, in_threads, make_zero, overlap, prefix="_"),
     **by_name(schedule.add_share, schedule.phases, schedule.scratch, schedule.start_of, prefix="_"),
-    "_FAILED": FAILED,
     "_np": np,
 }
 _OF_GROUP = "for j in range(k * (c // q), (k + 1) * (c // q)):"  # its chunks
 _ONE_BY_ONE = "the threads add to numbers and arrays of their own, which are then added up"
-
-
-class Compiles(Protocol):
-    """Compiles source text with the options of a loop."""
-
-    def linked(self, source: str, names: dict[str, Any], **more: Any) -> Any:
-        """A function that is only called from compiled code."""
-        ...
-
-    def threaded(self, source: str, names: dict[str, Any]) -> Any:
-        """A function whose `prange` loops run in threads."""
-        ...
 
 
 class Argument:
@@ -88,14 +73,22 @@ class Argument:
 
 
 class Sweep:
-    """Generates the functions of one sweep."""
+    """Generates the functions of one sweep.
+
+    chunk       the function of one chunk
+    compiled    compiles source text that sees some names, with the options of the loop
+    """
 
     mode: Mode
 
     def __init__(
-        self, loop: Loop, arguments: Sequence[Argument], chunk: Any, compiler: Compiles
+        self,
+        loop: Loop,
+        arguments: Sequence[Argument],
+        chunk: Any,
+        compiled: Callable[[str, dict[str, Any]], Any],
     ) -> None:
-        self.loop, self.arguments, self.chunk, self.compiler = loop, arguments, chunk, compiler
+        self.loop, self.arguments, self.chunk, self.compiled = loop, arguments, chunk, compiled
         for each in arguments:
             if each.kind not in (Const, Active, Duplicated):
                 raise self.refused_type(each)
@@ -119,45 +112,19 @@ class Sweep:
         """
         dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
         names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
-        parts = tuple_of(tuple_of(self.parts(each)) for each in self.arguments)
-        taken_apart = [
-            f"{name} = parts[{each.k}][{i}]"
-            for each in self.arguments
-            for i, name in enumerate(self.parts(each))
-        ]
-        names["_step"] = self.compiler.linked(
-            f"def f(k, n0, n1, q, c, parts):\n{_lines([*taken_apart, *self.step()])}", names
-        )
-        names["_attempt"] = self.compiler.linked(
-            """def f(k, failed, n0, n1, q, c, parts):
-    try:
-        _step(k, n0, n1, q, c, parts)
-    except Exception:
-        failed[k] = True""",
-            names,
-        )
-        names["_run"] = self.compiler.threaded(
-            f"""def f(n0, n1, q, c, phases, failed, parts):
-{_lines(taken_apart)}
-    for phase in range(phases):
-        for t in _prange((q - phase + phases - 1) // phases):
-            _attempt(phase + t * phases, failed, n0, n1, q, c, {parts})
-{_lines(self.together())}""",
-            names,
-        )
+        parts = [name for each in self.arguments for name in self.parts(each)]
+        passed = f"(n0, n1, q, c, {tuple_of(parts)})"
+        step = _lines([f"{passed} = args", *self.step()])
+        names["_step"] = Stub(self.compiled(f"def f(k, args):\n{step}", names))
         source = f"""def f(config, first, last, group_count, count, args):
     n0, n1, q, c = first.val, last.val, group_count.val, count.val
 {_lines(self.unpack())}
-    failed = _np.zeros(q, _np.bool_)
-    phases = 1
     if q > 0:
+        phases = 1
 {_lines(self.shared(), 8)}
-        parts = {parts}
-        _run(n0, n1, q, c, phases, failed, parts)
-        for k in range(q):
-            if failed[k]:
-                _step(k, n0, n1, q, c, parts)
-                raise RuntimeError(_FAILED)
+        for phase in range(phases):
+            _in_threads(_step, phase, phases, (q - phase + phases - 1) // phases, {passed})
+{_lines(self.together(), 8)}
     return {self.result()}"""
         return function_from(source, "f", names, module=__name__)
 
@@ -167,7 +134,7 @@ class Sweep:
         return values + [f"d{e.k} = args[{e.k}].dval" for e in self.arguments if _is_double(e)]
 
     def parts(self, argument: Argument) -> list[str]:
-        """The names of an argument that the parallel loop captures."""
+        """The names of what groups need of an argument."""
         return [f"v{argument.k}", *([f"d{argument.k}"] if _is_double(argument) else [])]
 
     def call(self, private: Set[int] = frozenset()) -> str:
@@ -245,7 +212,7 @@ class ReverseSweep(Sweep):
         return lines
 
     def parts(self, argument: Argument) -> list[str]:
-        """The names of an argument that the parallel loop captures."""
+        """The names of what groups need of an argument."""
         private = [f"{letter}{argument.k}" for letter in "sp" if argument in self._private]
         numbers = [f"g{argument.k}"] if argument.kind is Active else []
         return [*super().parts(argument), *private, *numbers]
@@ -283,12 +250,8 @@ class ReverseSweep(Sweep):
 
     def together(self) -> list[str]:
         """One array after the other, as they may overlap."""
-        if not self._private:
-            return []
-        lines = [f"for a in range({len(self._private)}):", "    for t in _prange(q):"]
-        for a, each in enumerate(self._private):
-            lines.append(f"        if a == {a}: _add_share(t, q, d{each.k}, p{each.k})")
-        return lines
+        shadows = ((f"s{each.k}", f"(q, d{each.k}, p{each.k})") for each in self._private)
+        return [f"if not {s}: _in_threads(_add_share, 0, 1, q, {args})" for s, args in shadows]
 
     def result(self) -> str:
         """The derivatives with respect to numbers."""

@@ -110,5 +110,3 @@ def test_what_is_no_parallel_loop_is_refused_at_its_line():
         ar.parallel(with_a_step)
     line = with_a_step.__code__.co_firstlineno + 1
     assert ("the loop", "with_a_step", f"{__file__}:{line}") in refused.value.where
-    with pytest.raises(ar.NotYetSupported, match="cache=True"):
-        ar.parallel(two_loops, cache=True)

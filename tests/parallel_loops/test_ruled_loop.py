@@ -45,7 +45,7 @@ def roots(x):
 
 
 @pytest.mark.parametrize("k", [0, 5])
-def test_r2_an_error_in_any_thread_is_raised(threads, k):
+def test_an_error_in_any_thread_is_raised(threads, k):
     x = np.ones(6)
     x[k] = -1.0
     f = ar.parallel(roots)

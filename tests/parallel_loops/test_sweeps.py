@@ -212,7 +212,7 @@ def inverses(x):
 
 
 @pytest.mark.parametrize("k", [0, 5])
-def test_s2_an_error_of_the_sweep_alone_is_raised(threads, k):
+def test_an_error_of_the_sweep_alone_is_raised(threads, k):
     x = np.ones(6)
     x[k] = -1.0
     f = ar.parallel(inverses)

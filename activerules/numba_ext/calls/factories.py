@@ -15,8 +15,8 @@ from numba.core.errors import RequireLiteralValue
 from numba.core.typing.templates import Signature, make_intrinsic_template, signature
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.codegen.chosen_by_types import give_template
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext, Value
-from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.values.kinds import items_of
 
@@ -53,7 +53,7 @@ def give_factory_form(make: Callable[..., Any]) -> None:
     definition.__signature__ = accepted.replace(  # type: ignore[attr-defined]
         parameters=[_CONTEXT, *accepted.parameters.values()]
     )
-    register(make, make_intrinsic_template(make, definition, make.__name__))
+    give_template(make, make_intrinsic_template(make, definition, make.__name__))
 
 
 def _target(function: Any) -> Any:

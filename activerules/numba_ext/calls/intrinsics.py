@@ -34,8 +34,8 @@ from activerules.numba_ext.calls.emitter import (
 )
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
+from activerules.numba_ext.codegen.chosen_by_types import give_template
 from activerules.numba_ext.codegen.protocols import Emit, Value, emitting
-from activerules.numba_ext.codegen.renewed import register
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
@@ -71,7 +71,7 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     rules' epoch.
     """
     name = definition.__name__
-    register(function, make_intrinsic_template(function, outlining(definition), name))
+    give_template(function, make_intrinsic_template(function, outlining(definition), name))
 
 
 def compiled_only(definition: Callable[..., Any]) -> Any:

@@ -68,7 +68,11 @@ class _DerivativeCache(FunctionCache):
         super().__init__(stub)
         base = os.path.join(self.cache_path, self._impl.filename_base[-200:])
         self._cache_file: Any = _Files(base, self._impl.locator.get_source_stamp())
-        self._unchanged = _Unchanged(target)
+        self._code, self._unchanged = stub.__code__.co_code, _Unchanged(target)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """Numba's would pickle what the stub has captured; the name of the stub stands for that."""
+        return sig, codegen.magic_tuple(), self._code
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         loaded = super()._load_overload(sig, target_context)

@@ -102,6 +102,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
     "numba_rnd_init": CallEffect(writes=(0,)),
     "numba_poisson_ptrs": CallEffect(reads=(0,), writes=(0,)),
+    "get_num_threads": NOTHING,
     # the interpreter: locks and printing
     "numba_gil_ensure": CallEffect(writes=(0,)),
     "numba_gil_release": CallEffect(reads=(0,)),

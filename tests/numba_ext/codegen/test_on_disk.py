@@ -49,7 +49,7 @@ def _(config, dret: ar.Active, tape, x: ar.Active):
     return constants.RULES * dret.val
 """,
     "functions": """
-from numba import njit
+from numba import njit, prange
 import activerules as ar
 import constants, helpers, rules
 
@@ -74,6 +74,14 @@ recomputed = ar.checkpoint(calls)
 @njit(cache=True)
 def checkpointed(x):
     return recomputed(x) ** 2
+
+@ar.parallel
+@njit(cache=True)
+def threaded(x):
+    total = 0.0
+    for i in prange(4):
+        total += helpers.halved(x) * x
+    return total
 """,
     # Numba's own cache keeps these
     "callers": """
@@ -82,10 +90,11 @@ import activerules as ar
 import functions, helpers
 
 gradients = {name: ar.grad(getattr(functions, name)) for name in
-             ("calls", "reads", "served", "same", "checkpointed")}
+             ("calls", "reads", "served", "same", "checkpointed", "threaded")}
 g_calls, g_served = gradients["calls"], gradients["served"]
 g_lambda = ar.grad(lambda x: helpers.halved(x) * x)
 g_recomputed = ar.grad(functions.recomputed)
+g_threaded = ar.grad(functions.threaded)
 
 @njit(cache=True)
 def calls(x):
@@ -101,7 +110,7 @@ def twice(x):
 
 @njit(cache=True)
 def of_unnamed(x):
-    return g_lambda(x) + g_recomputed(x)
+    return g_lambda(x) + g_recomputed(x) + g_threaded(x)
 """,
     "program": """
 import json, sys
@@ -116,7 +125,10 @@ callers_found = {name: getattr(callers, name)(2.0) for name in
 print(json.dumps([found, callers_found, compiled]))
 """,
 }
-VALUES = {"calls": 2.0, "reads": 8.0, "served": 3.0, "same": 12.0, "checkpointed": 8.0}
+VALUES = {
+    **{"calls": 2.0, "reads": 8.0, "served": 3.0, "same": 12.0},
+    **{"checkpointed": 8.0, "threaded": 8.0},
+}
 ROOT = str(Path(__file__).parents[3])
 
 
@@ -163,7 +175,7 @@ class Machine:
             "calls": expected["calls"],
             "served": expected["served"],
             "twice": 2.0 * expected["served"],
-            "of_unnamed": 2.0 * expected["calls"],
+            "of_unnamed": 2.0 * expected["calls"] + expected["threaded"],
         }
         return [name for name in compiled if name in _INTERESTING]
 
@@ -196,9 +208,9 @@ def unedited(machine: Machine) -> Iterator[None]:
 
 def test_o1_a_helper_in_another_module_is_edited(machine: Machine) -> None:
     machine.edit("helpers", "0.5 * x", "4.0 * x")
-    machine.expected = {"calls": 16.0, "checkpointed": 512.0}
+    machine.expected = {"calls": 16.0, "checkpointed": 512.0, "threaded": 64.0}
     compiled = machine.run()
-    assert "grad_calls" in compiled
+    assert {"grad_calls", "grad_threaded"} <= {*compiled}
     assert "grad_same" not in compiled
     assert machine.run() == []
 
