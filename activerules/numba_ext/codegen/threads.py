@@ -22,6 +22,8 @@ from numba.core import cgutils
 from numba.core.callconv import Status, excinfo_ptr_t
 from numba.extending import intrinsic, register_jitable
 
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+
 LOST = "an iteration of a parallel loop raised an exception that is lost"
 
 _intrinsic: Any = intrinsic
@@ -58,9 +60,9 @@ def _loop(entry, data, first, step, codes, exceptions):
 
 
 @_intrinsic
-def thread_count(typing_context):
-    """How many threads run loops, as `numba.get_num_threads`; found by its name in machine code, so
-    that this can be cached on disk.
+def _count_by_name(typing_context):
+    """As `numba.get_num_threads`, which has an address in its code, so that Numba caches no code
+    that calls it.
     """
     numba.get_num_threads()  # which starts the threads, and lets LLVM know the name
 
@@ -72,6 +74,16 @@ def thread_count(typing_context):
         return builder.sext(count, integer)
 
     return types.intp(), generate
+
+
+# Numba 0.62 would load cached code that calls threads without starting them.
+_count = _count_by_name if RELOADS else numba.get_num_threads
+
+
+@register_jitable
+def thread_count():
+    """How many threads run loops."""
+    return _count()
 
 
 @_intrinsic

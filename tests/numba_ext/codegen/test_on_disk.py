@@ -110,7 +110,11 @@ def twice(x):
 
 @njit(cache=True)
 def of_unnamed(x):
-    return g_lambda(x) + g_recomputed(x) + g_threaded(x)
+    return g_lambda(x) + g_recomputed(x)
+
+@njit(cache=True)
+def of_threaded(x):
+    return g_threaded(x)
 """,
     "program": """
 import json, sys
@@ -121,7 +125,7 @@ import callers
 
 found = {name: gradient(2.0) for name, gradient in callers.gradients.items()}
 callers_found = {name: getattr(callers, name)(2.0) for name in
-                 ("calls", "served", "twice", "of_unnamed")}
+                 ("calls", "served", "twice", "of_unnamed", "of_threaded")}
 print(json.dumps([found, callers_found, compiled]))
 """,
 }
@@ -175,7 +179,8 @@ class Machine:
             "calls": expected["calls"],
             "served": expected["served"],
             "twice": 2.0 * expected["served"],
-            "of_unnamed": 2.0 * expected["calls"] + expected["threaded"],
+            "of_unnamed": 2.0 * expected["calls"],
+            "of_threaded": expected["threaded"],
         }
         return [name for name in compiled if name in _INTERESTING]
 
@@ -184,9 +189,12 @@ class Machine:
         return sorted((self.folder / "cache").rglob("*.derivative"))
 
 
-_GRADIENTS = [f"grad_{name}" for name in VALUES]
+# Numba 0.62 does not start threads for cached code, so none is cached.
+_GRADIENTS = [f"grad_{name}" for name in VALUES if RELOADS or name != "threaded"]
 _RENEWED = ("served", "twice") if RELOADS else ()  # of the callers
 _INTERESTING = {*_GRADIENTS, "calls", "served", "twice", "of_unnamed"}
+if RELOADS:
+    _INTERESTING.add("of_threaded")
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +218,7 @@ def test_o1_a_helper_in_another_module_is_edited(machine: Machine) -> None:
     machine.edit("helpers", "0.5 * x", "4.0 * x")
     machine.expected = {"calls": 16.0, "checkpointed": 512.0, "threaded": 64.0}
     compiled = machine.run()
-    assert {"grad_calls", "grad_threaded"} <= {*compiled}
+    assert {"grad_calls", "grad_threaded"} & {*_GRADIENTS} <= {*compiled}
     assert "grad_same" not in compiled
     assert machine.run() == []
 
