@@ -218,6 +218,8 @@ def _matrix_norm_slope(a, order):
     """
     m, n = a.shape
     slope = np.zeros((m, n), a.dtype)
+    if a.size == 0:  # the norm is 0
+        return slope
     if abs(order) == 2:
         u, s, vh = np.linalg.svd(a, False)
         k = 0 if order > 0 else s.shape[0] - 1

@@ -256,7 +256,7 @@ def _norm_reverse(config, dret: Active, tape, x: Vector | Matrix):
 
 @register_jitable
 def norm_slopes(x, p, r):
-    """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): xᵢ / |xᵢ| (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ is 0.
+    """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): xᵢ / |xᵢ| (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ or r is 0.
 
     The largest and the smallest entry (p = ±∞) is the first that is.
     """
@@ -272,7 +272,7 @@ def norm_slopes(x, p, r):
         return slopes
     for i in range(x.shape[0]):
         size = abs(x[i])
-        if size != 0.0 and p != 0:
+        if size != 0.0 and p != 0 and r != 0.0:  # r is 0 if all powers underflow
             slopes[i] = x[i] / size * (size / r) ** (p - 1)
     return slopes
 

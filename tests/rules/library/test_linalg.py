@@ -142,7 +142,17 @@ def test_norm_of_a_strided_vector_and_of_order_at_zero():
 
     check_gradient(program, (matrix(4),))
     third = njit(lambda x: np.linalg.norm(x, 3))
-    np.testing.assert_array_equal(ar.grad(third)(np.zeros(2)), np.zeros(2))
+    for x in (np.zeros(2), np.full(2, 1e-200)):
+        np.testing.assert_array_equal(ar.grad(third)(x), np.zeros(2))
+
+
+def test_norms_of_empty_matrices_are_constant():
+    norm = njit(lambda x, p: np.linalg.norm(x, p))
+    for order in (1.0, -1.0, 2.0, np.inf):
+        for x in (np.zeros((0, 3)), np.zeros((3, 0))):
+            if norm(x, order) == 0.0:
+                assert ar.grad(norm)(x, order).shape == x.shape
+                assert ar.jvp(norm, (x, order), (x, None)) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("real", [np.float64, np.float32])
