@@ -204,7 +204,8 @@ def _atan2_term(b: Builder, g: Value, numerator: Value, other: Value) -> Value:
     scale = _m(b, "maxnum", _m(b, "fabs", numerator), _m(b, "fabs", other))
     p, q = b.fdiv(numerator, scale), b.fdiv(other, scale)
     square = b.fadd(b.fmul(p, p), b.fmul(q, q))
-    return b.fmul(g, b.fdiv(b.fdiv(p, square), scale))
+    slope = b.fdiv(b.fdiv(p, square), scale)
+    return b.fmul(g, _or_zero(b, _equal(b, scale, math.inf), slope))
 
 
 def _erf_x(b: Builder, i: RowOperands, g: Value) -> Value:

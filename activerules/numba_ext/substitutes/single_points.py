@@ -3,7 +3,7 @@ function at these points, not of the branch.
 
 Numba's own code returns a constant if `x % y` is zero, or if the argument of `cbrt` is NaN,
 `x + log(2)` if the arguments of `logaddexp` are equal, the sample if `np.interp` is evaluated at a
-knot: right for the value alone.
+knot, roots of a shorter polynomial if the last coefficient is 0: right for the value alone.
 
 Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `DEFINITIONS`: LLVM IR of the functions they call, linked with derivatives
@@ -29,6 +29,7 @@ from numba.core.typing.templates import signature
 from numba.cpython import numbers
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np import arraymath, npyfuncs
+from numba.np.polynomial import polynomial_functions
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
@@ -196,6 +197,48 @@ def _unwrap(p, discont=None, axis=-1, period=6.283185307179586):
         return result
 
     return unwrap
+
+
+@overload(np.roots, target=AD_TARGET)
+def _roots(p):
+    original: Any = register_jitable(polynomial_functions.roots_impl(p))
+    number = getattr(p, "dtype", None)
+    if not (isinstance(p, types.Array) and isinstance(number, (types.Float, types.Complex))):
+        return original
+    with_root = _with_complex_root if isinstance(number, types.Complex) else _with_real_root
+
+    def roots(p):
+        values = original(p)
+        if len(p) > 0 and p[-1] == 0.0:  # the coefficient was dropped
+            for i in range(len(values)):
+                values[i] = with_root(p, values[i])
+        return values
+
+    return roots
+
+
+@register_jitable
+def _with_real_root(p, root):
+    return with_value(_near_root(p, with_value(0.0, root)), root)
+
+
+@register_jitable
+def _with_complex_root(p, root):
+    constant = complex(with_value(0.0, root.real), with_value(0.0, root.imag))
+    near = _near_root(p, constant)
+    return complex(with_value(near.real, root.real), with_value(near.imag, root.imag))
+
+
+@register_jitable
+def _near_root(p, root):
+    """The root by two steps of Newton's method, which have its first and second derivatives."""
+    for _ in range(2):
+        value = slope = 0.0 * root
+        for c in p:
+            slope = slope * root + value
+            value = value * root + c
+        root = root - value / slope
+    return root
 
 
 @overload(np.interp, target=AD_TARGET)

@@ -397,6 +397,8 @@ DELICATE = [
     ("llvm.atan2.f64", (1e-200, 1e-200), 0, 0.5e200),
     ("llvm.atan2.f64", (1e200, 1e200), 1, -0.5e-200),
     ("llvm.atan2.f64", (0.0, -1.0), 0, -1.0),
+    ("llvm.atan2.f64", (1.0, -inf), 0, 0.0),
+    ("llvm.atan2.f64", (inf, inf), 1, -0.0),
     ("llvm.log.f64", (0.0,), 0, inf),
     ("llvm.asin.f64", (1.0,), 0, inf),
     ("llvm.acos.f64", (-1.0,), 0, -inf),

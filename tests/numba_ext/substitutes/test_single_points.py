@@ -170,3 +170,37 @@ def test_the_inverse_hyperbolic_cosine_on_its_branch_cut():
         value, found = ar.value_and_grad(real_part, argnums=(0, 1))(-0.5, side * 0.0)
         assert value == real_part(-0.5, side * 0.0)
         np.testing.assert_allclose(found, [0.0, side * slope], rtol=1e-14, atol=1e-14)
+
+
+@njit
+def weighted_roots(p):
+    r = np.roots(p)
+    return (r[0] + 2.0 * r[1] + 3.0 * r[2]).real
+
+
+CUBIC, CHANGE = np.array([1.0, -3.0, 2.0, 0.0]), np.array([0.2, 0.7, -0.4, 0.3])
+
+
+@pytest.mark.parametrize("unit", [1.0, np.exp(0.3j)])
+def test_e2_slopes_of_roots_where_the_last_coefficient_is_zero(unit):
+    """dr/dc = -rᵏ / p'(r), also for the roots that are not zero."""
+    p, direction = unit * CUBIC, unit * CHANGE
+    r = np.roots(p)
+    expected = -(np.vander(r, 4) / np.polyval(np.polyder(p), r)[:, None]).T @ [1.0, 2.0, 3.0]
+    value, found = ar.value_and_grad(weighted_roots)(p)
+    assert value == weighted_roots(p)
+    np.testing.assert_allclose(found, np.conj(expected), rtol=1e-12, atol=1e-12)
+    _, found = ar.jvp(weighted_roots, (p,), (direction,))
+    np.testing.assert_allclose(found, (expected @ direction).real, rtol=1e-12)
+
+
+def test_e2_second_derivatives_of_roots_where_the_last_coefficient_is_zero():
+    h = 1e-4
+    around = [weighted_roots(CUBIC + k * h * CHANGE) for k in (-1, 0, 1)]
+    second = (around[0] - 2.0 * around[1] + around[2]) / h**2
+    found = ar.hvp(weighted_roots)(CUBIC, CHANGE) @ CHANGE
+    np.testing.assert_allclose(found, second, rtol=1e-5)
+
+
+def test_e2_roots_of_a_polynomial_of_zeros():
+    assert ar.grad(njit(lambda p: np.roots(p).sum()))(np.zeros(3)).tolist() == [0.0] * 3
