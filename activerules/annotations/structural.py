@@ -169,8 +169,11 @@ def over(x: Any, divisor: Any) -> Any:
 def canonicalize(tangent: Tangent) -> Tangent:
     """The tangent with every field of its primal filled in: `ZeroTangent()` where none was given.
 
-    If the fields of the primal are not known, the tangent is returned unchanged.
+    If the fields of the primal are not known, the tangent is returned unchanged. Raises `TypeError`
+    for what is not a `Tangent`.
     """
+    if not isinstance(tangent, Tangent):
+        raise TypeError(f"canonicalize takes a Tangent, not {tangent!r}")
     return tangent_of(tangent.primal, dict(zip(tangent.keys(), tangent, strict=True)))
 
 

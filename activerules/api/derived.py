@@ -158,6 +158,7 @@ class DerivedFunction(Generic[P, R]):
                 self._require_call(args, kwargs)
                 if not isinstance(error, ActiverulesError):
                     raise
+            self._explain(error, positional)
             raise presentable(error, (*positional, *named.values())) from error.__cause__
         except ValueError:
             call_arguments.types_of((*positional, *named.values()))  # raises for an empty list
@@ -167,6 +168,9 @@ class DerivedFunction(Generic[P, R]):
     def _is_served_as_given(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
         """Whether the stub that served a call can be given these arguments."""
         return True
+
+    def _explain(self, error: Exception, args: Sequence[Any]) -> None:
+        """Add to an error what only the arguments tell."""
 
     def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise `ArityError` if the arguments do not fit the parameters."""

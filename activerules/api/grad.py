@@ -8,6 +8,7 @@ from typing import Any
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction, P, R
 from activerules.api.has_aux import GradientWithAux
 from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.target.dispatchers import require_flag
 
 
 def grad(
@@ -39,7 +40,7 @@ def grad(
     >>> grad(lambda x: x * x)(3.0)
     6.0
     """
-    if has_aux:
+    if require_flag("has_aux", has_aux):
         return GradientWithAux(function, argnums, with_value=False, options=options)
     return GradientFunction(function, argnums, with_value=False, options=options)
 
@@ -53,7 +54,7 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
-    if has_aux:
+    if require_flag("has_aux", has_aux):
         return GradientWithAux(function, argnums, with_value=True, options=options)
     return GradientFunction(function, argnums, with_value=True, options=options)
 

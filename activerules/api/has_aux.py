@@ -29,7 +29,7 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.made_once import compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
-from activerules.numba_ext.target.dispatchers import require_known
+from activerules.numba_ext.target.dispatchers import require_flag, require_known
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, tuple_of
 
@@ -182,6 +182,6 @@ def jacobian_function(
 ) -> DerivedFunction[..., Any]:
     """The Jacobian or Hessian of a function, of the class `kind`, with or without `aux`."""
     require_known(options, kind.own_options)
-    if has_aux:
+    if require_flag("has_aux", has_aux):
         return JacobianWithAux(function, argnums, options={**options, "of": kind})
     return kind(function, argnums, options=options)

@@ -24,6 +24,7 @@ from activerules.api.jvp import along
 from activerules.callables import location_of
 from activerules.errors import ArityError
 from activerules.numba_ext.calls import call_arguments
+from activerules.numba_ext.calls.error_context import say_shapes
 from activerules.numba_ext.calls.intrinsics import compiled_only, dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.arity import free_name
@@ -188,6 +189,11 @@ class ProductFunction(DerivedFunction[..., Any]):
         if not _are_apart(v, x):
             return False
         return not (others or named) or all(_are_apart(v, y) for y in (*others, *named.values()))
+
+    def _explain(self, error: Exception, args: Sequence[Any]) -> None:
+        if len(args) > 1:
+            x, v, *_ = args
+            say_shapes(error, "the vector of a product with the Hessian", v, x)
 
     def _require_call(self, args: Sequence[Any], kwargs: Any) -> None:
         name = self._target.py_func.__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -13,8 +13,10 @@ from activerules.annotations.values import laid_like
 from activerules.api.derived import R
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.value_and_aux import constant_aux
+from activerules.errors import ShadowMismatch
+from activerules.numba_ext.calls.call_arguments import parameter_names
 from activerules.numba_ext.calls.checks import require_float_return
-from activerules.numba_ext.calls.error_context import run_compiled
+from activerules.numba_ext.calls.error_context import run_compiled, say_shapes
 from activerules.numba_ext.calls.forward_forms import jvp_form, require_pairs
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling_with
@@ -103,7 +105,7 @@ def jvp(
     if are_flat(values) and (
         NUMBERS.issuperset(map(type, tangents)) or all(map(_is_laid_like, tangents, primals))
     ):
-        return run_compiled(entry, *values)
+        return _run(function, entry, primals, tangents)
     primals, tangents = flattened((primals, tangents))
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
@@ -112,11 +114,21 @@ def jvp(
         if sum(np.shares_memory(tangent, array) for array in arrays) > 1:  # itself is one
             laid, copies = tangents, []  # refused, as every shadow that overlaps another array
             break
-    result = run_compiled(entry, *primals, *laid)
+    result = _run(function, entry, primals, laid)
     for fresh, tangent in copies:
         if tangent.flags.writeable:
             tangent[...] = fresh
     return restored(result)
+
+
+def _run(function: Any, entry: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    try:
+        return run_compiled(entry, *primals, *tangents)
+    except ShadowMismatch as error:
+        names = parameter_names(dispatcher_of(function), len(primals))
+        for name, x, tangent in zip(names, primals, tangents, strict=True):
+            say_shapes(error, f"the tangent of `{name}`", tangent, x)
+        raise
 
 
 def _is_laid_like(v: Any, x: Any) -> bool:

@@ -154,6 +154,8 @@ def inactive_type(numba_type: T) -> T:
     class.
     """
     try:
+        if numba_type is None:
+            raise TypeError("None stands for all types")
         declared = canonical_type(numba_type)
     except TypeError as error:
         raise RuleDefinitionError(

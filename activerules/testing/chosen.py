@@ -30,6 +30,16 @@ class Tolerance:
     atol: float
     fdm: FiniteDifference | None
 
+    def __post_init__(self) -> None:
+        """Raise `TypeError` or `ValueError` for what users gave instead."""
+        if not isinstance(self.fdm, FiniteDifference | None):
+            raise TypeError(f"fdm is a scheme, as central_fdm(5), not {self.fdm!r}")
+        for name, given in (("rtol", self.rtol), ("atol", self.atol)):
+            if not isinstance(given, int | float | np.number):
+                raise TypeError(f"{name} is a number, not {given!r}")
+            if not given >= 0:
+                raise ValueError(f"{name} is {given}, which is below zero")
+
     def of(self, expected: float) -> float:
         """The tolerance for a number."""
         return self.atol + self.rtol * abs(expected)

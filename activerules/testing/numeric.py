@@ -99,9 +99,14 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
 
     `None` in place of everything that has no tangent, also in tuples, lists, dictionaries and
     dataclasses. For an instance of a jitclass, a `numba.typed.List` or `Dict` a new object, with
-    zeros in place of parts without a tangent. `TypeError` for objects whose fields cannot be set.
+    zeros in place of parts without a tangent. `TypeError` for objects whose fields cannot be set,
+    and for an `rng` that is no generator.
     """
     rng = np.random.default_rng() if rng is None else rng
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng is a numpy.random.Generator, as np.random.default_rng(3), not {rng!r}"
+        )
     if isinstance(x, tuple):
         return like_tuple(type(x), [rand_tangent(entry, rng) for entry in x])
     if is_tree(x):

@@ -83,7 +83,10 @@ def check_rule(
         NoRuleForActivity   no rule serves the activities that were asked for.
         NotCompilable       Numba does not compile the rule.
         ValueError          directions do not fit the arguments, are zero, or are of a constant.
+        TypeError           `f` is no function, or an option is not of its type.
     """
+    if not callable(f):
+        raise TypeError(f"check_rule takes a function, and its arguments, not {f!r}")
     load_once()
     arguments = arguments_of(f, args, kwargs)
     explicit = is_explicit(args, kwargs)

@@ -422,7 +422,7 @@ def forward_fdm(
     >>> print(round(forward_fdm(5)(math.sqrt, 1.0), 9))
     0.5
     """
-    return _scheme(list(range(order)), derivative, max_range)
+    return _scheme(_points_above(order), derivative, max_range)
 
 
 def backward_fdm(
@@ -433,7 +433,7 @@ def backward_fdm(
     >>> print(round(backward_fdm(5)(math.sqrt, 1.0), 9))
     0.5
     """
-    return _scheme(list(range(1 - order, 1)), derivative, max_range)
+    return _scheme([-k for k in reversed(_points_above(order))], derivative, max_range)
 
 
 def extrapolate_fdm(
@@ -449,8 +449,19 @@ def extrapolate_fdm(
 
 
 def _central_points(order: int) -> list[int]:
+    _require_count(order)
     half = order // 2
     return [k for k in range(-half, half + 1) if k or order % 2]
+
+
+def _points_above(order: int) -> list[int]:
+    _require_count(order)
+    return list(range(order))
+
+
+def _require_count(order: Any) -> None:
+    if not isinstance(order, int | np.integer):
+        raise TypeError(f"order is a number of points, not {order!r}")
 
 
 def _scheme(points: list[int], derivative: int, max_range: float) -> FiniteDifference:

@@ -234,3 +234,39 @@ def test_options_of_another_type():
         ar.jacobian(square, mode=[])
     with pytest.raises(ar.ActivityError, match="is no activity"):
         ar.tape_bytes(square, ar.Active(1.0), return_activity=[])
+
+
+@njit
+def cubes(x):
+    return x * x * x
+
+
+@njit
+def sum_of_cubes(x):
+    return cubes(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda x, v: ar.vjp(cubes, x)[1](v), "the cotangent"),
+        (lambda x, v: ar.jvp(cubes, (x,), (v,)), "the tangent of `x`"),
+        (lambda x, v: ar.hvp(sum_of_cubes, x, v), "the vector of a product with the Hessian"),
+    ],
+    ids=["vjp", "jvp", "hvp"],
+)
+def test_shapes_that_differ_are_named(call, what):
+    message = rf"{what} has the shape \(4,\), and its value has \(3,\)"
+    for _ in range(2):  # when it is compiled, and later
+        with pytest.raises(ar.ShadowMismatch, match=message):
+            call(np.ones(3), np.ones(4))
+    call(np.ones(3), np.ones(3))
+
+
+def test_arrays_in_place_of_flags():
+    x = np.ones(3)
+    for make in (ar.grad, ar.value_and_grad, ar.jacfwd, ar.jacrev):
+        with pytest.raises(TypeError, match="has_aux is an array"):
+            make(sum_of_cubes, 0, x)
+    with pytest.raises(TypeError, match="nogil is an array"):
+        ar.grad(sum_of_cubes, nogil=x)

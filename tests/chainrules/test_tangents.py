@@ -388,3 +388,10 @@ def test_thunks_say_what_they_compute():
     assert ProjectTo(2.0)(None) == NONE
     missing = NotImplementedTangent("see issue 4")
     assert ProjectTo(2.0)(missing) is missing
+
+
+def test_what_is_no_tangent_is_refused():
+    with pytest.raises(TypeError, match="takes a Tangent, not None"):
+        canonicalize(None)
+    with pytest.raises(TangentMismatch, match="3, and no such tuple"):
+        add_inplace((), 3)

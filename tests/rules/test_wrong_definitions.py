@@ -272,6 +272,7 @@ DEFINITIONS = [
     (position_that_is_saved, "name its arguments: 0 is not a name"),
     (activity_that_does_not_exist, "has_rule takes activities, not 'activ'"),
     (inactive_number, "inactive_type takes a type: 3 is not a type of Numba"),
+    (lambda: ar.inactive_type(None), "inactive_type takes a type: None stands for all types"),
     (
         pullback_of_another_function,
         "(?s)f takes 1 argument, and its rule 2.*after the function itself",

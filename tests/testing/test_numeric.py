@@ -426,3 +426,10 @@ def total_of(x):
 def test_an_argument_that_there_is_not(argnum):
     with pytest.raises(ArityError, match=r"argnum is .*, of 1 arguments"):
         gradient_fd(math.exp, (1.0,), argnum)
+
+
+def test_arguments_of_another_type_are_refused():
+    with pytest.raises(TypeError, match="a number of points, not None"):
+        central_fdm(None)
+    with pytest.raises(TypeError, match=r"rng is a numpy\.random\.Generator"):
+        rand_tangent(2.0, 3)

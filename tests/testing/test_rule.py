@@ -319,3 +319,17 @@ def test_the_numbers_in_a_shadow_are_zero():
         check_rule(twice_and_sum, X, compiled=False)
     with ar.debug_mode(), pytest.raises(ar.RuleViolation, match="the shadow is not zeros"):
         ar.grad(lambda x: twice_and_sum(x)[1])(X)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "error", "message"),
+    [
+        (None, {}, TypeError, "takes a function, and its arguments, not None"),
+        (math.sin, {"fdm": 3}, TypeError, r"a scheme, as central_fdm\(5\), not 3"),
+        (math.sin, {"rtol": None}, TypeError, "rtol is a number, not None"),
+        (math.sin, {"atol": -1.0}, ValueError, "atol is -1.0, which is below zero"),
+    ],
+)
+def test_arguments_of_another_type_are_refused(function, options, error, message):
+    with pytest.raises(error, match=message):
+        check_rule(function, 1.0, **options)

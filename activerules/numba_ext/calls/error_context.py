@@ -1,7 +1,8 @@
 """The context of errors about a call: which call, which derivative, how to reproduce them.
 
 Gives       `of_call`, `of_derivative`: add it to errors that are raised inside; `where_requested`
-            `run_compiled`, `presentable`: errors of a call from Python as users are to see them
+            `run_compiled`, `presentable`, `say_shapes`: errors of a call from Python as users are
+            to see them
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numba import TypingError
 from numba.core import types
 
 from activerules.callables import location_of
-from activerules.errors import ActiverulesError, Where
+from activerules.errors import ActiverulesError, ShadowMismatch, Where
 from activerules.numba_ext.calls.call_arguments import types_of
 from activerules.values.argument import ArgumentSpec
 
@@ -110,3 +111,13 @@ def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> E
         return error.with_traceback(None)
     types_of(args)
     return error
+
+
+def say_shapes(error: Exception, what: str, given: Any, value: Any) -> None:
+    """Let an error say which shapes a tangent or cotangent and its value have, if they differ:
+    compiled code compares them, and knows only that they do.
+    """
+    shape, expected = getattr(given, "shape", None), getattr(value, "shape", None)
+    if isinstance(error, ShadowMismatch) and None not in (shape, expected) and shape != expected:
+        error.what = f"{what} has the shape {shape}, and its value has {expected}"
+        error.why, error.instead = "", [f"an array of the shape {expected}"]

@@ -29,7 +29,7 @@ from activerules.numba_ext.calls.emitter import (
     Field,
     with_new_shadows,
 )
-from activerules.numba_ext.calls.error_context import run_compiled
+from activerules.numba_ext.calls.error_context import run_compiled, say_shapes
 from activerules.numba_ext.calls.intrinsics import compiled_only
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, Emit, TypingContext, Value
@@ -105,7 +105,12 @@ class Pullback:
 
     def _run(self, entry: Any, data: Any, cotangent: Any) -> Any:
         flat = cotangent if type(cotangent) in LEAVES else flattened(cotangent)
-        entries = run_compiled(entry, data, flat)
+        try:
+            entries = run_compiled(entry, data, flat)
+        except ShadowMismatch as error:
+            error.where.insert(0, ("in", repr(self), ""))
+            say_shapes(error, "the cotangent", flat, self._data[3])
+            raise
         return entries if LEAVES.issuperset(map(type, entries)) else restored(entries)
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numba import config, jit, njit
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
@@ -90,6 +91,19 @@ def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
             f"no option {name!r}; there are {', '.join(accepted)}. An argument of the function "
             f"belongs in the call of what is returned, as in grad(f)(x, {name}=...)"
         )
+    for name, option in options.items():
+        if isinstance(option, np.ndarray):
+            require_flag(name, option)
+
+
+def require_flag(name: str, given: Any) -> bool:
+    """A flag that users give; raises `TypeError` for an array, whose place is elsewhere."""
+    if isinstance(given, np.ndarray):
+        raise TypeError(
+            f"{name} is an array; arguments of the function belong in the call of what is "
+            "returned, as in grad(f)(x)"
+        )
+    return bool(given)
 
 
 # The flags that change what code computes; in Numba a callee without them inherits its caller's.
