@@ -15,7 +15,7 @@ on the activity of its argument, and costs nothing where the derivative is not u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,7 @@ def add_inplace(x: Any, y: Any) -> Any:
         return x
     y = unthunk(y)
     if is_tuple(x):
-        if not isinstance(y, Sized) or len(x) != len(y):
+        if not hasattr(y, "__len__") or len(x) != len(y):
             what = "a tuple of a different length" if is_tuple(y) else f"{y!r}, and no such tuple"
             raise TangentMismatch(f"add_inplace: the tangent is {what}")
         return like_tuple(type(x), map(add_inplace, x, y))
