@@ -128,3 +128,83 @@ def test_rule_that_raised_in_a_try_is_not_undone(unfreed):
     shadows = np.sum((x < 0.0) | (x >= 9.0))  # of y + 1.0, where it is lost
     lost = unfreed(lambda: goes_on_where_the_function_raises(x))
     assert unfreed(lambda: gradient(x)) <= lost + shadows
+
+
+@njit
+def sines(x, y):
+    """y = sin(x), up to the first number that is too large."""
+    for i in range(len(x)):
+        if x[i] > 1.0:
+            raise ValueError("too large")
+        y[i] = np.sin(x[i])
+
+
+@ar.augmented_primal(sines, saves="x")
+def _(config, ret: ar.Const, x: ar.Duplicated, y: ar.Duplicated):
+    sines(x.val, y.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(sines)
+def _(config, dret: ar.Const, tape, x: ar.Duplicated, y: ar.Duplicated):
+    ar.accumulate(x, np.cos(x.val) * y.dval)
+    y.dval[:] = 0.0
+
+
+@ar.forward(sines)
+def _(config, ret: ar.Const, x: ar.Duplicated, y: ar.Duplicated):
+    y.dval[:] = np.cos(x.val) * x.dval
+    sines(x.val, y.val)
+
+
+@njit
+def sines_or_less(x):
+    y = x[0] * np.ones(len(x))
+    try:
+        sines(x, y)
+    except Exception:
+        y *= 2.0
+    return np.sum(y)
+
+
+@njit
+def from_the_last(x, y, k):
+    """A function that is not inlined."""
+    if k > 0:
+        from_the_last(x, y, k - 1)
+    else:
+        sines(x, y)
+
+
+@njit
+def sines_or_less_in_a_function(x):
+    y = x[0] * np.ones(len(x))
+    try:
+        from_the_last(x, y, 2)
+    except Exception:
+        y *= 2.0
+    return np.sum(y)
+
+
+@pytest.mark.parametrize("program", [sines_or_less, sines_or_less_in_a_function])
+def test_what_a_function_wrote_before_it_raised_in_a_try_is_refused(program, unfreed):
+    gradient, x = ar.grad(program), np.array([0.5, 1.5])
+    with pytest.raises(ar.NotYetSupported, match="sines raised an exception that the program"):
+        gradient(x)
+    with pytest.raises(ar.NotYetSupported, match="have written into its argument y"):
+        ar.jvp(program, (x,), (np.ones(2),))
+    np.testing.assert_allclose(gradient(x[:1]), np.cos(x[:1]), rtol=1e-14)
+    np.testing.assert_allclose(gradient(x[1:]), 2.0, rtol=1e-14)
+    assert unfreed(lambda: gradient(x[:1])) == 0
+
+
+def test_an_exception_that_is_not_caught_is_that_of_the_function():
+    @njit
+    def total(x):
+        y = np.zeros(len(x))
+        sines(x, y)
+        return np.sum(y)
+
+    for derivative in (ar.grad(total), ar.hessian(total)):
+        with pytest.raises(ValueError, match="too large"):
+            derivative(np.array([0.5, 1.5]))

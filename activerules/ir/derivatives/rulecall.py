@@ -161,7 +161,11 @@ class Options:
 
 @dataclass(frozen=True)
 class RuleRequest:
-    """What a rule is chosen and compiled for; the activities are results of the analysis."""
+    """What a rule is chosen and compiled for; the activities are results of the analysis.
+
+    `caught` says whether the calling function may continue after the call has failed, and the
+    function called may have written into a Duplicated argument by then.
+    """
 
     activities: tuple[ActivityName, ...]
     result: ActivityName
@@ -169,6 +173,7 @@ class RuleRequest:
     needs_primal: bool = True
     needs_shadow: bool = True
     options: Options = Options()
+    caught: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,8 @@ class RuleCode:
 class ForwardRuleRequest:
     """What a forward rule is chosen and compiled for.
 
-    Activities are "const" or "duplicated", for floats too; `width` is the number of tangents.
+    Activities are "const" or "duplicated", for floats too; `width` is the number of tangents;
+    `caught` as in `RuleRequest`.
     """
 
     activities: tuple[ActivityName, ...]
@@ -203,6 +209,7 @@ class ForwardRuleRequest:
     width: int
     needs_primal: bool
     options: Options
+    caught: bool = False
 
 
 @dataclass(frozen=True)

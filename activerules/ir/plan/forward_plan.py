@@ -29,7 +29,13 @@ from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.analyses import prepared, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse
-from activerules.ir.plan.marked import ForwardRuleUse, activities_of, choosing_for, ruled
+from activerules.ir.plan.marked import (
+    ForwardRuleUse,
+    activities_of,
+    choosing_for,
+    may_leave_traces,
+    ruled,
+)
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.vectorised_loops import vectorised_loops
 
@@ -151,6 +157,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleUse | N
         asked.width,
         needs_primal=facts.reads_result(call, info),
         options=asked.options,
+        caught=may_leave_traces(call, info, how, facts),
     )
     with choosing_for(call):
         code = asked.rules.choose_forward(call.callee_name or "", request)

@@ -84,8 +84,21 @@ def ruled(
     call: Instruction, info: CallInfo, request: RuleRequest | ForwardRuleRequest, facts: Facts
 ) -> RuledCall:
     """A marked call for which a rule was requested."""
-    caught = not fails_with(call, facts.returns)
+    caught = is_caught(call, facts)
     return RuledCall(call, info, request, caught, _site_of(call, info, facts.request))
+
+
+def is_caught(call: Instruction, facts: Facts) -> bool:
+    """Whether the function may continue after a call has failed."""
+    return not fails_with(call, facts.returns)
+
+
+def may_leave_traces(call: Instruction, info: CallInfo, how: CallActivities, facts: Facts) -> bool:
+    """Whether the function may continue after the call has failed, and has written active data."""
+    return any(
+        a.written and activity == "duplicated"
+        for a, activity in zip(info.arguments, how.arguments, strict=True)
+    ) and is_caught(call, facts)
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:

@@ -41,6 +41,7 @@ from activerules.ir.plan.marked import (
     RuleUse,
     activities_of,
     choosing_for,
+    may_leave_traces,
     refuse_without_keys,
     ruled,
 )
@@ -301,6 +302,7 @@ class _Planner:
             needs_primal=self.facts.reads_result(call, info),
             needs_shadow=how.result == "duplicated",
             options=self.facts.request.options,
+            caught=may_leave_traces(call, info, how, self.facts),
         )
         assert self.facts.request.rules is not None
         with choosing_for(call):

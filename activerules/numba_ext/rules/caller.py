@@ -8,7 +8,7 @@ Invariants  W2 and W3 of `wrap`
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -240,14 +240,25 @@ class RuleCaller:
         """Call a function that raises where a rule is misused; no `try` of the program sees it."""
         return self.call(compiled, args, failing=I32(REFUSED))
 
-    def call(self, compiled: Any, args: Sequence[Any], *, failing: Value | None = None) -> Any:
-        """Call a compiled function; if it fails, return its status, or that in `failing` (W3)."""
+    def call(
+        self,
+        compiled: Any,
+        args: Sequence[Any],
+        *,
+        failing: Value | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Any:
+        """Call a compiled function; if it fails, return its status, or that in `failing` (W3),
+        after `check` has emitted code.
+        """
         builder, fndesc = self.builder, compiled.fndesc
         callee = self._declared(compiled)
         status, result = self.context.call_conv.call_function(
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
+            if check is not None:
+                check()
             address = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
             builder.store(status.excinfoptr, builder.bitcast(address, exception_type))

@@ -15,7 +15,7 @@ from numba.extending import intrinsic, register_jitable
 
 from activerules.annotations.activity import Duplicated
 from activerules.annotations.values import make_zero
-from activerules.errors import RuleArgumentsOverlap, RuleReturnError
+from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import emitting
 from activerules.rules.written import definition, function_from, tuple_of
@@ -179,14 +179,41 @@ def unwritten(message: str) -> Callable[[Any, Any], None]:
     """
 
     def check(x, copy):
-        if copy.size == 0:
-            return
-        for index in np.ndindex(x.shape):
-            now, then = x[index], copy[index]
-            if now != then and (now == now or then == then):
-                raise RuleArgumentsOverlap(message)
+        if copy.size > 0 and _is_changed(x, copy):
+            raise RuleArgumentsOverlap(message)
 
     return check
+
+
+@register_jitable
+def _is_changed(x, copy):
+    """Whether an entry of `x` differs from that of `copy`, which has the same shape."""
+    for index in np.ndindex(x.shape):
+        now, then = x[index], copy[index]
+        if now != then and (now == now or then == then):
+            return True
+    return False
+
+
+@cache
+def unchanged(message: str) -> Callable[[Any, Any], None]:
+    """A function that raises `NotYetSupported(message)` if `x` differs from the copy `copy`."""
+
+    def check(x, copy):
+        if _is_changed(x, copy):
+            raise NotYetSupported(message)
+
+    return check
+
+
+@cache
+def failed(message: str) -> Callable[[], None]:
+    """A function that raises `NotYetSupported(message)`."""
+
+    def fail():
+        raise NotYetSupported(message)
+
+    return fail
 
 
 def written_apart(names: Sequence[str]) -> tuple[Any, Any]:

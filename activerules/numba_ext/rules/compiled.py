@@ -143,12 +143,15 @@ class RuleChecks:
     apart, alike  functions that check a returned array (see `checks`), if they are needed
     shared        of arguments that the function may write into, against the others
     objects       of the arguments that are objects
+    failures      of arguments with derivatives that the function may have written into, if it
+                  failed and the program goes on: their positions, and the message
     """
 
     apart: Any = None
     alike: Any = None
     shared: tuple[SharedCheck, ...] = ()
     objects: tuple[ObjectCheck, ...] = ()
+    failures: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)

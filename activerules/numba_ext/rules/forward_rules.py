@@ -44,6 +44,7 @@ from activerules.numba_ext.rules.pair_rules import (
 )
 from activerules.numba_ext.rules.return_types import ResultPath, forward_paths
 from activerules.numba_ext.rules.returned import (
+    call_of_rule,
     check_alike,
     check_apart,
     checked,
@@ -241,7 +242,7 @@ class _Forward(RuleCaller):
         fields = self.fields()
         arguments = self.annotated(fields)
         with checked(self, fields):
-            returned = self.call(self.rule.compiled, [*dummies, *arguments])
+            returned = call_of_rule(self, self.rule.compiled, [*dummies, *arguments], fields)
         self.others = self.typed(fields)
         return returned
 

@@ -210,6 +210,26 @@ def checks_of(
         _alike_check(call.marked, call.rule.result),
         _shared_checks(call.marked, arguments, written),
         object_checks(call.marked, arguments),
+        _failure_checks(call, arguments),
+    )
+
+
+def _failure_checks(
+    call: Served[Any, Any], arguments: Sequence[RuleArgument]
+) -> tuple[tuple[int, str], ...]:
+    """The checks that a function whose exception is caught has not changed its arguments before."""
+    if not call.request.caught:
+        return ()
+    name = call.marked.name
+    return tuple(
+        (
+            i,
+            f"{name} raised an exception that the program catches, after it, or its rule, may have "
+            f"written into its argument {argument.name}: only whole calls of a rule have "
+            f"derivatives. Let {name} raise before it writes, or pass a copy",
+        )
+        for i, (argument, written) in enumerate(zip(arguments, call.written, strict=True))
+        if written and argument.activity == "duplicated"
     )
 
 

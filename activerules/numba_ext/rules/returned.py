@@ -1,7 +1,8 @@
 """Checks of what the functions of a rule wrote and returned, compiled into their callers.
 
 Needs       a `RuleCaller` whose code is being emitted; it has the checks that were chosen
-Gives       `checked`: checks around a call; `identities`: what is noted before it;
+Gives       `checked`: checks around a call; `call_of_rule`: the call, and a check if it fails;
+            `identities`: what is noted before it;
             `check_objects`, `check_apart`, `check_alike`: code that returns an error after it
 Invariants  W2 and W3 of `wrap`
 """
@@ -17,6 +18,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.codegen.protocols import Value
 from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.checks import copy_of, failed, unchanged
 from activerules.numba_ext.rules.compiled import ObjectCheck, one_shadow
 from activerules.numba_ext.rules.objects import identity_of, release_shadow, retain_shadow
 from activerules.numba_ext.rules.parts import leaves_in
@@ -33,6 +35,35 @@ def checked(caller: RuleCaller, fields: Sequence[Any]) -> Generator[list[list[An
     yield objects
     _check_shared(caller, shared)
     check_objects(caller, fields, objects)
+
+
+def call_of_rule(
+    caller: RuleCaller, compiled: Any, args: Sequence[Any], fields: Sequence[Any]
+) -> Any:
+    """Call a function of a rule. If it fails, and the program catches that, it must not have
+    changed an argument or its shadow: there is no derivative of what it did before.
+    """
+    leaves = [
+        (message, *leaf)
+        for index, message in caller.checks.failures
+        for value, ty in zip(fields[index], caller.arguments[index].annotation.fields, strict=True)
+        for leaf in leaves_in(caller.builder, ty, value)
+    ]
+    checks: list[tuple[Any, list[Any]]] = []
+    for message, ty, value in leaves:
+        if isinstance(ty, types.Array) and not isinstance(ty.dtype, types.Record):
+            copier = caller.helper(copy_of, ty)
+            copy, copy_type = caller.call(copier, [value]), copier.signature.return_type
+            caller.scratch.append((copy_type, copy))
+            checks.append((caller.helper(unchanged(message), ty, copy_type), [value, copy]))
+        elif not isinstance(ty, types.Number | types.Boolean):
+            checks.append((caller.helper(failed(message)), []))
+
+    def check() -> None:
+        for function, values in checks:
+            caller.check(function, values)
+
+    return caller.call(compiled, args, check=check)
 
 
 def _keep_shared(caller: RuleCaller) -> list[tuple[types.Type, Any]]:

@@ -39,6 +39,7 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.returned import (
+    call_of_rule,
     check_alike,
     check_apart,
     check_object,
@@ -121,7 +122,7 @@ class _Augmented(_Half):
         fields = self.fields()
         arguments = self.annotated(fields)
         with checked(self, fields) as objects:
-            returned = self.call(rule.augmented, [*dummies, *arguments])
+            returned = call_of_rule(self, rule.augmented, [*dummies, *arguments], fields)
             self.pending.append((rule.augmented.signature.return_type, returned))
             saved |= {each.index: self._copied_argument(each) for each in rule.saved if each.after}
         (primal, primal_type), (shadow, shadow_type), tape = self._checked(returned, fields)
