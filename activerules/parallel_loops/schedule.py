@@ -3,8 +3,9 @@
 Needs       the iterations of a loop; shadows
 Gives       `groups`, `chunks`, `start_of`: how iterations are divided; `phases`: which groups run
             together;
-            `add_share`: the sum of the shadows of all groups; `scratch`; `start_with`,
-            `new_partials`, `FOLDS`: reductions
+            `add_share`: the sum of the shadows of all groups; `no_derivative`, `plus`, `total_of`:
+            of derivatives with respect to numbers; `scratch`; `start_with`, `new_partials`,
+            `FOLDS`: reductions
 Invariants  C1  iterations of different groups of a phase are further apart than they reach
 
 A group of consecutive chunks of consecutive iterations is what one thread runs. It has several
@@ -25,6 +26,8 @@ from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.threads import thread_count
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, over_elements
+from activerules.values.kinds import is_number
+from activerules.values.leaf_texts import LeafText, TupleTexts
 
 
 @register_jitable
@@ -79,6 +82,42 @@ def add_share(part, args):  # noqa: ARG001
     for each in parts:
 {rows}"""
     return function_from(source, "of_rows", by_name(start_of), module=__name__)
+
+
+@chosen_by_types
+def no_derivative(x):
+    """The derivative zero with respect to the numbers in `x`, None in place of all else."""
+    texts, numbers = TupleTexts(), dict[str, Any]()
+
+    def zero(leaf: LeafText) -> str:
+        if not is_number(leaf.numba_type):
+            return "None"
+        name = f"_Number{len(numbers)}"
+        numbers[name] = leaf.numba_type
+        return f"{name}(0)"
+
+    source = f"def zeros(x): return {texts.rebuilt(x, zero)}"
+    return function_from(source, "zeros", {**texts.classes, **numbers}, module=__name__)
+
+
+@chosen_by_types
+def plus(total, found):  # noqa: ARG001
+    """The sum of two such derivatives."""
+    texts = TupleTexts()
+
+    def item(leaf: LeafText) -> str:
+        return f"{leaf.text} + found{leaf.path}" if is_number(leaf.numba_type) else "None"
+
+    source = f"def added(total, found): return {texts.rebuilt(total, item, 'total')}"
+    return function_from(source, "added", texts.classes, module=__name__)
+
+
+@register_jitable
+def total_of(zero, parts):
+    """The sum of the derivatives of all groups, in their order."""
+    for part in parts:
+        zero = plus(zero, part)
+    return zero
 
 
 @chosen_by_types

@@ -11,7 +11,7 @@ one group. The names:
     q, c    how many groups, and how many chunks; k: one of them
     v0, d0  value and shadow of argument 0; e0: the shadow that a group adds to
     s0, p0  whether groups share d0; if not, the shadows of all groups
-    g0      the derivatives with respect to a number, of all groups
+    g0      the derivatives with respect to numbers, of all groups
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import Forward, Mode, Reverse
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import autodiff
@@ -38,10 +38,14 @@ from activerules.parallel_loops.accesses import Access
 from activerules.parallel_loops.outline import WITHOUT_THREADS, Loop
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, tuple_of
+from activerules.values.layout import layout_of
+from activerules.values.leaf_texts import leaves_at
 
 _CALLED = {
-    **by_name(Active, Const, Duplicated, autodiff, in_threads, make_zero, overlap, prefix="_"),
+    **by_name(Active, Const, Duplicated, MixedDuplicated, autodiff, in_threads, prefix="_"),
+    **by_name(make_zero, overlap, prefix="_"),
     **by_name(schedule.add_share, schedule.phases, schedule.scratch, schedule.start_of, prefix="_"),
+    **by_name(schedule.no_derivative, schedule.plus, schedule.total_of, prefix="_"),
     "_np": np,
 }
 _OF_GROUP = "for j in range(k * (c // q), (k + 1) * (c // q)):"  # its chunks
@@ -54,22 +58,26 @@ class Argument:
     ty       its annotated type
     access   which part of it an iteration accesses
     written  the loop may write into its memory
+    numbers  what is returned are derivatives with respect to numbers
+    arrays   the paths to the arrays in its shadow
+    adds_up  it has numbers and arrays of numbers only
     """
 
     def __init__(self, k: int, name: str, ty: Any, access: Access, *, written: bool) -> None:
         self.k, self.name, self.kind, self.type = k, name, ty.kind, ty.val
         self.access, self.written = access, written
         self.is_array = isinstance(ty.val, types.Array)
-        self.adds_up = self.is_array and isinstance(getattr(ty.val, "dtype", None), types.Number)
-        self.has_shadow = ty.kind is Duplicated and not isinstance(ty.val, types.Number)
-        self.is_disjoint = self.adds_up and getattr(ty.val, "ndim", 0) > 0 and access.is_disjoint
+        leaves = [*leaves_at("", ty.val)]
+        self.adds_up = all(e.carries or layout_of(e.numba_type).activity == "const" for e in leaves)
+        self.arrays = [each.path for each in leaves if each.is_array]
+        self.has_shadow = _is_double(self) and not isinstance(ty.val, types.Number)
+        self.numbers = ty.kind in (Active, MixedDuplicated)
+        self.is_disjoint = self.is_array and getattr(ty.val, "ndim", 0) > 0 and access.is_disjoint
 
     def passed(self, shadow: str) -> str:
         """Source of the annotated value."""
         value = f"v{self.k}"
-        return (
-            f"_{self.kind.__name__}({f'{value}, {shadow}' if self.kind is Duplicated else value})"
-        )
+        return f"_{self.kind.__name__}({f'{value}, {shadow}' if _is_double(self) else value})"
 
 
 class Sweep:
@@ -90,7 +98,7 @@ class Sweep:
     ) -> None:
         self.loop, self.arguments, self.chunk, self.compiled = loop, arguments, chunk, compiled
         for each in arguments:
-            if each.kind not in (Const, Active, Duplicated):
+            if each.kind not in (Const, Active, Duplicated, MixedDuplicated):
                 raise self.refused_type(each)
 
     def refused_type(self, argument: Argument) -> NotYetSupported:
@@ -110,8 +118,7 @@ class Sweep:
         """The sweep, for a configuration of the rule: a function of that, of the iterations and how
         they are divided, and of a tuple of the arguments.
         """
-        dtypes = {f"_dtype{e.k}": e.type for e in self.arguments if e.kind is Active}
-        names = {**_CALLED, **dtypes, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
+        names = {**_CALLED, "_mode": as_strict(self.mode, config), "_chunk": self.chunk}
         parts = [name for each in self.arguments for name in self.parts(each)]
         passed = f"(n0, n1, q, c, {tuple_of(parts)})"
         step = _lines([f"{passed} = args", *self.step()])
@@ -180,7 +187,7 @@ class ReverseSweep(Sweep):
         self._private = [each for each in shadowed if not each.written]
         for each in self.arguments:
             unsaved = each.access.never_read and not each.is_array
-            if unsaved or (each.has_shadow and not each.adds_up):
+            if unsaved or ((each.has_shadow or each.numbers) and not each.adds_up):
                 raise self.refused_type(each)
         for each in shadowed:
             if each.written and not each.is_disjoint:
@@ -207,14 +214,14 @@ class ReverseSweep(Sweep):
         for each in self.arguments:
             if each.access.never_read:
                 lines.append(f"v{each.k} = _scratch(v{each.k})")
-            if each.kind is Active:
-                lines.append(f"g{each.k} = _np.zeros(q, _dtype{each.k})")
+            if each.numbers:
+                lines.append(f"g{each.k} = [_no_derivative(v{each.k})] * q")
         return lines
 
     def parts(self, argument: Argument) -> list[str]:
         """The names of what groups need of an argument."""
         private = [f"{letter}{argument.k}" for letter in "sp" if argument in self._private]
-        numbers = [f"g{argument.k}"] if argument.kind is Active else []
+        numbers = [f"g{argument.k}"] if argument.numbers else []
         return [*super().parts(argument), *private, *numbers]
 
     def shared(self) -> list[str]:
@@ -244,23 +251,30 @@ class ReverseSweep(Sweep):
         private = {each.k for each in self._private}
         lines = [f"e{k} = d{k} if s{k} else _make_zero(d{k})" for k in sorted(private)]
         lines += [_OF_GROUP, f"    found = {self.call(private)}"]
-        numbers = [e for e in self.arguments if e.kind is Active]
-        lines += [f"    g{e.k}[k] += found[{e.k + 3}]" for e in numbers]
+        numbers = [e.k for e in self.arguments if e.numbers]
+        lines += [f"    g{i}[k] = _plus(g{i}[k], found[{i + 3}])" for i in numbers]
         return lines + [f"if not s{k}: p{k}[k] = e{k}" for k in sorted(private)]
 
     def together(self) -> list[str]:
         """One array after the other, as they may overlap."""
-        shadows = ((f"s{each.k}", f"(q, d{each.k}, p{each.k})") for each in self._private)
-        return [f"if not {s}: _in_threads(_add_share, 0, 1, q, {args})" for s, args in shadows]
+        shared = [(each.k, path) for each in self._private for path in each.arrays]
+        return [
+            f"if not s{k}: "
+            f"_in_threads(_add_share, 0, 1, q, (q, d{k}{path}, [each{path} for each in p{k}]))"
+            for k, path in shared
+        ]
 
     def result(self) -> str:
         """The derivatives with respect to numbers."""
-        numbers = [f"g{e.k}.sum()" if e.kind is Active else "None" for e in self.arguments]
-        return tuple_of(["None"] * 4 + numbers)
+        totals = [
+            f"_total_of(_no_derivative(v{e.k}), g{e.k})" if e.numbers else "None"
+            for e in self.arguments
+        ]
+        return tuple_of(["None"] * 4 + totals)
 
 
 def _is_double(argument: Argument) -> bool:
-    return argument.kind is Duplicated
+    return argument.kind in (Duplicated, MixedDuplicated)
 
 
 def _lines(lines: Sequence[str], indent: int = 4) -> str:

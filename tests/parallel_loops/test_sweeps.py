@@ -1,6 +1,7 @@
 """What the threads of a sweep share: against closed forms, and the same loops without threads."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -135,6 +136,70 @@ def test_s1_nor_does_a_subscript_that_counts_from_the_end(threads):
     x = RNG.normal(size=10)
     expected = np.roll(x, 1) ** 2 + 2 * x * np.roll(x, -1)
     np.testing.assert_allclose(ar.grad(ar.parallel(ring))(x), expected, rtol=1e-13)
+
+
+class Model(NamedTuple):
+    rates: tuple[float, complex]
+    weights: np.ndarray
+    order: int
+
+
+def with_model(x, model):
+    s = 0.0
+    for i in prange(len(x)):
+        for w in model.weights:
+            s += w * model.rates[0] * x[i] ** model.order
+        s += (model.rates[1] * x[i] * 1j).real
+    return s
+
+
+def with_rates(x, rates):
+    s = 0.0
+    for i in prange(len(x)):
+        s += rates[0] * math.sin(rates[1] * x[i])
+    return s
+
+
+def with_arrays(x, pair):
+    s = 0.0
+    for i in prange(len(x)):
+        s += pair[0][i] * pair[1][len(x) - 1 - i] * x[i]
+    return s
+
+
+@pytest.mark.parametrize(
+    ("f", "parameters"),
+    [
+        (with_rates, (0.7, 1.3)),
+        (with_arrays, (RNG.normal(size=11), RNG.normal(size=11))),
+        (with_model, Model((0.4, 0.3 + 0.2j), RNG.normal(size=3), 2)),
+    ],
+    ids=["numbers", "arrays", "both"],
+)
+def test_s1_each_group_has_a_part_of_the_derivative_of_a_tuple(threads, f, parameters):
+    x = RNG.normal(size=11)
+    mark = ar.Active if f is with_rates else ar.Duplicated
+    mark = ar.MixedDuplicated if f is with_model else mark
+    found = []
+    for called in (njit(f), ar.parallel(f)):
+        given = () if mark is ar.Active else (ar.tree_add(parameters, parameters),)
+        x_bar = np.full(11, 0.25)
+        (_, slopes), _ = ar.autodiff(
+            *(ar.ReverseWithPrimal, called, ar.Active),
+            *(ar.Duplicated(x, x_bar), mark(parameters, *given)),
+        )
+        found.append((x_bar, slopes, *given, *ar.jvp(called, (x, parameters), (x, parameters))))
+    expected, in_threads = (leaves(each) for each in found)
+    assert len(expected) == len(in_threads) > 2
+    for a, b in zip(expected, in_threads, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-12)
+
+
+def leaves(x):
+    """The numbers and arrays in nested tuples."""
+    if isinstance(x, tuple):
+        return [leaf for part in x for leaf in leaves(part)]
+    return [] if x is None else [x]
 
 
 def shifted(x, out):
