@@ -24,6 +24,7 @@ from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen import chunks, link
 from activerules.numba_ext.codegen.machine_code import MachineCode
 from activerules.numba_ext.codegen.protocols import Context, Emit, Value, call_named
+from activerules.numba_ext.codegen.threads import THREAD_COUNT, link_threads
 from activerules.numba_ext.codegen.types import AnnotationType, read_marker
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes.vector_math import link_vector_math
@@ -97,6 +98,8 @@ def link_derivative(context: Context, gradient: CompiledDerivative) -> None:
         return
     if "vector_math" in gradient.options:
         link_vector_math(context.active_code_library)
+    if THREAD_COUNT in gradient.text:
+        link_threads(context.active_code_library)
     # Support separately, too: a library contains only those of its dependencies that it uses.
     support = [link.link_support(context, "activerules.support", _support)]
     support += [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]

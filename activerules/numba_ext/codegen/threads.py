@@ -1,8 +1,10 @@
 """Calls of a compiled function in Numba's threads.
 
 Needs       a compiled function of a number and a tuple
-Gives       `in_threads`: calls it with many numbers at once; `thread_count`
+Gives       `in_threads`: calls it with many numbers at once; `thread_count`; `THREAD_COUNT`,
+            `link_threads`: for code that calls the latter by its symbol
 Invariants  T1  an exception in a thread is raised where the calls began, once all of them ended
+            T2  code on disk that calls threads is loaded once these run, whatever links it
 
 Numba compiles each `prange` loop as a function of its own, with a wrapper, which takes half a
 second and more. Here there is one such loop for all functions, compiled once per process: it knows
@@ -23,6 +25,7 @@ from numba.core.callconv import Status, excinfo_ptr_t
 from numba.extending import intrinsic, register_jitable
 
 from activerules.numba_ext.codegen.numba_versions import RELOADS
+from activerules.numba_ext.codegen.on_disk import pass_on
 
 LOST = "an iteration of a parallel loop raised an exception that is lost"
 
@@ -59,6 +62,21 @@ def _loop(entry, data, first, step, codes, exceptions):
         codes[t], exceptions[t] = _call(entry, data, first + t * step)
 
 
+THREAD_COUNT = "get_num_threads"
+"""The symbol of the function that returns the number of threads."""
+
+
+def link_threads(library: Any) -> None:
+    """Let a code library call threads: from disk, it is loaded once these run (T2)."""
+    if RELOADS:
+        library._reload_init.add(_start)
+
+
+def _start() -> None:
+    numba.get_num_threads()
+    pass_on(_start)
+
+
 @_intrinsic
 def _count_by_name(typing_context):
     """As `numba.get_num_threads`, which has an address in its code, so that Numba caches no code
@@ -67,9 +85,10 @@ def _count_by_name(typing_context):
     numba.get_num_threads()  # which starts the threads, and lets LLVM know the name
 
     def generate(context, builder, _signature, _values):
+        link_threads(context.active_code_library)
         integer = context.get_value_type(types.intp)
         declared = ir.FunctionType(integer, ())  # as in Numba's own loops; C returns an `int`
-        function = cgutils.get_or_insert_function(builder.module, declared, "get_num_threads")
+        function = cgutils.get_or_insert_function(builder.module, declared, THREAD_COUNT)
         count = builder.trunc(builder.call(function, ()), ir.IntType(32))
         return builder.sext(count, integer)
 
@@ -94,6 +113,7 @@ def _addresses(typing_context, function, args):
     typed = function.get_call_type(typing_context, (types.intp, args), {})
 
     def generate(context, builder, signature, values):
+        link_threads(context.active_code_library)
         convention = context.call_conv
         entry = ir.Function(
             builder.module,

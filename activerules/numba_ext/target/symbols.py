@@ -24,6 +24,7 @@ from activerules.ir.normal.effects import (
     declare,
 )
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
+from activerules.numba_ext.codegen.threads import THREAD_COUNT
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
 from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
 from activerules.numba_ext.target.counted_memory import COUNTED
@@ -102,7 +103,7 @@ _EFFECTS: dict[str, CallEffect] = {
     "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
     "numba_rnd_init": CallEffect(writes=(0,)),
     "numba_poisson_ptrs": CallEffect(reads=(0,), writes=(0,)),
-    "get_num_threads": NOTHING,
+    THREAD_COUNT: NOTHING,
     # the interpreter: locks and printing
     "numba_gil_ensure": CallEffect(writes=(0,)),
     "numba_gil_release": CallEffect(reads=(0,)),

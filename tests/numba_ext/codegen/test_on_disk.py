@@ -94,7 +94,7 @@ gradients = {name: ar.grad(getattr(functions, name)) for name in
 g_calls, g_served = gradients["calls"], gradients["served"]
 g_lambda = ar.grad(lambda x: helpers.halved(x) * x)
 g_recomputed = ar.grad(functions.recomputed)
-g_threaded = ar.grad(functions.threaded)
+g_threaded, h_threaded = ar.grad(functions.threaded), ar.hessian(functions.threaded)
 
 @njit(cache=True)
 def calls(x):
@@ -115,6 +115,10 @@ def of_unnamed(x):
 @njit(cache=True)
 def of_threaded(x):
     return g_threaded(x)
+
+@njit(cache=True)
+def twice_threaded(x):
+    return of_threaded(x) + x * h_threaded(x)  # the derivative is linear
 """,
     "program": """
 import json, sys
@@ -125,7 +129,7 @@ import callers
 
 found = {name: gradient(2.0) for name, gradient in callers.gradients.items()}
 callers_found = {name: getattr(callers, name)(2.0) for name in
-                 ("calls", "served", "twice", "of_unnamed", "of_threaded")}
+                 ("calls", "served", "twice", "of_unnamed", "of_threaded", "twice_threaded")}
 print(json.dumps([found, callers_found, compiled]))
 """,
 }
@@ -181,6 +185,7 @@ class Machine:
             "twice": 2.0 * expected["served"],
             "of_unnamed": 2.0 * expected["calls"],
             "of_threaded": expected["threaded"],
+            "twice_threaded": 2.0 * expected["threaded"],
         }
         return [name for name in compiled if name in _INTERESTING]
 
@@ -194,7 +199,7 @@ _GRADIENTS = [f"grad_{name}" for name in VALUES if RELOADS or name != "threaded"
 _RENEWED = ("served", "twice") if RELOADS else ()  # of the callers
 _INTERESTING = {*_GRADIENTS, "calls", "served", "twice", "of_unnamed"}
 if RELOADS:
-    _INTERESTING.add("of_threaded")
+    _INTERESTING |= {"of_threaded", "twice_threaded"}
 
 
 @pytest.fixture(scope="module")
@@ -236,9 +241,11 @@ def test_o1_a_rule_or_a_constant_that_it_reads_is_edited(machine: Machine) -> No
 @pytest.mark.skipif(not RELOADS, reason="Numba 0.62 does not ask cached code what it depends on")
 def test_o2_a_caller_of_code_that_was_itself_loaded_is_renewed(machine: Machine) -> None:
     machine.run()  # Numba's files have one entry for all edits: those of other tests go
-    for file in (machine.folder / "cache").rglob("callers.twice-*"):
-        file.unlink()
-    assert machine.run() == ["twice"]  # it links `served` as found on disk
+    for name in ("twice", "twice_threaded"):
+        for file in (machine.folder / "cache").rglob(f"callers.{name}-*"):
+            file.unlink()
+    # they link `served` and `of_threaded` as found on disk
+    assert machine.run() == ["twice", "twice_threaded"]
     assert machine.run() == []
     machine.edit("constants", "3.0", "5.0")
     machine.expected = {"served": 5.0}

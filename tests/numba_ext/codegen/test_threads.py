@@ -1,10 +1,15 @@
 """Calls in Numba's threads."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numba import njit, objmode
 
-from activerules.numba_ext.codegen.threads import LOST, in_threads
+from activerules.numba_ext.codegen import threads as threads_module
+from activerules.numba_ext.codegen.numba_versions import RELOADS
+from activerules.numba_ext.codegen.on_disk import parts_of
+from activerules.numba_ext.codegen.threads import LOST, in_threads, thread_count
 
 
 @njit
@@ -82,3 +87,22 @@ def raises_in_python():
 def test_t1_an_exception_of_the_interpreter_stays_in_its_thread(threads):
     with pytest.raises(RuntimeError, match=LOST):
         raises_in_python()
+
+
+@njit
+def count():
+    return thread_count()
+
+
+@pytest.mark.skipif(not RELOADS, reason="Numba 0.62 has no such parts, and caches no such code")
+@pytest.mark.parametrize(("function", "args"), [(count, ()), (all_of, (0, 1, 2, np.zeros(2), 0.5))])
+def test_t2_code_on_disk_would_start_the_threads(function, args):
+    """`test_on_disk` has processes that load such code."""
+    function(*args)
+    (compiled,) = (each for each in function.overloads.values())
+    assert [each.__module__ for each in parts_of(compiled.library)].count(threads_module.__name__)
+    assert all(pickle.loads(pickle.dumps(each)) is each for each in parts_of(compiled.library))
+
+
+def test_the_number_of_threads(threads):
+    assert count() == threads
