@@ -65,6 +65,21 @@ def test_s1_reductions_and_an_array_that_all_iterations_read(threads):
     assert_as_without_threads(reductions, RNG.normal(size=11), RNG.normal(size=3), 0.7)
 
 
+def rotated(points, rotation):
+    turned = np.empty((points.shape[0], 2))
+    for i in prange(points.shape[0]):
+        turned[i] = (rotation @ points[i])[:2]
+    s = 0.0
+    for i in prange(len(turned)):
+        side = turned[(i + 1) % len(turned)] - turned[i]
+        s += np.dot(side / np.linalg.norm(side), turned[i])
+    return s
+
+
+def test_s1_arrays_that_are_passed_to_blas_are_only_read(threads):
+    assert_as_without_threads(rotated, RNG.normal(size=(6, 3)), RNG.normal(size=(3, 3)))
+
+
 def two_colours(u, c, steps):
     """Gauss-Seidel by colours: iterations read what others of the same loop do not write."""
     for step in range(2 * steps):

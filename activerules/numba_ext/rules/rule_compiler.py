@@ -458,7 +458,7 @@ def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequ
     if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):
         return isinstance(function, np.ufunc) or name.startswith("i")
     if module.split(".")[0] != "numpy":
-        return function is not dot_value and not marked.only_reads
+        return function is not dot_value and not marked.only_reads_through(pointers)
     if name in _NUMPY_WRITERS:
         return True
     return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)

@@ -1,7 +1,8 @@
 """What a compiled function does to memory that it did not allocate.
 
 Needs       the LLVM function of a compiled callable, after LLVM's passes
-Gives       `only_reads`: whether it writes only to memory of its own call
+Gives       `only_reads`: whether it writes only to memory of its own call, `only_reads_through`:
+            or through other parameters than some
             `replaces_pointers`: whether it may replace pointers in other memory
             `is_closed`: whether data enters and leaves through arguments and the result alone;
             `is_repeatable`: the same of a dispatcher; `draws_numbers`, `library_draws`: whether
@@ -15,7 +16,7 @@ memory lead to: the items of a list, the arrays of an object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,7 @@ from activerules.values.dict_tables import PREFIX as KEYS
 _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivatives", "ar.stats"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
+_WRITING_VECTORS = ("llvm.masked.store.", "llvm.masked.scatter.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
 _FLOATS = ("half", "float", "double")
 _NO_ADDRESS = frozenset({"i1", "i8", "i16", "i32", *_FLOATS})
@@ -56,6 +58,14 @@ vectors of floats."""
 def only_reads(function: Any) -> bool:
     """Whether a function leaves its arguments, and everything they lead to, unchanged."""
     return _Function(function).is_harmless()
+
+
+def only_reads_through(function: Any, parameters: Collection[int]) -> bool:
+    """Whether a function writes nothing through these of its parameters. LLVM does not say so of
+    those that it passes to BLAS, or that vectorised code compares with others.
+    """
+    others = (a.name for k, a in enumerate(function.arguments) if k not in parameters)
+    return _Function(function, own=_OWN_ARGUMENTS.union(others)).is_harmless()
 
 
 def replaces_pointers(function: Any, *, lists: bool = True) -> bool:
@@ -196,7 +206,7 @@ class _Function:
     def __post_init__(self) -> None:
         self.instructions = [i for block in self.function.blocks for i in block.instructions]
         self.by_name: Mapping[str, Any] = {
-            _label(i): i for i in self.instructions if i.name or str(i.type) == "ptr"
+            _label(i): i for i in self.instructions if i.name or "ptr" in str(i.type)
         }
         calls = [list(i.operands) for i in self.instructions if i.opcode == "call"]
         frame = {_label(i) for i in self.instructions if i.opcode == "alloca"}
@@ -238,6 +248,10 @@ class _Function:
             return True
         if name.startswith((*_READING_VECTORS, *RUN_TIME)) or RAISING in name:
             return True
+        if name.startswith(_WRITING_VECTORS):
+            value, address, *_ = arguments
+            is_number = self.numbers and self._is_number(value)
+            return is_number or self._is_own(_label(address))
         if name in BLAS_RESULTS:
             return self.numbers or self._is_own(_label(arguments[BLAS_RESULTS[name]]))
         if name in DICT_RESULTS:

@@ -32,7 +32,12 @@ from numba.core.typing.templates import Signature
 from activerules.callables import display_name
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH
-from activerules.numba_ext.target.effects import is_closed, only_reads, replaces_pointers
+from activerules.numba_ext.target.effects import (
+    is_closed,
+    only_reads,
+    only_reads_through,
+    replaces_pointers,
+)
 from activerules.rules.treatment import Treatment
 from activerules.rules.views import RuleView
 from activerules.values.kinds import is_typed_number_list, leaves_of
@@ -75,6 +80,10 @@ class MarkedCall:
     def only_reads(self) -> bool:
         """Whether the callable leaves its arguments, and all they lead to, unchanged."""
         return only_reads(self._compiled_function())
+
+    def only_reads_through(self, parameters: Sequence[int]) -> bool:
+        """Whether the callable writes nothing through these of its LLVM parameters."""
+        return only_reads_through(self._compiled_function(), parameters)
 
     @cached_property
     def replaces_pointers(self) -> bool:

@@ -118,3 +118,60 @@ def test_e1_a_call_of_unknown_code_is_not_repeated():
     assert is_repeatable(numba.njit(lambda row: slope_of_a_row(row, 3)), (VECTOR,))
     assert not is_repeatable(numba.njit(lambda x: HYPERBOLIC(x)), (float64,))
     assert not is_repeatable(numba.njit(lambda x: x * np.random.random()), (float64,))
+
+
+def adds_a_product(a, x, out):
+    side = x - x[::-1]
+    out[0] += np.dot(a @ x, side)
+    return out[0]
+
+
+def writes_by_a_callee(a, x, out):
+    scaled_into(a[0], out)
+    return out[0]
+
+
+@numba.njit
+def scaled_into(row, out):
+    for k in range(len(out)):
+        out[k] = 2.0 * row[k]
+
+
+def writes_in_blocks(a, x, out):
+    """LLVM gathers and scatters, as a subscript may count from the end."""
+    for block in range(len(a)):
+        for i in range(3 * block, min(3 * block + 3, len(out))):
+            out[i] = math.sin(x[i])
+    return out[0]
+
+
+def writes_either(a, x, out):
+    to = x if out[0] > 0.0 else out
+    to[0] = a[0, 0]
+    return to[0]
+
+
+def writes_a_view(a, x, out):
+    a.T[0][:] = x
+    return out[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (adds_a_product, "out"),
+        (writes_by_a_callee, "out"),
+        (writes_in_blocks, "out"),
+        (writes_either, "x out"),
+        (writes_a_view, "a"),
+    ],
+)
+def test_e1_the_parameters_that_a_function_writes_through(function, written):
+    kept = numba.njit(function)
+    program = numba.njit(lambda a, x, out: kept(a, x, out))
+    matrix = types.Array(float64, 2, "C")
+    (call,) = capture(program, (matrix, VECTOR, VECTOR), rules=Keeping(kept)).marked.values()
+    named = [a.name for a in call._compiled_function().arguments]
+    for name in ("a", "x", "out"):
+        (data,) = (k for k, each in enumerate(named) if each == f"arg.{name}.4")
+        assert call.only_reads_through([data]) != (name in written.split())
