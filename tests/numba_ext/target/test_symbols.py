@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import llvmlite.binding as llvm
+import numba
 import pytest
 from numba.core.runtime import rtsys
 
@@ -32,6 +33,7 @@ NUMBAS_OWN = [*symbols.READING, *symbols.WRITES_ITEMS, *symbols.BLAS_RESULTS]
 @pytest.mark.parametrize("name", sorted({*NAMED, *NUMBAS_OWN} - IN_IR))
 def test_symbols_in_the_table_exist_in_the_process(name):
     rtsys.initialize(cpu_context())  # Numba tells LLVM its functions when it first compiles
+    numba.get_num_threads()  # and those of threads when it starts them
     assert llvm.address_of_symbol(name), f"Numba has no {name}"
 
 
