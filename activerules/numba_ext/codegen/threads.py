@@ -46,14 +46,25 @@ def in_threads(function, first, step, count, args):
 
     Raises what the function raises; if several calls do, the exception of the first k.
     """
-    codes, exceptions = np.zeros(count, np.int32), np.zeros(count, np.intp)
     entry, data = _addresses(function, args)
+    code, exception = _first_that_raised(entry, data, first, step, count)
+    if code > 0:
+        _raise_again(code, exception)
+    elif code < 0:
+        raise RuntimeError(LOST)
+
+
+@register_jitable
+def _first_that_raised(entry, data, first, step, count):
+    """How the first of the calls ended that raised an exception; 0 if none did. (What a function
+    allocated that raises one itself, Numba does not free.)
+    """
+    codes, exceptions = np.zeros(count, np.int32), np.zeros(count, np.intp)
     _loop(entry, data, first, step, codes, exceptions)
     for t in range(count):
-        if codes[t] > 0:
-            _raise_again(codes[t], exceptions[t])
-        elif codes[t] < 0:
-            raise RuntimeError(LOST)
+        if codes[t] != 0:
+            return codes[t], exceptions[t]
+    return np.int32(0), np.intp(0)
 
 
 @_njit(parallel=_THREADS)

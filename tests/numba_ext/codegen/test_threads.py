@@ -69,6 +69,24 @@ def test_t1_the_exception_of_the_first_number_that_raised_one(threads, negative)
     assert not catches(np.zeros(9))
 
 
+@njit
+def refuse_all(k, args):
+    raise ValueError("negative")
+
+
+@njit
+def refuse_four():
+    in_threads(refuse_all, 0, 1, 4, (0.0,))
+
+
+def test_nothing_of_ours_is_leaked_where_an_exception_is_raised(threads, unfreed):
+    def run():
+        with pytest.raises(ValueError, match="negative"):
+            refuse_four()
+
+    assert unfreed(run) == 0
+
+
 def no_number(args):
     int(str(args))
 
