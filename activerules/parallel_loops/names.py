@@ -37,10 +37,14 @@ class NotParallel(Exception):
 
 @dataclass(frozen=True)
 class Reduction:
-    """A variable to which every iteration adds, or of which it takes the maximum."""
+    """A variable to which every iteration adds, or of which it takes the maximum.
+
+    in_place    every update is of the kind `s += e`, which changes an array
+    """
 
     name: str
     operation: Operation
+    in_place: bool = True
 
 
 @dataclass(frozen=True)
@@ -150,17 +154,18 @@ def _assigned_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
 
 def _reductions(loop: ast.For, variables: Set[str]) -> Iterator[Reduction]:
     """The names that occur in updates of one operation, and nowhere else in the body."""
-    updates: dict[str, list[tuple[Operation, int]]] = {}
+    updates: dict[str, list[tuple[Operation, int, bool]]] = {}
     for node in _inside(loop.body):
         if isinstance(node, ast.stmt) and (found := _update(node)) is not None:
             name, operation, occurrences = found
-            updates.setdefault(name, []).append((operation, occurrences))
+            in_place = isinstance(node, ast.AugAssign)
+            updates.setdefault(name, []).append((operation, occurrences, in_place))
     names = [node.id for node in _inside(loop.body) if isinstance(node, ast.Name)]
     for name, all_of_it in updates.items():
-        operations: set[Operation] = {operation for operation, _ in all_of_it}
-        everywhere = sum(n for _, n in all_of_it) == names.count(name)
+        operations: set[Operation] = {operation for operation, _, _ in all_of_it}
+        everywhere = sum(n for _, n, _ in all_of_it) == names.count(name)
         if len(operations) == 1 and everywhere and name in variables:
-            yield Reduction(name, operations.pop())
+            yield Reduction(name, operations.pop(), all(kind for _, _, kind in all_of_it))
 
 
 def _update(node: ast.stmt) -> tuple[str, Operation, int] | None:

@@ -78,9 +78,10 @@ class _RuledLoop:
         return to_link(self._named(source, names), **self._options, **more)
 
     def _named(self, source: str, names: dict[str, Any]) -> Any:
-        made = function_from(source, "f", names, module=__name__)
-        made.__name__ = self._loop.iterations.__name__
-        made.__qualname__ = self._loop.iterations.__qualname__
+        place = self._loop.iterations
+        made = function_from(source, "f", names, module=__name__, like=place)
+        made.__name__ = place.__name__
+        made.__qualname__ = place.__qualname__
         return made
 
     def launch(self) -> Any:
@@ -103,7 +104,7 @@ class _RuledLoop:
             lines.append(f"{tuple_of(self._partials)} = {made}")
         lines.append(f"_in_threads({', '.join((*_DIVIDED, *self._parameters))})")
         for k, (name, partials) in enumerate(zip(self._reduced, self._partials, strict=True)):
-            names[f"_fold{k}"] = schedule.FOLDS[self._loop.names.reductions[k].operation]
+            names[f"_fold{k}"] = schedule.fold_of(self._loop.names.reductions[k])
             lines.append(f"{name} = _fold{k}({name}, {partials})")
         if self._reduced:
             lines.append(f"return {tuple_of(self._reduced)}")

@@ -5,7 +5,7 @@ Gives       `groups`, `chunks`, `start_of`: how iterations are divided; `phases`
             together;
             `add_share`: the sum of the shadows of all groups; `no_derivative`, `plus`, `total_of`:
             of derivatives with respect to numbers; `scratch`; `start_with`, `new_partials`,
-            `FOLDS`: reductions
+            `fold_of`: reductions
 Invariants  C1  iterations of different groups of a phase are further apart than they reach
 
 A group of consecutive chunks of consecutive iterations is what one thread runs. It has several
@@ -24,6 +24,7 @@ from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.threads import thread_count
+from activerules.parallel_loops.names import Reduction
 from activerules.rules.pattern import type_name
 from activerules.rules.written import by_name, function_from, over_elements
 from activerules.values.kinds import is_number
@@ -72,8 +73,9 @@ def add_share(part, args):  # noqa: ARG001
 
     Element by element: an assignment to a slice would compile the text of its error message.
     """
-    ndim = args[1].ndim
-    loops = over_elements("total[{index}] += each[{index}]", "total", ndim, " " * 8)
+    if args[1].ndim == 0:
+        return _add_elements
+    loops = over_elements("total[{index}] += each[{index}]", "total", args[1].ndim, " " * 8)
     rows = loops.replace("range(total.shape[0])", "range(first, last)", 1)
     source = f"""def of_rows(part, args):
     count, total, parts = args
@@ -82,6 +84,14 @@ def add_share(part, args):  # noqa: ARG001
     for each in parts:
 {rows}"""
     return function_from(source, "of_rows", by_name(start_of), module=__name__)
+
+
+def _add_elements(part, args):
+    """`add_share` for arrays of one element, which the first range has."""
+    _, total, parts = args
+    if part == 0:
+        for each in parts:
+            total[()] += each[()]
 
 
 @chosen_by_types
@@ -146,12 +156,15 @@ def sum_into(x, partials):  # noqa: ARG001
 
         return of_arrays
 
-    def of_numbers(x, partials):
-        for part in partials:
-            x = x + part
-        return x
+    return sum_of
 
-    return of_numbers
+
+@register_jitable
+def sum_of(x, partials):
+    """The sum of x and the partials; an array stays as it is, as in `a = a + e`."""
+    for k in range(len(partials)):
+        x = x + partials[k]
+    return x
 
 
 @register_jitable
@@ -178,12 +191,14 @@ def smallest_of(x, partials):
     return x
 
 
-FOLDS: dict[str, Any] = {
-    "+": sum_into,
-    "*": product_of,
-    "max": largest_of,
-    "min": smallest_of,
-}
+_FOLDS: dict[str, Any] = {"+": sum_of, "*": product_of, "max": largest_of, "min": smallest_of}
+
+
+def fold_of(reduction: Reduction) -> Any:
+    """The function of x and the partials that reduces them all."""
+    if reduction.operation == "+" and reduction.in_place:
+        return sum_into
+    return _FOLDS[reduction.operation]
 
 
 def new_partials(operation: str, k: int, reduced: types.Type, where: tuple[str, str, str]) -> str:

@@ -191,13 +191,15 @@ class ReverseSweep(Sweep):
                 raise self.refused_type(each)
         for each in shadowed:
             if each.written and not each.is_disjoint:
+                separate = [f"variables for the arrays in `{each.name}`, before the loop"]
+                by_index = [
+                    "subscripts that have the index on one axis, as `a[i, j]` and `a[i + 1]`",
+                    f"rows as arguments of functions: g({each.name}[i])",
+                ]
                 raise self.refused(
                     f"`{each.name}` may be written, and is read by other subscripts than the index",
                     "which of its entries belong to one iteration alone is not known",
-                    [
-                        "subscripts that have the index on one axis, as `a[i, j]` and `a[i + 1]`",
-                        f"rows as arguments of functions: g({each.name}[i])",
-                    ],
+                    by_index if each.is_array else separate,
                 )
         values = tuple(each.type for each in self.arguments)
         refuse_generators(values)

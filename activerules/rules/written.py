@@ -26,11 +26,15 @@ def function_from(
     `module` is the name of an importable module, which Numba's cache requires. Errors show `file`,
     where that cache also looks for the source, or the place of the Python function `like`.
     """
-    line = 1
+    tree = ast.parse(source)
     if like is not None:
-        file, line = like.__code__.co_filename, like.__code__.co_firstlineno
+        file = like.__code__.co_filename
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword):
+                node.lineno = node.end_lineno = like.__code__.co_firstlineno
+                node.col_offset = node.end_col_offset = 0
     scope: dict[str, Any] = {**names, "__name__": module}
-    exec(compile("\n" * (line - 1) + source, file, "exec"), scope)
+    exec(compile(tree, file, "exec"), scope)
     return scope[name]
 
 

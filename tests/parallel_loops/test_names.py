@@ -59,7 +59,8 @@ def test_reductions_are_updates_by_one_operation(update, operation):
                     {update}
             return s
     """)
-    assert found == Names("i", ("x",), (Reduction("s", operation),))
+    in_place = not update.startswith("s = ")
+    assert found == Names("i", ("x",), (Reduction("s", operation, in_place),))
 
 
 REFUSED = {

@@ -77,6 +77,25 @@ def test_r1_sums_have_the_same_order_in_every_run():
     np.testing.assert_allclose(of_x, expected, rtol=1e-10)
 
 
+def from_start(a, x):
+    for i in prange(len(x)):
+        a = a + x[i] * x[i]
+    return (a * a).sum()
+
+
+def test_an_array_stays_as_it_is_where_a_sum_gets_its_name():
+    a, x, tangent = RNG.normal(size=3), RNG.normal(size=9), np.ones(3)
+    before, total = a.copy(), a + (x * x).sum()
+    f = ar.parallel(from_start)
+    np.testing.assert_allclose(f(a, x), (total**2).sum(), rtol=1e-13)
+    of_a, of_x = ar.grad(f, argnums=(0, 1))(a, x)
+    np.testing.assert_allclose(of_a, 2 * total, rtol=1e-13)
+    np.testing.assert_allclose(of_x, 4 * total.sum() * x, rtol=1e-13)
+    ar.autodiff(ar.Forward, f, ar.Duplicated, ar.Duplicated(a, tangent), ar.Const(x))
+    np.testing.assert_array_equal(a, before)
+    np.testing.assert_array_equal(tangent, 1.0)
+
+
 def by_exponents(x, exponents, same):
     s = 0.0
     for i in prange(len(x)):
@@ -91,8 +110,11 @@ def test_constant_arrays_that_share_written_memory_are_refused():
     found = ar.grad(f)(np.array([1.0, 2.0, 3.0]), np.zeros(3, np.int64), np.full(3, 3))
     np.testing.assert_allclose(found, [3.0, 12.0, 27.0], rtol=1e-14)
     exponents = np.zeros(3, np.int64)
-    with pytest.raises(ar.RuleArgumentsOverlap, match="`same` and `exponents` share memory"):
+    line = by_exponents.__code__.co_firstlineno + 2
+    refused = pytest.raises(ar.RuleArgumentsOverlap, match="`same` and `exponents` share memory")
+    with refused as raised:
         ar.grad(f)(np.array([1.0, 2.0, 3.0]), exponents, exponents)
+    assert f"test_ruled_loop.py:{line}" in str(raised.value)
 
 
 def many(a, b, c, d, e, f, g, h, w, out):

@@ -153,6 +153,17 @@ def test_s1_nor_does_a_subscript_that_counts_from_the_end(threads):
     np.testing.assert_allclose(ar.grad(ar.parallel(ring))(x), expected, rtol=1e-13)
 
 
+def by_element(x, c):
+    s = 0.0
+    for i in prange(len(x)):
+        s += x[i] * c[()]
+    return s
+
+
+def test_s1_each_group_has_an_array_of_one_element(threads):
+    assert_as_without_threads(by_element, RNG.normal(size=9), np.array(0.3))
+
+
 class Model(NamedTuple):
     rates: tuple[float, complex]
     weights: np.ndarray
@@ -223,6 +234,12 @@ def shifted(x, out):
     return out.sum()
 
 
+def with_rows(x, rows):
+    for i in prange(len(x)):
+        rows[0][i] = x[i] ** 2
+    return rows[0].sum()
+
+
 def of_list(values, x):
     s = 0.0
     for i in prange(len(x)):
@@ -255,6 +272,8 @@ def noise(x):
 def test_s1_what_cannot_be_told_apart_is_refused_when_the_derivative_is_compiled():
     with pytest.raises(ar.NotYetSupported, match="`out` may be written, and is read by other"):
         ar.grad(ar.parallel(shifted), argnums=(0, 1))(np.ones(4), np.ones(4))
+    with pytest.raises(ar.NotYetSupported, match="variables for the arrays in `rows`"):
+        ar.grad(ar.parallel(with_rows), argnums=(0, 1))(np.ones(4), (np.ones(4),))
     with pytest.raises(ar.NotYetSupported, match="`values` is List"):
         ar.grad(ar.parallel(of_list))(List([1.0, 2.0]), np.ones(2))
     bodies = np.ones(3, dtype=[("mass", "f8"), ("speed", "f8")]).view(np.recarray)
