@@ -228,7 +228,7 @@ class ReverseSweep(Sweep):
 
     def shared(self) -> list[str]:
         """Decides which groups run at the same time, and what they share."""
-        lines = ["spread, serial = 0, q == 1"]
+        lines = ["spread, serial = 0, False"]
         for k, first in ((e.k, e.access.first) for e in self._disjoint):
             lines.append(f"h{k} = n0 >= {-first}")  # a negative subscript counts from the end
         for i, one in enumerate(self._disjoint):
@@ -244,7 +244,8 @@ class ReverseSweep(Sweep):
         lines.append("phases = q if serial else _phases(n0, n1, q, spread)")
         for each in self._private:
             also = f"h{each.k} or " if each.is_disjoint else ""
-            lines.append(f"s{each.k} = {also}phases == q")
+            # a single group has its own, too: arrays that overlap may have saved values that do not
+            lines.append(f"s{each.k} = {also}serial or 1 < q == phases")
             lines.append(f"p{each.k} = [d{each.k}] * (0 if s{each.k} else q)")
         return lines
 

@@ -127,6 +127,20 @@ def test_s1_arrays_that_overlap_share_nothing(threads, n):
     assert_as_without_threads(slopes, RNG.normal(size=n))
 
 
+def overwritten_later(x):
+    right, both = x[1:], (x[:-1], 2.0)
+    s = 0.0
+    for i in prange(len(right)):
+        s += x[i] * right[i] + right[0] * both[0][i] * both[1]
+    x[:] = 0.5
+    return s
+
+
+@pytest.mark.parametrize("n", [9, 2])
+def test_s1_nor_do_arrays_whose_saved_values_do_not_overlap(threads, n):
+    assert_as_without_threads(overwritten_later, RNG.normal(size=n))
+
+
 def equal_rows(w, n):
     rows = np.broadcast_to(w, (n, 2))
     s = 0.0
