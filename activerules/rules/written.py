@@ -29,10 +29,7 @@ def function_from(
     tree = ast.parse(source)
     if like is not None:
         file = like.__code__.co_filename
-        for node in ast.walk(tree):
-            if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword):
-                node.lineno = node.end_lineno = like.__code__.co_firstlineno
-                node.col_offset = node.end_col_offset = 0
+        _put_on(like.__code__.co_firstlineno, tree)
     scope: dict[str, Any] = {**names, "__name__": module}
     exec(compile(tree, file, "exec"), scope)
     return scope[name]
@@ -53,15 +50,18 @@ def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str)
     at the `def` line of `plain`.
     """
     tree, code = ast.parse(source), plain.__code__
-    line = definition_line(code)
-    place = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
-    for node in ast.walk(tree):
-        for field, value in place.items() if "lineno" in node._attributes else ():
-            setattr(node, field, value)
+    _put_on(definition_line(code), tree)
     tree.body[0].lineno = code.co_firstlineno
     scope: dict[str, Any] = {**names, "__name__": plain.__module__}
     exec(compile(tree, code.co_filename, "exec"), scope)
     return scope[name]
+
+
+def _put_on(line: int, tree: ast.AST) -> None:
+    place = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
+    for node in ast.walk(tree):
+        for field, value in place.items() if "lineno" in node._attributes else ():
+            setattr(node, field, value)
 
 
 def definition_line(code: CodeType) -> int:

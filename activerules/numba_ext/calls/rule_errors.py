@@ -26,13 +26,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
-from numba.core.callconv import RETCODE_USEREXC, Status, excinfo_ptr_t, excinfo_t
+from numba.core.callconv import RETCODE_USEREXC, excinfo_ptr_t, excinfo_t
 
 from activerules.errors import ActiverulesError
 from activerules.ir.llvm.location import readable_path
 from activerules.ir.llvm.names import FAILED_AT
 from activerules.numba_ext.codegen import link
-from activerules.numba_ext.codegen.protocols import Context, entry_builder
+from activerules.numba_ext.codegen.protocols import Context, entry_builder, status_of
 
 _MAKES = "activerules.failed.exception"
 _VOID, _I32, _POINTER = ir.VoidType(), ir.IntType(32), ir.IntType(8).as_pointer()
@@ -103,17 +103,7 @@ def _define_maker(context: Context, module: Any) -> Any:
     api = context.get_python_api(builder)
     payload = builder.load(builder.bitcast(function.args[0], _PAYLOAD.as_pointer()))
     before, site = (builder.extract_value(payload, k) for k in range(2))
-    is_error, status = cgutils.true_bit, RETCODE_USEREXC
-    caught = Status(
-        code=status,
-        is_ok=cgutils.false_bit,
-        is_none=cgutils.false_bit,
-        is_error=is_error,
-        is_stop_iteration=cgutils.false_bit,
-        is_python_exc=cgutils.false_bit,
-        is_user_exc=is_error,
-        excinfoptr=before,
-    )
+    caught = status_of(RETCODE_USEREXC, before)
     packed = context.call_conv.unpack_exception(builder, api, caught)
     with cgutils.if_unlikely(builder, cgutils.is_null(builder, packed)):
         builder.ret(packed)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.callconv import Status
 from numba.core.compiler_machinery import FunctionPass
 
 if TYPE_CHECKING:
@@ -121,6 +122,20 @@ def call_named(
     for attribute in attributes:
         function.attributes.add(attribute)
     return builder.call(function, args)
+
+
+def status_of(code: Value, exception: Value) -> Status:
+    """The status of a call that raised the exception at an address."""
+    return Status(
+        code=code,
+        is_ok=cgutils.false_bit,
+        is_none=cgutils.false_bit,
+        is_error=cgutils.true_bit,
+        is_stop_iteration=cgutils.false_bit,
+        is_python_exc=cgutils.false_bit,
+        is_user_exc=cgutils.true_bit,
+        excinfoptr=exception,
+    )
 
 
 class CallConvention(Protocol):

@@ -21,11 +21,12 @@ import numpy as np
 from llvmlite import ir
 from numba import prange, types
 from numba.core import cgutils
-from numba.core.callconv import Status, excinfo_ptr_t
+from numba.core.callconv import excinfo_ptr_t
 from numba.extending import intrinsic, register_jitable
 
 from activerules.numba_ext.codegen.numba_versions import RELOADS
 from activerules.numba_ext.codegen.on_disk import pass_on
+from activerules.numba_ext.codegen.protocols import status_of
 
 LOST = "an iteration of a parallel loop raised an exception that is lost"
 
@@ -90,8 +91,8 @@ def _start() -> None:
 
 @_intrinsic
 def _count_by_name(typing_context):
-    """As `numba.get_num_threads`, which has an address in its code, so that Numba caches no code
-    that calls it.
+    """What `numba.get_num_threads` returns. Numba caches no code that calls that: it has the
+    address of a C function in it. This calls the function by its name.
     """
     numba.get_num_threads()  # which starts the threads, and lets LLVM know the name
 
@@ -174,17 +175,7 @@ def _raise_again(typing_context, code, exception):
 
     def generate(context, builder, _signature, values):
         code, exception = values
-        true, false = ir.IntType(1)(1), ir.IntType(1)(0)
-        status = Status(
-            code=code,
-            is_ok=false,
-            is_none=false,
-            is_error=true,
-            is_stop_iteration=false,
-            is_python_exc=false,
-            is_user_exc=true,
-            excinfoptr=builder.inttoptr(exception, excinfo_ptr_t),
-        )
+        status = status_of(code, builder.inttoptr(exception, excinfo_ptr_t))
         context.call_conv.return_status_propagate(builder, status)
         return context.get_dummy_value()
 

@@ -35,7 +35,7 @@ from numba.extending import overload, register_jitable
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, Value, call_named
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
-from activerules.numba_ext.substitutes.single_points import with_value
+from activerules.numba_ext.substitutes.single_points import sinc_near_zero, with_parts, with_value
 
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
 _SUFFIX = {types.complex128: "f64", types.complex64: "f32"}
@@ -238,12 +238,6 @@ _LOOPS: dict[Any, Callable[..., Any]] = {
 # --- functions whose slopes cancel ---
 
 
-@register_jitable
-def _with_parts(z, value):
-    """`value` with the derivative of `z`."""
-    return complex(with_value(z.real, value.real), with_value(z.imag, value.imag))
-
-
 @overload(cmath.tanh, target=AD_TARGET)
 def _tanh(z):
     if not isinstance(z, types.Complex):
@@ -262,7 +256,7 @@ def _tanh(z):
         four_cosines = 4.0 * math.exp(-2.0 * sign * x) * math.cos(y)
         scale = below_one * below_one + four_cosines * math.cos(y)
         real, imag = -sign * math.expm1(-4.0 * sign * x), four_cosines * math.sin(y)
-        return _with_parts(complex(real / scale, imag / scale), value)
+        return with_parts(complex(real / scale, imag / scale), value)
 
     return tanh
 
@@ -276,9 +270,7 @@ def _sinc(x):
         y = x * np.pi
         if abs(y) > 0.01:
             return np.sin(y) / y
-        square = y * y
-        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
         at = y if y != 0.0 else complex(1e-20, 0.0) * np.pi
-        return _with_parts(series, np.sin(at) / at)
+        return with_parts(sinc_near_zero(y), np.sin(at) / at)
 
     return sinc

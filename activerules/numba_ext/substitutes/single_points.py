@@ -71,6 +71,12 @@ def with_value(typing_context, x, value):
     return signature(value, x, value), codegen
 
 
+@register_jitable
+def with_parts(z, value):
+    """`value` with the derivative of `z`; both are complex."""
+    return complex(with_value(z.real, value.real), with_value(z.imag, value.imag))
+
+
 # --- remainders ---
 
 
@@ -172,13 +178,17 @@ def _sinc(x):
         y = x * np.pi
         if abs(y) > 0.01:
             return np.sin(y) / y
-        # the derivative of sin(y) / y suffers cancellation, that of the series does not
-        square = y * y
-        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
         value = 1.0 if x == 0.0 else np.sin(y) / y
-        return with_value(series, value)
+        return with_value(sinc_near_zero(y), value)
 
     return sinc
+
+
+@register_jitable
+def sinc_near_zero(y):
+    """sin(y) / y by its series: the derivative of the quotient cancels."""
+    square = y * y
+    return 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
 
 
 @overload(np.unwrap, target=AD_TARGET)
@@ -224,9 +234,7 @@ def _with_real_root(p, root):
 
 @register_jitable
 def _with_complex_root(p, root):
-    constant = complex(with_value(0.0, root.real), with_value(0.0, root.imag))
-    near = _near_root(p, constant)
-    return complex(with_value(near.real, root.real), with_value(near.imag, root.imag))
+    return with_parts(_near_root(p, with_parts(0j, root)), root)
 
 
 @register_jitable

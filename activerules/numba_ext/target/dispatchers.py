@@ -92,8 +92,7 @@ def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
             f"belongs in the call of what is returned, as in grad(f)(x, {name}=...)"
         )
     for name, option in options.items():
-        if isinstance(option, np.ndarray):
-            require_flag(name, option)
+        require_flag(name, option)
 
 
 def require_flag(name: str, given: Any) -> bool:
