@@ -25,13 +25,14 @@ def python_function(function: Any) -> Any:
 _copied: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary()
 
 
-def same_function(plain: FunctionType) -> FunctionType:
+def same_function(plain: FunctionType, original: Any = None) -> FunctionType:
     """A copy for another dispatcher of the function. Numba compiles none while it compiles another
     of the same Python function for the same types, which is what a recursive function leads to: its
     calls of itself are those of the dispatcher it is bound to.
 
-    Rules and declarations for the function are those of the copy, too, also later ones. It has no
-    annotations: from Python 3.14 on, to read them is to evaluate them.
+    Rules and declarations for the function, or for `original`, which is compiled in its place, are
+    those of the copy, too, also later ones. It has no annotations: from Python 3.14 on, to read
+    them is to evaluate them.
     """
     copy = FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
@@ -39,7 +40,7 @@ def same_function(plain: FunctionType) -> FunctionType:
     copy.__module__, copy.__qualname__ = plain.__module__, plain.__qualname__
     copy.__doc__, copy.__kwdefaults__ = plain.__doc__, plain.__kwdefaults__
     copy.__dict__ = plain.__dict__  # with the mark of rules, for another process
-    _copied[copy] = _copied.get(plain, plain)
+    _copied[copy] = python_function(plain if original is None else original)
     return copy
 
 

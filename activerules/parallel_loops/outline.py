@@ -220,9 +220,22 @@ def _iterations(plain: FunctionType, node: ast.For, names: Names, name: str) -> 
     if reduced:
         body.append(ast.copy_location(ast.Return(result), node))
     arguments = ast.arguments([], parameters, None, [], [], None, [])
-    made = _function(plain, _definition(f"{plain.__name__}_{name}", arguments, body, node), {})
+    definition = _definition(f"{plain.__name__}_{name}", arguments, body, node)
+    made = _function(plain, definition, _without_threads(plain))
     made.__qualname__ = f"{plain.__qualname__}.{name}"
     return made
+
+
+def _without_threads(plain: FunctionType) -> dict[str, Any]:
+    """By their names in a function, those it sees that run in threads, as they run in a thread."""
+    found = inspect.getclosurevars(plain)
+    seen = {**found.globals, **found.nonlocals}
+    seen.pop(plain.__name__, None)  # what is being defined, or was before
+    return {
+        name: function.without_threads
+        for name, function in seen.items()
+        if getattr(function, "runs_in_threads", False)
+    }
 
 
 def _definition(
@@ -247,7 +260,7 @@ def _definition(
 
 def _compiled(plain: FunctionType, tree: ast.FunctionDef, more: Sequence[str]) -> CodeType:
     """The code of a function that is defined where `plain` is, and sees more names."""
-    outer = [*plain.__code__.co_freevars, *more]
+    outer = list(dict.fromkeys([*plain.__code__.co_freevars, *more]))
     arguments = ast.arguments([], [ast.arg(each) for each in outer], None, [], [], None, [])
     result = ast.copy_location(ast.Return(ast.Name(tree.name, ast.Load())), tree)
     module = ast.Module([_definition("outer", arguments, [tree, result], tree)], [])

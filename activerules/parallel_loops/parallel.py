@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from activerules.callables import display_name, python_function
+from activerules.callables import display_name, python_function, same_function
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.codegen.made_once import LastMade
 from activerules.numba_ext.codegen.on_disk import compiled_stub
+from activerules.numba_ext.codegen.unlinked import to_link
 from activerules.numba_ext.target.dispatchers import flags_of, require_known, with_options
 from activerules.parallel_loops.outline import loops_of, with_calls
 
@@ -28,7 +29,8 @@ def parallel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     Returns
         An `@njit` function of the same signature; for the same function and options the same one.
         In each of its outermost `prange` loops, threads run equal numbers of consecutive
-        iterations, in the function and in both modes of its derivatives.
+        iterations, in the function and in both modes of its derivatives. Where such a loop itself
+        calls another such function by name, that one runs without threads of its own.
 
     What a loop may do
         Iterations must be independent, as Numba asks as well: none reads what another one writes.
@@ -83,6 +85,7 @@ def _parallel(function: Any, options: dict[str, Any]) -> Any:
     result: Any = compiled_stub(with_calls(plain, tree, calls), target, options)
     result.__wrapped__ = plain
     result.runs_in_threads = True
+    result.without_threads = to_link(same_function(plain, result), **of_loops)
     result.__reduce_ex__ = partial(_refuse_to_pickle, plain)
     return result
 

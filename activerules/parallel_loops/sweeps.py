@@ -197,7 +197,8 @@ class ReverseSweep(Sweep):
                     f"rows as arguments of functions: g({each.name}[i])",
                 ]
                 raise self.refused(
-                    f"`{each.name}` may be written, and is read by other subscripts than the index",
+                    f"`{each.name}` may be written, there or in a function that it is passed to, "
+                    "and is read by other subscripts than the index",
                     "which of its entries belong to one iteration alone is not known",
                     by_index if each.is_array else separate,
                 )

@@ -138,6 +138,44 @@ def test_a_loop_may_read_many_arrays():
     np.testing.assert_allclose(shadows[7].dval, 2 * out * g[1] * w, rtol=1e-12)
 
 
+@ar.parallel
+def distances(x, k):
+    s = 0.0
+    for i in prange(len(x)):
+        s += (x[i] - x[k]) ** 2
+    return s
+
+
+@ar.parallel
+def clipped(s):
+    for _ in prange(1):
+        pass
+    return s
+
+
+@ar.augmented_primal(clipped)
+def clipped_augmented(config, ret: ar.Active, s: ar.Active):
+    return ar.AugmentedReturn(s.val, None, None)
+
+
+@ar.reverse(clipped)
+def clipped_reverse(config, dret: ar.Active, tape, s: ar.Active):
+    return min(dret.val, 1.0)
+
+
+def all_distances(x):
+    s = 0.0
+    for k in prange(len(x)):
+        s += clipped(distances(x, k))
+    return 3 * s
+
+
+def test_a_loop_calls_functions_with_loops_which_have_their_rules():
+    x = RNG.normal(size=7)
+    found = ar.grad(ar.parallel(all_distances))(x)
+    np.testing.assert_allclose(found, 4 * (7 * x - x.sum()), rtol=1e-12)
+
+
 def named_like_ours(count, tape, config):
     s = 0.0
     for chunk in prange(len(count)):

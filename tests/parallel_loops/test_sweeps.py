@@ -284,7 +284,7 @@ def noise(x):
 
 
 def test_s1_what_cannot_be_told_apart_is_refused_when_the_derivative_is_compiled():
-    with pytest.raises(ar.NotYetSupported, match="`out` may be written, and is read by other"):
+    with pytest.raises(ar.NotYetSupported, match="`out` may be written, there or in a function"):
         ar.grad(ar.parallel(shifted), argnums=(0, 1))(np.ones(4), np.ones(4))
     with pytest.raises(ar.NotYetSupported, match="variables for the arrays in `rows`"):
         ar.grad(ar.parallel(with_rows), argnums=(0, 1))(np.ones(4), (np.ones(4),))

@@ -57,8 +57,8 @@ def in_threads(function, first, step, count, args):
 
 @register_jitable
 def _first_that_raised(entry, data, first, step, count):
-    """How the first of the calls ended that raised an exception; 0 if none did. (What a function
-    allocated that raises one itself, Numba does not free.)
+    """How the first of the calls ended that raised an exception; 0 if none did. (Numba
+    loses the references that a function has where one of its calls raises an exception.)
     """
     codes, exceptions = np.zeros(count, np.int32), np.zeros(count, np.intp)
     _loop(entry, data, first, step, codes, exceptions)
