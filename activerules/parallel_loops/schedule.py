@@ -3,6 +3,7 @@
 Needs       the iterations of a loop; shadows
 Gives       `groups`, `chunks`, `start_of`: how iterations are divided; `phases`: which groups run
             together;
+            `which_meet`: of some arrays, those that share memory;
             `add_share`: the sum of the shadows of all groups; `no_derivative`, `plus`, `total_of`:
             of derivatives with respect to numbers; `scratch`; `start_with`, `new_partials`,
             `fold_of`: reductions
@@ -24,11 +25,13 @@ from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.threads import thread_count
+from activerules.numba_ext.rules.checks import overlap
 from activerules.parallel_loops.names import Reduction
 from activerules.rules.pattern import type_name
-from activerules.rules.written import by_name, function_from, over_elements
+from activerules.rules.written import by_name, function_from, over_elements, tuple_of
 from activerules.values.kinds import is_number
 from activerules.values.leaf_texts import LeafText, TupleTexts
+from activerules.values.overlaps import span_of, which_overlap
 
 
 @register_jitable
@@ -128,6 +131,24 @@ def total_of(zero, parts):
     for part in parts:
         zero = plus(zero, part)
     return zero
+
+
+@chosen_by_types
+def which_meet(arrays):
+    """For each array of a tuple, whether it shares memory with another one. Of more than two, each
+    is a row of a table, so that code grows with the number of arrays, not of pairs.
+    """
+    if len(arrays) == 2:
+        return _both_if_they_meet
+    rows = (f"_span_of(arrays[{k}])" for k, _ in enumerate(arrays))
+    source = f"def f(arrays): return _which_overlap(_np.array({tuple_of(rows)}))"
+    names = {"_np": np, **by_name(span_of, which_overlap, prefix="_")}
+    return function_from(source, "f", names, module=__name__)
+
+
+def _both_if_they_meet(arrays):
+    meet = overlap(arrays[0], arrays[1])
+    return meet, meet
 
 
 @chosen_by_types

@@ -31,7 +31,6 @@ from activerules.numba_ext.calls.refused_kinds import refuse_generators
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.codegen.threads import in_threads
 from activerules.numba_ext.codegen.types import as_strict
-from activerules.numba_ext.rules.checks import overlap
 from activerules.numba_ext.target.effects import draws_numbers
 from activerules.parallel_loops import schedule
 from activerules.parallel_loops.accesses import Access
@@ -43,7 +42,7 @@ from activerules.values.leaf_texts import leaves_at
 
 _CALLED = {
     **by_name(Active, Const, Duplicated, MixedDuplicated, autodiff, in_threads, prefix="_"),
-    **by_name(make_zero, overlap, prefix="_"),
+    **by_name(make_zero, schedule.which_meet, prefix="_"),
     **by_name(schedule.add_share, schedule.phases, schedule.scratch, schedule.start_of, prefix="_"),
     **by_name(schedule.no_derivative, schedule.plus, schedule.total_of, prefix="_"),
     "_np": np,
@@ -230,12 +229,13 @@ class ReverseSweep(Sweep):
     def shared(self) -> list[str]:
         """Decides which groups run at the same time, and what they share."""
         lines = ["spread, serial = 0, False"]
-        for k, first in ((e.k, e.access.first) for e in self._disjoint):
-            lines.append(f"h{k} = n0 >= {-first}")  # a negative subscript counts from the end
-        for i, one in enumerate(self._disjoint):
-            for other in self._disjoint[i + 1 :]:
-                both = f"h{one.k} = h{other.k} = False"
-                lines.append(f"if _overlap(d{one.k}, d{other.k}): {both}")
+        apart = ""
+        if len(self._disjoint) > 1:
+            lines.append(f"meet = _which_meet({tuple_of(f'd{e.k}' for e in self._disjoint)})")
+            apart = " and not meet[{i}]"
+        for i, (k, first) in enumerate((e.k, e.access.first) for e in self._disjoint):
+            # a negative subscript counts from the end
+            lines.append(f"h{k} = n0 >= {-first}" + apart.format(i=i))
         for each in self._disjoint:
             if each.access.last > each.access.first:
                 width = each.access.last - each.access.first

@@ -5,7 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from numba import prange
+from numba import float64, prange
+from numba.experimental import jitclass
 
 import activerules as ar
 
@@ -174,6 +175,25 @@ def test_a_loop_calls_functions_with_loops_which_have_their_rules():
     x = RNG.normal(size=7)
     found = ar.grad(ar.parallel(all_distances))(x)
     np.testing.assert_allclose(found, 4 * (7 * x - x.sum()), rtol=1e-12)
+
+
+@jitclass([("rates", float64[::1])])
+class Decay:
+    def __init__(self, rates):
+        self.rates = rates
+
+
+def decayed(x, decay):
+    s = 0.0
+    for i in prange(len(x)):
+        s += decay.rates[i] * x[i] ** 2
+    return s
+
+
+def test_a_product_with_the_hessian_copies_no_object_that_the_loop_only_reads():
+    x, v, rates = RNG.normal(size=(3, 5))
+    found = ar.hvp(ar.parallel(decayed))(x, v, Decay(rates))
+    np.testing.assert_allclose(found, 2 * rates * v, rtol=1e-13)
 
 
 def named_like_ours(count, tape, config):

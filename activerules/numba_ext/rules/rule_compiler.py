@@ -180,6 +180,7 @@ class NumbaRuleCompiler:
             stopped = i in inactive or any(map(is_inactive_type, (ty, whole.numba_type)))
             kind = "const" if stopped else argument_kind(ty)
             pointers = [start + k for k in _pointers(slots)]
+            operands = tuple(range(start, start + len(slots)))
             of_array = (
                 {slot.role: start + k for k, slot in enumerate(slots)} if kind == "memory" else {}
             )
@@ -187,9 +188,9 @@ class NumbaRuleCompiler:
                 CallArgument(
                     name=name,
                     kind=kind,
-                    operands=tuple(range(start, start + len(slots))),
+                    operands=operands,
                     data_operand=of_array.get("data"),
-                    written=_may_write(marked, i, ty, pointers),
+                    written=_may_write(marked, i, ty, pointers, operands),
                     element=float_elements(ty),
                     declared_inactive=stopped,
                     opaque=type_name(ty) if _is_opaque(kind, ty) and not stopped else "",
@@ -444,12 +445,18 @@ def _is_opaque(kind: str, ty: types.Type) -> bool:
     return kind == "const" and layout_of(ty).numbers.any
 
 
-def _may_write(marked: MarkedCall, position: int, ty: types.Type, pointers: Sequence[int]) -> bool:
+def _may_write(
+    marked: MarkedCall,
+    position: int,
+    ty: types.Type,
+    pointers: Sequence[int],
+    operands: Sequence[int],
+) -> bool:
     """Whether a function may write into the memory of an argument, judged by types and LLVM."""
     if isinstance(ty, types.Array) and not ty.mutable:
         return False
     if layout_of(ty).is_container:
-        return not marked.only_reads
+        return not marked.only_reads_through(operands)
     if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
         return False
     function = marked.function
