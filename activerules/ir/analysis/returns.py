@@ -107,30 +107,47 @@ def _successful(
 def fails_with(call: Instruction, returns: Returns) -> bool:
     """Whether the function fails if the result of `call` is not 0.
 
-    Then the reverse sweep never has to reverse a call that returned anything but 0.
+    Then the reverse sweep never has to reverse a call that returned anything but 0. On its way to
+    the return the result may be merged with those of other calls: a phi has it on this path.
     """
     if str(call.type) != "i32" or call.owner not in returns.live:
         return False
-    seen: set[Block] = set()
-    work = [call.owner]
+    seen: set[tuple[Block, Value]] = set()
+    work: list[tuple[Block, Value]] = [(call.owner, call)]
     while work:
-        block = work.pop()
+        block, status = work.pop()
         end = block.terminator
         if block is returns.exit:
-            if not end.operands or end.operands[0] is not call:
+            if not end.operands or end.operands[0] not in (call, status):
                 return False
             continue
         for target in dict.fromkeys(end.blocks):
-            if block not in returns.predecessors.get(target, ()) or is_zero_on(end, target, call):
+            if block not in returns.predecessors.get(target, ()):
                 continue
-            if target is returns.exit and _arrives(end.owner, target) is call:
+            succeeds = is_zero_on(end, target, call) or is_zero_on(end, target, status)
+            is_returned = target is returns.exit and _arrives(block, target) in (call, status)
+            if succeeds or is_returned:
                 continue
             if target is call.owner:
                 return False  # the next call has a status of its own
-            if target not in seen:
-                seen.add(target)
-                work.append(target)
+            reached = (target, _merged(call, status, block, target))
+            if reached not in seen:
+                seen.add(reached)
+                work.append(reached)
     return returns.status
+
+
+def _merged(call: Value, status: Value, source: Block, target: Block) -> Value:
+    """What has the result of `call`, besides itself, once control goes from `source`, where
+    `status` has it, to `target`.
+    """
+    for phi in target.instructions:
+        if phi.opcode != "phi":
+            break
+        if dict(zip(phi.blocks, phi.operands, strict=True)).get(source) in (call, status):
+            return phi
+    is_another_now = isinstance(status, Instruction) and status.owner is target
+    return call if is_another_now else status
 
 
 def is_zero_on(branch: Instruction, target: Block, value: Value) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 
@@ -144,3 +144,43 @@ end:
   ret i32 %r
 """)
     assert _names(returns) == {"entry", "loop", "more", "done", "end"}
+
+
+MERGED = """
+entry:
+  %s = call i32 @g()
+  %failed = icmp ne i32 %s, 0
+  br i1 %failed, label %merge, label %next
+next:
+  %t = call i32 @g()
+  %again = icmp ne i32 %t, 0
+  br i1 %again, label %merge, label %end
+merge:
+  %status = phi i32 [ {first}, %entry ], [ %t, %next ]
+  %known = icmp eq i32 %status, 7
+  br i1 %known, label %other, label %which
+which:
+  %zero = icmp eq i32 {tested}, 0
+  br i1 %zero, label %end, label %fail
+other:
+  br label %fail
+fail:
+  %code = phi i32 [ %status, %which ], [ 1, %other ]
+  br label %end
+end:
+  %r = phi i32 [ 0, %next ], [ 0, %which ], [ %code, %fail ]
+  ret i32 %r
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "tested", "expected"),
+    [("%s", "%status", True), ("0", "%status", False), ("%s", "%x", False)],
+)
+def test_a_call_whose_result_is_merged_with_others_fails_with_them(
+    first: str, tested: str, expected: bool
+) -> None:
+    returns = _analysed(MERGED.format(first=first, tested=tested))
+    calls = [i for i in returns.instructions() if i.opcode == "call"]
+    assert fails_with(calls[0], returns) == expected
+    assert fails_with(calls[1], returns) == (tested == "%status")
