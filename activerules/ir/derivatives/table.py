@@ -216,16 +216,13 @@ def _erf_x(b: Builder, i: RowOperands, g: Value) -> Value:
 def _pow_x(b: Builder, i: RowOperands, g: Value) -> Value:
     less = _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0)))
     # so large a y is even: y - 1 would be odd, and is rounded
-    is_even = b.fcmp("oge", _m(b, "fabs", i.y), _c(b, i.y, 2.0 ** _DIGITS[i.type]))
+    is_even = b.fcmp("oge", _m(b, "fabs", i.y), _c(b, i.y, 2.0 ** (53 if i.type is DOUBLE else 24)))
     less = b.select(is_even, _m(b, "copysign", less, i.x), less)
     slope = b.fmul(i.y, less)
     # elsewhere the product is 0 by itself, and to second order depends on y; or y is infinite
     is_zero = b.binary("or", _equal(b, i.y, 0.0), _equal(b, less, 0.0))
     is_nan = b.fcmp("uno", slope, slope)
     return b.fmul(g, _or_zero(b, b.binary("and", is_zero, is_nan), slope))
-
-
-_DIGITS = {DOUBLE: 53, FLOAT: 24}
 
 
 def _pow_y(b: Builder, i: RowOperands, g: Value) -> Value:
