@@ -3,7 +3,8 @@
 Needs       a parsed module, loops in simplified form
 Gives       `compute_after`: a float that a loop carries and compares, but uses for nothing else
             until the loop ends, is only compared there. Its last value is computed again, from the
-            integers of the iteration that replaced it last
+            integers of the iteration that replaced it last, by copies of its instructions; of
+            branches and loops, too, where the candidate is the result of these
 Invariants  K1  every remaining value has the bits it had: the loop writes no memory, and what is
                 computed again ran in that iteration and is rounded in one way only
 
@@ -53,6 +54,36 @@ _LONGEST = 64
 
 
 @dataclass(frozen=True)
+class _Computation:
+    """How an iteration computes a candidate.
+
+    carried   the integers that it starts from
+    straight  instructions that run first, in order
+    region    the blocks that run then, and end with the candidate; the first of them is represented
+              by its branch alone. Empty if no branch decides what is computed
+    inside    the instructions in them that are needed
+    """
+
+    carried: list[Instruction]
+    straight: list[Instruction]
+    region: list[Block]
+    inside: list[Instruction]
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """All instructions that are copied, but for branches."""
+        return [*self.straight, *self.inside]
+
+    def operands(self) -> Iterator[Value]:
+        """What the copies refer to."""
+        for i in self.instructions:
+            yield from i.operands
+        for block in self.region[:-1]:
+            if _goes_on_in(block, self.region):
+                yield from block.terminator.operands
+
+
+@dataclass(frozen=True)
 class _Choice:
     """A float that a loop carries.
 
@@ -61,8 +92,7 @@ class _Choice:
     start       its value before the loop
     merges      the phi at which the loop begins, and the phis and selects that keep or replace it
     candidate   what replaces it
-    recomputed  the instructions that compute the candidate, in order
-    carried     the integers of the iteration that these need
+    computed    how the candidate is computed
     after       the phis behind the loop, one per exit
     """
 
@@ -71,8 +101,7 @@ class _Choice:
     start: Value
     merges: list[Instruction]
     candidate: Instruction
-    recomputed: list[Instruction]
-    carried: list[Instruction]
+    computed: _Computation
     after: list[Instruction]
 
 
@@ -145,17 +174,15 @@ class _Search:
         [candidate] = candidates
         if not isinstance(candidate, Instruction) or candidate.owner not in self.loop.blocks:
             return None
-        computation = self._computation(candidate, merges)
-        if computation is None:
+        computed = self._computation(candidate, merges)
+        if computed is None:
             return None
-        after = self._uses_after(candidate, merges, computation[0])
+        after = self._uses_after(candidate, merges, computed.instructions)
         known = {*merges, candidate}
         if not after or any(not known.issuperset(phi.operands) for phi in after):
             return None
         nest = [*self.loop.ancestors()][-1]
-        return _Choice(
-            self.flow, nest, start, self._in_order(merges), candidate, *computation, after
-        )
+        return _Choice(self.flow, nest, start, self._in_order(merges), candidate, computed, after)
 
     def _merges(self, phi: Instruction, following: Value) -> set[Instruction]:
         """The phi, and what lies between it and `following`, its value in the next iteration."""
@@ -172,27 +199,56 @@ class _Search:
             user.opcode == "phi" and around is not None and around.header is not user.owner
         )
 
-    def _computation(
-        self, candidate: Instruction, merges: set[Instruction]
-    ) -> tuple[list[Instruction], list[Instruction]] | None:
-        """The instructions that compute the candidate, and the integers that these start from."""
-        within = self.loop.blocks
-        needed = [
-            i
-            for i in backward_slice(candidate, lambda i: i.owner in within and _may_repeat(i))
-            if i.owner in within
-        ]
-        recomputed = [i for i in needed if _may_repeat(i)]
-        carried = [i for i in needed if not _may_repeat(i)]
+    def _computation(self, candidate: Instruction, merges: set[Instruction]) -> _Computation | None:
+        """How the candidate is computed from a few integers, if it is: as few blocks of the
+        iteration as possible are run again.
+        """
+        around = self.flow.loop_of(candidate.owner)
+        entry: Block | None = candidate.owner
+        while entry in self.loop.blocks:
+            if self.flow.loop_of(entry) is around:
+                computed = self._computed_from(entry, candidate)
+                if computed is not None and merges.isdisjoint(computed.instructions):
+                    return computed
+            entry = None if around and entry is around.header else self.flow.idom[entry]
+        return None
+
+    def _computed_from(self, entry: Block, candidate: Instruction) -> _Computation | None:
+        """How the candidate is computed if branches and phis are followed back to `entry`."""
+        region = self._region(entry, candidate.owner)
+        inner, within = {*region[1:]}, self.loop.blocks
+        roots: list[Value] = [candidate]
+        for block in region[:-1]:
+            if _goes_on_in(block, region):
+                roots += block.terminator.operands
+            elif block.terminator.opcode != "br":
+                return None
+
+        def goes_on(i: Instruction) -> bool:
+            follows = _may_repeat(i) or (i.opcode == "phi" and i.owner in inner)
+            return follows and i.owner in within
+
+        slices = (i for root in roots for i in backward_slice(root, goes_on))
+        needed = [i for i in dict.fromkeys(slices) if i.owner in within]
+        copied = [i for i in needed if goes_on(i)]
+        carried = [i for i in needed if not goes_on(i)]
         if (
-            not merges.isdisjoint(needed)
-            or any(_FAST_MATH & {*i.flags} for i in recomputed)
-            or not all(isinstance(i.type, IntType) for i in carried)
+            any(_FAST_MATH & {*i.flags} for i in copied)
+            or not all(isinstance(i.type, IntType) and i.owner not in inner for i in carried)
             or not 0 < len(carried) <= _MOST_CARRIED
-            or len(recomputed) > _LONGEST
+            or len(copied) > _LONGEST
         ):
             return None
-        return self._in_order(recomputed), carried
+        straight = self._in_order([i for i in copied if i.owner not in inner])
+        inside = self._in_order([i for i in copied if i.owner in inner])
+        return _Computation(carried, straight, region if inner else [], inside)
+
+    def _region(self, entry: Block, end: Block) -> list[Block]:
+        """The blocks on the paths from `entry`, which dominates `end`, to that: these two are the
+        first and the last one.
+        """
+        blocks = closure([end], lambda b: () if b is entry else self.flow.predecessors[b]) - {end}
+        return [*sorted(blocks, key=self.flow.position.__getitem__), end]
 
     def _in_order(self, instructions: Collection[Instruction]) -> list[Instruction]:
         blocks = sorted({i.owner for i in instructions}, key=self.flow.position.__getitem__)
@@ -234,6 +290,11 @@ class _Search:
         return self._in_order(after)
 
 
+def _goes_on_in(block: Block, region: Collection[Block]) -> bool:
+    """Whether every edge from a block leads to one of a region."""
+    return all(target in region for target in block.successors)
+
+
 def _choices_of(merge: Instruction) -> list[Value]:
     """The values among which a phi or select chooses."""
     return merge.operands[1:] if merge.opcode == "select" else merge.operands
@@ -241,8 +302,8 @@ def _choices_of(merge: Instruction) -> list[Value]:
 
 def _compute_after(function: Function, choice: _Choice) -> None:
     namer = Namer("last", function.local_names())
-    carried = {i: _carry(choice, i, -1, namer) for i in choice.carried}
-    counter = next(filter(_counts, choice.carried), None)
+    carried = {i: _carry(choice, i, -1, namer) for i in choice.computed.carried}
+    counter = next(filter(_counts, choice.computed.carried), None)
     replaced = carried[counter] if counter else _carry(choice, constant(I1, 1), 0, namer)
     instead: dict[Value, Value] = {}
     for after in choice.after:
@@ -284,8 +345,8 @@ def _brought_out(choice: _Choice, end: Block, namer: Namer) -> dict[Value, Value
     flow = choice.flow
     around = flow.loop_of(end)
     within = {*around.ancestors()} if around is not None else set[Loop]()
-    inside = {*choice.recomputed, *choice.carried}
-    needed = dict.fromkeys(o for i in choice.recomputed for o in i.operands if o not in inside)
+    inside = {*choice.computed.instructions, *choice.computed.carried}
+    needed = dict.fromkeys(o for o in choice.computed.operands() if o not in inside)
     phis: dict[Value, Value] = {}
     for value in (*needed, choice.start):
         loop = flow.loop_of(value.owner) if isinstance(value, Instruction) else None
@@ -321,17 +382,45 @@ def _compute(
     if replaced.type is not I1:
         replaced = b.icmp("ne", replaced, constant(replaced.type, -1))
     b.cond_br(replaced, again, join)
-    for i in choice.recomputed:
-        operands = [values.get(o, o) for o in i.operands]
-        twin = Instruction(i.opcode, i.type, operands, namer("again"), i.flags, callee=i.callee)
-        twin.attributes = dict(i.attributes)
-        values[i] = again.append(twin)
-    b.at(again).br(join)
+    copies = _copy(choice.computed, again, join, values, namer)
     start = values.get(choice.start, choice.start)
     best = [start, values[choice.candidate]]
-    joined = b.at(join).emit("phi", start.type, best, blocks=[end, again])
+    joined = b.at(join).emit("phi", start.type, best, blocks=[end, copies[-1]])
     for i in rest:
         join.append(i)
     at = function.blocks.index(end) + 1
-    function.blocks[at:at] = [again, join]
+    function.blocks[at:at] = [*copies, join]
     return joined
+
+
+def _copy(
+    computed: _Computation, again: Block, join: Block, values: dict[Value, Value], namer: Namer
+) -> list[Block]:
+    """Compute a candidate in `again`, and in more blocks, which are returned with it; the last one
+    goes on to `join`.
+    """
+    copies = {block: Block(namer("again"), parent=again.parent) for block in computed.region[1:]}
+    made: list[tuple[Instruction, Instruction]] = []
+    for i in computed.instructions:
+        twin = Instruction(
+            i.opcode, i.type, [*i.operands], namer("again"), i.flags, callee=i.callee
+        )
+        twin.attributes = dict(i.attributes)
+        values[i] = copies.get(i.owner, again).append(twin)
+        made.append((i, twin))
+    into = {block: copies.get(block, again) for block in computed.region}
+    for i, twin in made:
+        twin.operands = [values.get(o, o) for o in i.operands]
+        twin.blocks = [into[block] for block in i.blocks]
+    for block in computed.region[:-1]:
+        b = Builder(into[block], namer)
+        end = block.terminator
+        targets = [into[target] for target in end.blocks if target in into]
+        if _goes_on_in(block, into):
+            operands = [values.get(o, o) for o in end.operands]
+            b.emit(end.opcode, end.type, operands, blocks=targets, **end.attributes)
+        else:  # the iteration that is computed again did not go the other way
+            b.br(targets[0])
+    blocks = [again, *copies.values()]
+    Builder(blocks[-1], namer).br(join)
+    return blocks

@@ -90,6 +90,78 @@ end:
   ret double %r
 }
 """
+# the greatest sum of the squares of a row; rows that begin with a negative number are passed over
+SUMS = """
+define double @f(ptr %a, i64 %n) {{
+entry:
+  %none = icmp eq i64 %n, 0
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %latch ]
+  %best = phi double [ -1.0, %entry ], [ %next, %latch ]
+  %first = mul i64 %i, 3
+  %q = getelementptr double, ptr %a, i64 %first
+  %y = load double, ptr %q
+  %negative = fcmp olt double %y, 0.0
+  br i1 %negative, label %latch, label %row
+row:
+  br i1 %none, label %merge, label %columns
+columns:
+  %j = phi i64 [ 0, %row ], [ %j.next, %columns.latch ]
+  %sum = phi double [ %y, %row ], [ %sum.next, %columns.latch ]
+  %k = add i64 %first, %j
+  %p = getelementptr double, ptr %a, i64 %k
+  %x = load double, ptr %p
+  {inner}
+columns.latch:
+  %term = phi double {terms}
+  %sum.next = fadd double %sum, %term
+  %j.next = add nuw nsw i64 %j, 1
+  %more = icmp slt i64 %j.next, %n
+  br i1 %more, label %columns, label %end.row
+end.row:
+  %whole = phi double [ %sum.next, %columns.latch ]
+  br label %merge
+merge:
+  %v = phi double [ 0.5, %row ], [ %whole, %end.row ]
+  %better = fcmp ogt double %v, %best
+  %chosen = select i1 %better, double %v, double %best
+  br label %latch
+latch:
+  %next = phi double [ %best, %rows ], [ %chosen, %merge ]
+  %i.next = add nuw nsw i64 %i, 1
+  %on = icmp slt i64 %i.next, %n
+  br i1 %on, label %rows, label %end
+end:
+  %r = phi double [ %next, %latch ]
+  ret double %r
+}}
+"""
+SQUARE = "%square = fmul double %x, %x\n  br label %columns.latch"
+SQUARES = SUMS.format(inner=SQUARE, terms="[ %square, %columns ]")
+BRANCHES = SUMS.format(
+    inner="""%positive = fcmp ogt double %x, 0.0
+  br i1 %positive, label %take, label %leave
+take:
+  %square = fmul double %x, %x
+  br label %columns.latch
+leave:
+  br label %columns.latch""",
+    terms="[ %square, %take ], [ %x, %leave ]",
+)
+SWITCH = SUMS.format(
+    inner="""%square = fmul double %x, %x
+  switch i64 %j, label %columns.latch [
+    i64 1, label %second
+    i64 2, label %third
+  ]
+second:
+  br label %columns.latch
+third:
+  %cube = fmul double %square, %x
+  br label %columns.latch""",
+    terms="[ %square, %columns ], [ %x, %second ], [ %cube, %third ]",
+)
 ARRAYS = [
     [0.5] * 9,
     [3.0, -2.0, 3.0, -2.0, 1.0, 0.0, 5.0, 5.0, -4.0],
@@ -168,8 +240,22 @@ def test_nested_loops_and_other_exits():
     assert floats_that_leave(function) == []
 
 
+@pytest.mark.parametrize("text", [SQUARES, BRANCHES, SWITCH], ids=["sums", "branches", "switch"])
+def test_a_candidate_that_is_the_result_of_a_loop(text):
+    function = rewritten(text)
+    assert function is not None
+    [search] = [loop for loop in control_flow(function).loops if "rows" in loop.header.name]
+    inside = {i for block in search.blocks for i in block.instructions}
+    users = control_flow(function).users
+    leaving = [i for i in inside if not inside.issuperset(users.get(i, ()))]
+    assert leaving
+    assert not any(i.type.is_float for i in leaving)
+
+
 @pytest.mark.parametrize(
-    "text", [of_loop(), of_loop(**BRANCH), NEST], ids=["select", "branch", "nest"]
+    "text",
+    [of_loop(), of_loop(**BRANCH), NEST, SQUARES, BRANCHES, SWITCH],
+    ids=["select", "branch", "nest", "sums", "branches", "switch"],
 )
 @pytest.mark.parametrize("far", [0.0, 9.5])
 def test_k1_the_gradient_is_that_of_finite_differences(text, far):
@@ -209,3 +295,12 @@ def test_where_it_is_not_sure_or_does_not_pay_nothing_changes(changes):
     module = parse_module(text)
     compute_after(module)
     assert print_module(module) == print_module(parse_module(text))
+
+
+def test_sums_that_end_where_they_can_no_longer_be_the_best_stay():
+    """Which terms they have depends on the candidates before."""
+    inner = "%square = fmul double %x, %x\n  %less = fcmp olt double %sum, %best\n"
+    branch = "  br i1 %less, label %merge, label %columns.latch"
+    text = SUMS.format(inner=inner + branch, terms="[ %square, %columns ]")
+    text = text.replace("[ %whole, %end.row ]", "[ %whole, %end.row ], [ %sum, %columns ]")
+    assert rewritten(text) is None
