@@ -101,8 +101,8 @@ class _Calculator:
         unordered = math.isnan(x.value) or math.isnan(y.value)
         if unordered:
             return predicate.startswith("u")
-        equal = x.value == y.value
-        compare = {"eq": equal, "ne": not equal, "gt": x.value > y.value, "no": False}
+        equal, greater = x.value == y.value, x.value > y.value
+        compare = {"eq": equal, "ne": not equal, "gt": greater, "ge": greater or equal, "no": False}
         return bool(compare[predicate[1:]])
 
     def binary(self, op: str, x: bool, y: bool) -> bool:
