@@ -14,7 +14,8 @@ from typing import Any
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
 from activerules.numba_ext.calls.emitter import is_batched
-from activerules.numba_ext.calls.error_context import run_compiled
+from activerules.errors import ShadowMismatch
+from activerules.numba_ext.calls.error_context import run_compiled, say_shapes_of_shadow
 from activerules.numba_ext.calls.forward_forms import forward_form
 from activerules.numba_ext.calls.intrinsics import (
     autodiff_form,
@@ -84,14 +85,19 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     6.0
     """
     result = args[0] if args and is_annotation_class(args[0]) else None
-    kinds, fields = spread(args if result is None else args[1:])
+    annotated = args if result is None else args[1:]
+    kinds, fields = spread(annotated)
     key = mode, result, kinds
     entry = COMPILED.find(function, key) or _make_entry(function, key, len(fields), deferred=True)
     try:
-        return run_compiled(entry, *fields)
-    except ArgumentsOverlap:
-        pass  # nothing has run; what the next entry raises has no context
-    return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
+        try:
+            return run_compiled(entry, *fields)
+        except ArgumentsOverlap:
+            pass  # nothing has run; what the next entry raises has no context
+        return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
+    except ShadowMismatch as error:
+        say_shapes_of_shadow(error, annotated)
+        raise
 
 
 def _mode_form(typing_context, mode, function, *args):

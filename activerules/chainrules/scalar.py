@@ -22,6 +22,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Const, Narrowed
+from activerules.annotations.containers import is_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import unthunk
@@ -77,7 +78,7 @@ class ScalarRule:
         projections = [_projection(value) for value in x]
 
         def pullback(dy: Any) -> tuple[Any, ...]:
-            bars = _cotangents_of_outputs(unthunk(dy), len(slopes))
+            bars = _cotangents_of_outputs(unthunk(dy), y)
             with _of_numbers(bars):
                 found = [delivery.contracted(slopes, i, bars) for i in range(len(x))]
             return NoTangent(), *(
@@ -264,8 +265,10 @@ def _projection(value: Any) -> ProjectTo:
     return ProjectTo(float(value) if is_integer else value)
 
 
-def _cotangents_of_outputs(dy: Any, count: int) -> Sequence[Any]:
-    """The cotangent of each output."""
-    if count == 1 and not isinstance(dy, tuple):
-        return (dy,)
-    return (ZeroTangent(),) * count if is_zero(dy) else tuple(entries_of(dy, count))
+def _cotangents_of_outputs(dy: Any, y: Any) -> Sequence[Any]:
+    """The cotangent of each output of a rule that returns `y`."""
+    if isinstance(y, tuple):
+        return (ZeroTangent(),) * len(y) if is_zero(dy) else tuple(entries_of(dy, len(y)))
+    if is_tuple(dy):
+        raise TangentMismatch(f"the cotangent of a number is a number, not {dy!r}")
+    return (dy,)

@@ -148,8 +148,8 @@ class TestShadows:
     @pytest.mark.parametrize(
         ("shadow", "message"),
         [
-            (np.zeros(4), "has a different shape"),
-            (np.zeros(6)[::2], "has different strides"),
+            (np.zeros(4), r"has a different shape: \(4,\), and its value has \(3,\)"),
+            (np.zeros(6)[::2], r"has different strides: \(16,\), and its value has \(8,\)"),
             (np.zeros(3)[::-1], "has different strides"),
             (np.zeros(3, np.float32), r"is float32\[::1\], and `x` is float64"),
             (np.zeros((3, 1)), "is float64"),

@@ -169,6 +169,12 @@ def test_tangents_that_are_no_numbers(wrong):
         frule((None, wrong), math.sin, 1.0)
 
 
+@pytest.mark.parametrize("wrong", [(1.0,), (1.0, 2.0)])
+def test_a_tuple_is_no_cotangent_of_a_number(wrong):
+    with pytest.raises(TangentMismatch, match="the cotangent of a number is a number, not"):
+        rrule(math.sin, 1.0)[1](wrong)
+
+
 def test_partials_that_are_no_function():
     with pytest.raises(RuleDefinitionError, match="`partials` is not a Python function"):
         scalar_rule(njit(lambda x: x), None)

@@ -113,6 +113,23 @@ def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> E
     return error
 
 
+def say_shapes_of_shadow(error: ShadowMismatch, args: Sequence[Any]) -> None:
+    """Let an error about the shape or the strides of a shadow say what they are: those of the first
+    annotated argument where they differ, as that is the one that compiled code refuses.
+    """
+    kind = error.what.rpartition(" ")[2]
+    if kind not in ("shape", "strides"):
+        return
+    for each in args:
+        shadow, value = (getattr(each, part, None) for part in ("dval", "val"))
+        found, expected = (getattr(array, kind, None) for array in (shadow, value))
+        if shadow is not None and None in (found, expected):
+            return  # a tuple, a list or an object, which may be what is refused
+        if found != expected:
+            error.what += f": {found}, and its value has {expected}"
+            return
+
+
 def say_shapes(error: Exception, what: str, given: Any, value: Any) -> None:
     """Let an error say which shapes a tangent or cotangent and its value have, if they differ:
     compiled code compares them, and knows only that they do.
