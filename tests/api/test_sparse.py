@@ -8,6 +8,7 @@ from numba import njit
 from scipy import sparse
 
 import activerules as ar
+from activerules.api.sparse import matrices
 from activerules.api.sparse.patterns import Plan, column_groups, detected
 
 
@@ -108,6 +109,17 @@ def test_an_entry_that_is_zero_at_the_point_is_detected(found, dense):
     x = RNG.normal(size=5)
     assert found(x, 0.0).nnz == found(x, 0.5).nnz == 13
     np.testing.assert_allclose(found(x, 0.5).toarray(), dense(x, 0.5), rtol=1e-14)
+
+
+def test_few_detected_patterns_are_kept(monkeypatch):
+    monkeypatch.setattr(matrices, "_REMEMBERED", 2)
+    detected = []
+    found = ar.jacobian(lambda x, n: n * x, sparsity="detect")
+    detect = found._detected
+    found._detected = lambda args, plan: detected.append(args[1]) or detect(args, plan)
+    for n in (1, 2, 1, 3, 1, 2):
+        np.testing.assert_allclose(found(np.ones(2), n).toarray(), n * np.eye(2))
+    assert detected == [1, 2, 3, 2]
 
 
 def test_another_path_of_the_function_adds_to_what_was_detected(found, dense):

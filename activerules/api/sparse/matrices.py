@@ -24,6 +24,7 @@ from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.registry import with_rules
 
 _DETECT = "detect"
+_REMEMBERED = 64  # patterns; integers are part of what they depend on, and may count steps
 _SHOWN = 4
 
 
@@ -87,18 +88,28 @@ class SparseFunction:
                 instead=["a function of an array", f"{self._kind} without sparsity"],
             )
         key = tuple(map(_kind, args))
-        plan = self._given or self._plans.get(key)
+        plan = self._given or self._plans.pop(key, None)
         if plan is not None:
             matrix, wrong = self._computed(plan, args)
+            if self._given is None:
+                self._remember(key, plan)
             if not len(wrong):
                 return matrix
             if self._given is not None:
                 self._raise_outside(plan, args, wrong)
-        plan = self._plans[key] = self._detected(args, plan)
+        plan = self._detected(args, plan)
+        self._remember(key, plan)
         matrix, wrong = self._computed(plan, args)
         if len(wrong):
             self._raise_outside(plan, args, wrong)
         return matrix
+
+    def _remember(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Keep a plan as the one used last, and of all no more than `_REMEMBERED`."""
+        self._plans.pop(key, None)
+        self._plans[key] = plan
+        for oldest in [*self._plans][:-_REMEMBERED]:
+            self._plans.pop(oldest, None)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The positional arguments for a call."""
