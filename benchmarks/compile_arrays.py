@@ -9,14 +9,11 @@ dispatchers: "a second copy in the process". Times are processor times, which ot
 machine disturbs least; the noise of a ratio is half the distance of its quartiles over the rounds.
 """
 
-import argparse
 import gc
-import json
 import math
 import time
 import types
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
@@ -26,6 +23,7 @@ import activerules as ar
 from activerules.pipeline.stack_space import with_stack_space
 from activerules.testing import gradient_fd
 from benchmarks.array_programs import Program, programs
+from benchmarks.commands import parser_for, put
 from benchmarks.stage_times import NAMES, timed
 
 
@@ -154,9 +152,7 @@ def show(rows: list[dict]) -> str:
 
 def main() -> None:
     """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = parser_for(__doc__, rounds=5)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     known = [p.name for p in programs()]
@@ -165,10 +161,8 @@ def main() -> None:
     chosen = [p for p in programs() if not options.names or p.name in options.names]
     rows = measure(chosen, options.rounds)
     print(show(rows))
-    if options.results:
-        results = json.loads(options.results.read_text())
-        arrays = {"rounds": options.rounds, "summary": summary(rows), "programs": rows}
-        options.results.write_text(json.dumps({**results, "arrays": arrays}, indent=1) + "\n")
+    arrays = {"rounds": options.rounds, "summary": summary(rows), "programs": rows}
+    put(options.results, "arrays", arrays)
 
 
 if __name__ == "__main__":

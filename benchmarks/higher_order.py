@@ -7,12 +7,9 @@ a Hessian over n gradients, 8 or 16 tangents over the function itself, a sparse 
 `jvp`. All are called from Python.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
@@ -21,6 +18,7 @@ from scipy.sparse import diags_array
 
 import activerules as ar
 from activerules.testing import directional_derivative
+from benchmarks.commands import run_command
 from benchmarks.run import environment
 from benchmarks.vector_functions import seconds
 
@@ -164,27 +162,15 @@ def rows() -> Iterator[Row]:
     yield from sparse(rng)
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
-    found = [measured(row, options.rounds) for row in rows()]
-    for row in found:
-        print(
-            f"{row['name']:60s} {row['microseconds']:9.1f} µs "
-            f"{row['ratio']:6.2f} ± {row['noise']:.2f}"
-        )
-    if options.results:
-        results = json.loads(options.results.read_text())
-        results["higher_order"] = {
-            "environment": environment(),
-            "rounds": options.rounds,
-            "rows": found,
-        }
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+def all_measured(rounds: int) -> tuple[dict, list[str]]:
+    """The entry of the file of results, and the lines to print."""
+    found = [measured(row, rounds) for row in rows()]
+    lines = [
+        f"{row['name']:60s} {row['microseconds']:9.1f} µs {row['ratio']:6.2f} ± {row['noise']:.2f}"
+        for row in found
+    ]
+    return {"environment": environment(), "rounds": rounds, "rows": found}, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "higher_order", all_measured, rounds=15)

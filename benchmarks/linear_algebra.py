@@ -7,11 +7,8 @@ Value and cotangents of all arguments over the value, taking turns. Times are pr
 one thread, so BLAS must have one as well: the module asks for that before NumPy is loaded.
 """
 
-import argparse
-import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 
 os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
@@ -21,6 +18,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.testing import directional_derivative
+from benchmarks.commands import run_command
 from benchmarks.run import environment
 from benchmarks.vector_functions import seconds
 
@@ -133,24 +131,16 @@ def measure(rounds: int) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    for row in rows:
-        print(
-            f"{row['name']:50s} {row['milliseconds']:8.3f} ms  "
-            f"{row['ratio']:.2f} ± {row['noise']:.2f}"
-        )
-    if options.results:
-        results = json.loads(options.results.read_text())
-        found = {"size": SIZE, "rounds": options.rounds, "programs": rows}
-        results["linear_algebra"] = {"environment": environment(), **found}
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+def measured(rounds: int) -> tuple[dict, list[str]]:
+    """The entry of the file of results, and the lines to print."""
+    rows = measure(rounds)
+    lines = [
+        f"{row['name']:50s} {row['milliseconds']:8.3f} ms  {row['ratio']:.2f} ± {row['noise']:.2f}"
+        for row in rows
+    ]
+    found = {"size": SIZE, "rounds": rounds, "programs": rows}
+    return {"environment": environment(), **found}, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "linear_algebra", measured, rounds=9)

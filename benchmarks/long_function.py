@@ -7,16 +7,14 @@ The lines are scalar arithmetic, branches, loops over arrays and updates in plac
 are written by hand or by a generator of code.
 """
 
-import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
 from numba import njit
 
 import activerules as ar
+from benchmarks.commands import run_command
 from benchmarks.run import compile_seconds
 
 _BLOCK = """\
@@ -91,22 +89,15 @@ def measure(lines: int, repeats: int) -> dict:
     }
 
 
-def main() -> None:
-    """Measure, print, and put the row into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--lines", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
-    row = measure(options.lines, options.repeats)
-    print(
+def measured(lines: int, repeats: int) -> tuple[dict, list[str]]:
+    """The row for the file of results, and a line to print."""
+    row = measure(lines, repeats)
+    line = (
         f"{row['lines']} lines: Numba {row['primal']:.2f} s, gradient {row['gradient']:.2f} s, "
         f"{row['ratio']:.2f} ± {row['noise']:.2f} x (median of {row['repeats']} pairs)"
     )
-    if options.results:
-        results = json.loads(options.results.read_text())
-        options.results.write_text(json.dumps({**results, "long_function": row}, indent=1) + "\n")
+    return row, [line]
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "long_function", measured, lines=500, repeats=5)

@@ -5,10 +5,7 @@
 Times are by the clock: what counts is how long one waits while all cores work.
 """
 
-import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
 
@@ -16,6 +13,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 import activerules as ar
+from benchmarks.commands import run_command
 
 
 def attraction(x, force):
@@ -144,24 +142,15 @@ def measure(rounds: int, part: float = 1.0) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    for row in rows:
-        print(f"{row['name']:35s} {row['gradient']:7.1f} ms, with threads {row['ratio']:.2f}")
-    if options.results:
-        results = json.loads(options.results.read_text())
-        results["parallel_loops"] = {
-            "threads": get_num_threads(),
-            "rounds": options.rounds,
-            "programs": rows,
-        }
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+def measured(rounds: int) -> tuple[dict, list[str]]:
+    """The entry of the file of results, and the lines to print."""
+    rows = measure(rounds)
+    lines = [
+        f"{row['name']:35s} {row['gradient']:7.1f} ms, with threads {row['ratio']:.2f}"
+        for row in rows
+    ]
+    return {"threads": get_num_threads(), "rounds": rounds, "programs": rows}, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "parallel_loops", measured, rounds=9)

@@ -6,16 +6,14 @@ Each program calls a function with a rule for every entry of an array. By hand, 
 two halves stand in two loops. Times are processor times of pairs of calls, one after the other.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from numba import njit
 
 import activerules as ar
+from benchmarks.commands import run_command
 from benchmarks.run import paired
 
 CALLS = 20_000
@@ -166,22 +164,16 @@ def measure(pairs: int) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--pairs", type=int, default=101)
-    options = parser.parse_args()
-    rows = measure(options.pairs)
-    for row in rows:
-        print(
-            f"{row['name']:28s} {row['ratio']:.2f} ± {row['noise']:.2f} x by hand, "
-            f"{row['nanoseconds']:+.1f} ns per call"
-        )
-    if options.results:
-        results = json.loads(options.results.read_text())
-        options.results.write_text(json.dumps({**results, "rule_calls": rows}, indent=1) + "\n")
+def measured(pairs: int) -> tuple[list[dict], list[str]]:
+    """The rows for the file of results, and the lines to print."""
+    rows = measure(pairs)
+    lines = [
+        f"{row['name']:28s} {row['ratio']:.2f} ± {row['noise']:.2f} x by hand, "
+        f"{row['nanoseconds']:+.1f} ns per call"
+        for row in rows
+    ]
+    return rows, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "rule_calls", measured, pairs=101)

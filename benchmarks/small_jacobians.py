@@ -6,16 +6,14 @@ The function is the reprojection error of bundle adjustment: 2 results of 15 num
 processor times, divided by the number of Jacobians.
 """
 
-import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
 from numba import njit
 
 import activerules as ar
+from benchmarks.commands import run_command
 from benchmarks.peers.programs import reprojection_error
 from benchmarks.vector_functions import seconds
 
@@ -103,20 +101,15 @@ def measure(rounds: int) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    for row in rows:
-        print(f"{row['says']:45s} {row['nanoseconds']:7.0f} ns  {row['ratio']:.1f} x the function")
-    if options.results:
-        results = json.loads(options.results.read_text())
-        results["small_jacobians"] = {"rows": ROWS, "rounds": options.rounds, "ways": rows}
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+def measured(rounds: int) -> tuple[dict, list[str]]:
+    """The entry of the file of results, and the lines to print."""
+    rows = measure(rounds)
+    lines = [
+        f"{row['says']:45s} {row['nanoseconds']:7.0f} ns  {row['ratio']:.1f} x the function"
+        for row in rows
+    ]
+    return {"rows": ROWS, "rounds": rounds, "ways": rows}, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "small_jacobians", measured, rounds=15)

@@ -7,11 +7,8 @@ Value and gradient of each sum, in the strict mode and with each option, taking 
 function itself. Times are processor times of one thread.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median, quantiles
 from time import thread_time
 
@@ -19,6 +16,7 @@ import numpy as np
 from numba import njit
 
 import activerules as ar
+from benchmarks.commands import run_command
 
 MODES = {
     "strict": ar.ReverseWithPrimal,
@@ -144,26 +142,17 @@ def measure(numbers: int, rounds: int) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and put the rows into a file of results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--numbers", type=int, default=1_300_000)
-    options = parser.parse_args()
-    rows = measure(options.numbers, options.rounds)
-    for row in rows:
-        print(
-            f"{row['name']:45s} primal {row['primal']:6.2f}  strict {row['strict']:6.2f}  "
-            f"vector_math {row['vector_math']:6.2f}  {row['ratio']:.2f} ± {row['noise']:.2f}  "
-            f"fast {row['fast']:6.2f}"
-        )
-    if options.results:
-        results = json.loads(options.results.read_text())
-        found = {"numbers": options.numbers, "rounds": options.rounds, "programs": rows}
-        results["vector_functions"] = found
-        options.results.write_text(json.dumps(results, indent=1) + "\n")
+def measured(rounds: int, numbers: int) -> tuple[dict, list[str]]:
+    """The entry of the file of results, and the lines to print."""
+    rows = measure(numbers, rounds)
+    lines = [
+        f"{row['name']:45s} primal {row['primal']:6.2f}  strict {row['strict']:6.2f}  "
+        f"vector_math {row['vector_math']:6.2f}  {row['ratio']:.2f} ± {row['noise']:.2f}  "
+        f"fast {row['fast']:6.2f}"
+        for row in rows
+    ]
+    return {"numbers": numbers, "rounds": rounds, "programs": rows}, lines
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, "vector_functions", measured, rounds=15, numbers=1_300_000)

@@ -13,8 +13,8 @@ from typing import Any
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
-from activerules.numba_ext.calls.emitter import is_batched
 from activerules.errors import ShadowMismatch
+from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.error_context import run_compiled, say_shapes_of_shadow
 from activerules.numba_ext.calls.forward_forms import forward_form
 from activerules.numba_ext.calls.intrinsics import (
