@@ -26,7 +26,7 @@ from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.rules.pattern import type_name
-from activerules.values.kinds import leaves_of, optional_leaf
+from activerules.values.kinds import is_record_array, leaves_of, optional_leaf
 from activerules.values.layout import (
     Array,
     Node,
@@ -58,6 +58,12 @@ def _require_result(name: str, activity: type[Annotation], ty: Any) -> None:
     kinds = set(_kinds(ty))
     if activity is Const:
         return
+    if any(map(is_record_array, leaves_of(ty))):
+        raise NotYetSupported(
+            f"{name} returns {type_name(ty)}, and is asked for its derivative",
+            why="the shadow of an array of records cannot be returned yet",
+            instead=["return the fields, which are arrays: (records.a, records.b)"],
+        )
     if "other" in kinds:
         raise NotYetSupported(
             f"{name} returns {type_name(ty)}, and is asked for its derivative",
