@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, TypeVar
 
 import numpy as np
+from numba import types
+from numba.extending import register_jitable
 
 from activerules.annotations.trees import NUMBERS
 from activerules.annotations.values import laid_like
@@ -33,6 +35,7 @@ from activerules.numba_ext.codegen.made_once import LastMade, compiled_lines
 from activerules.numba_ext.codegen.types import runtime_type
 from activerules.numba_ext.codegen.unoptimised import compiles_for_derivative
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
+from activerules.numba_ext.rules.checks import in_layout_of
 from activerules.values.kinds import is_absent, is_number_list
 
 X = TypeVar("X")
@@ -56,8 +59,8 @@ def hvp(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.
         x         its first argument: a float, an array of floats, a tuple of floats.
-        v         of the type and shape of `x`; inside a compiled function also of its strides. From
-                  Python, an array of integers is converted.
+        v         of the type and shape of `x`; in a function that is differentiated itself also of
+                  its strides. From Python, an array of integers is converted.
         args      the other arguments of the function, which are constant.
         options   cache, fastmath, nogil, error_model: as in `numba.njit`.
 
@@ -114,16 +117,20 @@ def product_of(typing_context, spec, function, *argtypes):
             require_copyable(names[k], args[k])
     gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).linked
     parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
-    allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
+    vector = "laid_like(v, x0)" if _may_be_laid_otherwise(v, x) else "v"
+    if 0 in written:
+        vector = _copy(v, vector)
+    allocated = [*(f"y{k}" for k in written), *(["w"] if vector != "v" else [])]
     passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
-    call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
+    call = f"{', '.join(passed)}, {'v' if vector == 'v' else 'w'})"
     allocations = [
         *lines_apart(args, written),
         *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
-        *([f"w = {_copy(v, 'v')}"] if 0 in written else []),
+        *([f"w = {vector}"] if vector != "v" else []),
     ]
     scope = {
-        "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
+        "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing,
+        "laid_like": register_jitable(_laid_like),
     }  # fmt: skip
 
     def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
@@ -141,6 +148,18 @@ def product_of(typing_context, spec, function, *argtypes):
         compiled(["allocated", "first", *parameters], ["return first"]),
     )
     return steps_form(typing_context, steps, before, (x, v, *rest))
+
+
+def _may_be_laid_otherwise(v: Any, x: Any) -> bool:
+    """Whether a vector is an array that may have other strides than `x`, by their types."""
+    if not (isinstance(v, types.Array) and isinstance(x, types.Array) and v.ndim == x.ndim):
+        return False
+    return not (v.layout == x.layout and v.is_contig) and not compiles_for_derivative()
+
+
+def _laid_like(v, x):
+    """The vector, or a copy of it with the strides of `x`."""
+    return in_layout_of(v, x) if v.shape == x.shape else v
 
 
 class ProductFunction(DerivedFunction[..., Any]):

@@ -24,7 +24,9 @@ _I64, _I32 = ir.IntType(64), ir.IntType(32)
 APART, SHADOWS_ALIKE, ALIKE, MAY_MEET = range(4)
 _MANY = 24  # rows of which not all pairs are compared
 _ROWS, _COUNT, _CAPACITY, _FAILED = range(4)
-_PUSH, _FREE = "activerules.memory.push", "activerules.memory.free"
+PREFIX = "activerules.memory."
+"""How the names of the functions below begin: they write into their own tables alone."""
+_PUSH, _FREE = f"{PREFIX}push", f"{PREFIX}free"
 
 
 class ExtentTable:
@@ -65,7 +67,7 @@ class ExtentTable:
         return self.builder.load(self.builder.gep(self.struct, [_I32(0), _I32(number)]))
 
 
-COMPARE = "activerules.memory.compare"
+COMPARE = f"{PREFIX}compare"
 DEFINITION = f"""
 declare ptr @realloc(ptr, i64)
 declare void @qsort(ptr, i64, i64, ptr)

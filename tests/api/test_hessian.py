@@ -543,6 +543,25 @@ def test_a_vector_with_other_strides():
     np.testing.assert_allclose(product, [2 * x[1] - 2 * x[0], 2 * x[0]], rtol=1e-14)
 
 
+def overwritten(x):
+    x[:] = x**3
+    return x.sum()
+
+
+@pytest.mark.parametrize("function", [lambda x: (x**3).sum(), overwritten])
+@pytest.mark.parametrize("other", [np.asfortranarray, np.flip, np.copy])
+def test_a_vector_with_other_strides_in_a_compiled_function(function, other, unfreed):
+    f, rows = njit(function), np.arange(1.0, 7.0).reshape(2, 3)
+    product = njit(lambda x, v: ar.hvp(f, x, v))
+    for x, v in ((rows, other(rows)), (other(rows), rows)):
+        before = x.copy(), v.copy()
+        np.testing.assert_allclose(product(x, v), 6 * x * v, rtol=1e-14)
+        np.testing.assert_array_equal((x, v), before)
+        assert unfreed(lambda x=x, v=v: product(x, v)) == 0
+    with pytest.raises(ar.ShadowMismatch):
+        product(rows, other(rows[:, :2].copy()))
+
+
 @njit
 def scaled_powers(x, scale=2.0, n=3):
     return (x**n).sum() * scale

@@ -99,6 +99,14 @@ class TestJvp:
             with pytest.raises(ar.ShadowMismatch, match=r"different strides|overlap"):
                 ar.jvp(in_place, (x, scale), tangents)
 
+    def test_a_tangent_of_a_gradient_may_be_its_primal(self):
+        """The gradient, a call with rules, compares memory; it does not write into arguments."""
+        A, b = np.array([[3.0, 1.0]]), np.array([0.5, 2.0])
+        gradient = ar.grad(lambda A, b: np.dot(b, b) * A[0, 0], argnums=(0, 1))
+        _, (of_A, of_b) = ar.jvp(gradient, (A, b), (A, b))
+        np.testing.assert_allclose(of_A, [[2 * b @ b, 0.0]], rtol=1e-14)
+        np.testing.assert_allclose(of_b, 4 * A[0, 0] * b, rtol=1e-14)
+
     def test_refusals(self):
         with pytest.raises(ar.ActivityError, match="are tuples"):
             ar.jvp(field, np.ones(3), np.ones(3))

@@ -325,7 +325,7 @@ class _Checker:
             whose = "its primal" if other is memory else f"`{target}`"
             meets = "may overlap" if _has_gaps(memory, other) else "overlaps"
             what = f"the shadow of `{name}` {meets} {whose}"
-            refusal = Refusal(what, _MIXED_UP, _own_shadow(name))
+            refusal = Refusal(what, _MIXED_UP, (*_own_shadow(name), _COPY))
             if other is memory and memory.overlap is not None:
                 self.tests.refuse_if(memory.overlap, refusal)
                 continue
@@ -392,7 +392,8 @@ class _Checker:
             (other_strides, "different strides"),
         ):
             what = f"the shadow of `{name}` has {what}"
-            refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
+            filled = f"for a tangent: shadow = make_zero({name}), then shadow[...] = values"
+            refusal = Refusal(what, _ITEM_BY_ITEM, (*_own_shadow(name), filled))
             self._refuse_if(condition, refusal)
 
     def _whole_records(self, argument: ArgumentSpec, array: Any) -> None:
@@ -463,6 +464,7 @@ _ALIKE = (
     "a copy of one of the arguments, if what is written need not be seen in both",
     "autodiff, with shadows that are views of one array, as the arguments are",
 )
+_COPY = "for a tangent: a copy of it"
 _OWN_SHADOW = ("a shadow of its own for each",)
 _NOT_TWICE = "for a checkpointed function, which runs on copies: a copy of what a list holds twice"
 

@@ -67,6 +67,7 @@ def copy_alone(copy: Any, x: Any) -> Any:
     return copied(in_array(copy))
 
 
+@register_jitable
 def in_layout_of(copy: Any, x: Any) -> Any:
     """`copy`, a copy of `x`, with the strides of `x` and so of its shadow.
 

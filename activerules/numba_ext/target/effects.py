@@ -43,6 +43,7 @@ from activerules.numba_ext.target.symbols import (
     is_own_code,
 )
 from activerules.values.dict_tables import PREFIX as KEYS
+from activerules.values.extent_tables import PREFIX as TABLES
 
 _OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivatives", "ar.stats"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
@@ -246,7 +247,7 @@ class _Function:
     def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
         if is_pure_call(name) or is_inactive_math(name) or name in READING | self.allowed:
             return True
-        if name.startswith((*_READING_VECTORS, *RUN_TIME)) or RAISING in name:
+        if name.startswith((*_READING_VECTORS, *RUN_TIME, TABLES)) or RAISING in name:
             return True
         if name.startswith(_WRITING_VECTORS):
             value, address, *_ = arguments
