@@ -152,8 +152,10 @@ def product_of(typing_context, spec, function, *argtypes):
 
 def _may_be_laid_otherwise(v: Any, x: Any) -> bool:
     """Whether a vector is an array that may have other strides than `x`, by their types."""
-    if not (isinstance(v, types.Array) and isinstance(x, types.Array) and v.ndim == x.ndim):
+    if not (isinstance(v, types.Array) and isinstance(x, types.Array)):
         return False
+    if (v.ndim, v.dtype) != (x.ndim, x.dtype):
+        return False  # refused
     return not (v.layout == x.layout and v.is_contig) and not compiles_for_derivative()
 
 
