@@ -252,6 +252,24 @@ def test_an_frule_may_return_a_tangent_of_a_tuple_with_an_array():
     assert found[1] == 3 * 3.0**2 * 3.0 * 2.0 + 3.0**3 * 0.5
 
 
+@pytest.mark.parametrize("of_count", [0, 0.0, False, None, NoTangent(), ZeroTangent()])
+def test_an_frule_may_return_any_zero_for_an_integer(of_count):
+    @njit
+    def counted(x, s):
+        return x * s, len(x), s > 1.0
+
+    @frule.register(counted)
+    def _(deltas, f, x, s):
+        return f(x, s), (x * deltas[2], of_count, of_count)
+
+    @njit
+    def program(x, s):
+        y, n, large = counted(x, s)
+        return n * np.sum(y) if large else s
+
+    assert ar.jvp(program, (np.array([1.0, 2.0]), 3.0), (np.zeros(2), 2.0))[1] == 12.0
+
+
 def test_tangents_inside_a_differentiated_function():
     @njit
     def step(x):

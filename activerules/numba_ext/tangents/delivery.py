@@ -338,7 +338,8 @@ def _zero_of(ty: Any) -> Any:
 @overload(pushed)
 def _pushed(y, dy):
     refuse_type(dy)
-    if is_zero_type(dy):
+    is_discrete = isinstance(y, types.Integer | types.Boolean)
+    if is_zero_type(dy) or (is_discrete and isinstance(dy, types.Number | types.Boolean)):
         return lambda y, dy: make_zero(y)
     if isinstance(y, types.Number) or (isinstance(y, types.BaseTuple) and _of_numbers(y)):
         project = _projected(y, dy)
