@@ -68,7 +68,7 @@ class Declarations:
     @property
     def is_opted_out(self) -> bool:
         """Whether the body serves every call, since nothing keeps derivatives from it."""
-        keeps_from = self.is_inactive or self.inactive_arguments or self.refusal
+        keeps_from = self.inactive_arguments or self.refusal
         return None in self.opted_out and not keeps_from
 
     def only_in_other(self, mode: Half) -> bool:

@@ -121,8 +121,12 @@ class Registry:
     def is_opted_out(
         self, function: object, argtypes: Sequence[Any], mode: Half = "reverse"
     ) -> bool:
-        """Whether the rules of a function were opted out of for arguments of these types."""
+        """Whether the rules of a function, or that it is inactive, were opted out of for arguments
+        of these types.
+        """
         entry = self._entry(function)
+        if entry.is_inactive:
+            return prefers_body(entry.opted_out, (), argtypes)
         if waits_for_activities(function, entry.opted_out, argtypes):
             return False
         return prefers_body(entry.opted_out, entry.in_mode(mode), argtypes)

@@ -59,6 +59,8 @@ def treatment_of(
     type of its result as far as that is known.
     """
     if declared.is_inactive:
+        if prefers_body(declared.opted_out, (), argtypes):
+            return Treatment(False, declared.inactive_positions(names), "opt_out")
         return Treatment(kept=True)
     every = declared.in_mode(mode)
     parameters = parameters_of(function)

@@ -9,6 +9,7 @@ from numba import float64, get_num_threads, get_thread_id, njit, prange
 from numba.experimental import jitclass
 
 import activerules as ar
+from activerules.chainrules import rrule
 from activerules.errors import RuleDefinitionError
 
 
@@ -171,6 +172,33 @@ def test_a_rule_for_more_specific_types_is_stronger_than_opting_out():
     assert ar.grad(program)(3.0) == 100.0
     ar.opt_out(f)
     assert ar.grad(program)(3.0) == 6.0
+
+
+def test_opting_out_of_being_inactive():
+    """The body is differentiated, whichever of the two is declared first."""
+
+    @numba.njit
+    def f(x):
+        return x * x
+
+    @numba.njit
+    def program(x):
+        return x * f(x)
+
+    def slopes(x):
+        return ar.grad(program)(x), ar.jvp(program, (x,), (1.0,))[1], ar.hessian(program)(x)
+
+    ar.inactive(f)
+    assert slopes(2.0) == (4.0, 4.0, 0.0)
+    ar.opt_out(f, ar.Active[np.float32])
+    assert slopes(2.0) == (4.0, 4.0, 0.0)
+    assert ar.grad(program)(np.float32(2.0)) == 12.0
+    ar.opt_out(f)
+    ar.inactive(f)
+    assert slopes(2.0) == (12.0, 12.0, 12.0)
+    assert rrule(f, 2.0) is None
+    (call,) = ar.explain(program, ar.Active(2.0)).rules
+    assert (call.followed, call.reason) == (True, "opt_out")
 
 
 def test_opting_out_by_activity():
