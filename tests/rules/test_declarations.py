@@ -9,8 +9,8 @@ from numba import float64, get_num_threads, get_thread_id, njit, prange
 from numba.experimental import jitclass
 
 import activerules as ar
-from activerules.chainrules import rrule
-from activerules.errors import RuleDefinitionError
+from activerules.chainrules import rrule, scalar_rule
+from activerules.errors import ActiveMemoryInConst, RuleDefinitionError
 
 
 @numba.njit
@@ -77,6 +77,101 @@ def test_inactive_arguments_that_are_objects_or_records():
     np.testing.assert_array_equal(found[0].w, [1.0, 0.0, 0.0])
     np.testing.assert_array_equal(found[1]["a"], [0.0, 1.0])
     assert found[2] == 4.0
+
+
+def second_derivatives(program, x, y):
+    """Hessians made in every order of the modes."""
+    gradient = ar.grad(program, (0, 1))
+
+    @njit
+    def slope(x, y, x_dot, y_dot):
+        return ar.jvp(program, (x, y), (x_dot, y_dot))[1]
+
+    columns = [slope_of(gradient, x, y, *d) for d in ((1.0, 0.0), (0.0, 1.0))]
+    rows = [ar.grad(slope, (0, 1))(x, y, *d) for d in ((1.0, 0.0), (0.0, 1.0))]
+    return ar.hessian(program, (0, 1))(x, y), np.transpose(columns), rows
+
+
+def slope_of(gradient, x, y, x_dot, y_dot):
+    return ar.jvp(gradient, (x, y), (x_dot, y_dot))[1]
+
+
+@njit
+def powers(x, y):
+    return x * x * y**3
+
+
+ar.inactive(powers, args="y")
+scalar_rule(powers, lambda Ω, x, y: (2 * x * y**3, 3 * x**2 * y**2))
+
+
+@njit
+def powers_of_array(x, y):
+    return x * x * y[0] ** 3
+
+
+ar.inactive(powers_of_array, args="y")
+
+
+@njit
+def powers_of_tuple(x, y):
+    return x * x * y[0] ** 3
+
+
+ar.inactive(powers_of_tuple, args="y")
+rrule.register(powers_of_tuple)(
+    lambda f, x, y: (f(x, y), lambda dy: (None, 2 * x * y[0] ** 3 * dy, (dy, None)))
+)
+
+
+@njit
+def powers_with_scratch(x, y):
+    y[0] = x * x
+    return y[0] * y[1] ** 3
+
+
+ar.inactive(powers_with_scratch, args="y")
+
+
+@njit
+def with_scratch(x, y):
+    memory = np.array([0.0, y])
+    return powers_with_scratch(x, memory)
+
+
+@njit
+def powers_of_list(x, y):
+    return x * x * y[0] ** 3
+
+
+ar.inactive(powers_of_list, args="y")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        njit(lambda x, y: powers(x, y)),
+        njit(lambda x, y: powers_of_array(x, np.array([0.0, y])[::-1])),
+        njit(lambda x, y: powers_of_tuple(x, (y, 3))),
+        with_scratch,
+        njit(lambda x, y: powers_of_list(x, [2.0]) + 0.0 * y),
+    ],
+    ids=["number", "array", "tuple", "written", "list of constants"],
+)
+def test_forward_rules_f4_an_inactive_argument_is_constant_in_second_derivatives(program):
+    """So Hessians are symmetric."""
+    for hessian in second_derivatives(program, 1.5, 2.0):
+        np.testing.assert_allclose(hessian, [[16.0, 0.0], [0.0, 0.0]])
+
+
+def test_forward_rules_f4_an_inactive_list_of_active_numbers_is_refused():
+    @njit
+    def program(x, y):
+        return powers_of_list(x, [y])
+
+    assert ar.grad(program, (0, 1))(1.5, 2.0) == (24.0, 0.0)
+    with pytest.raises(ActiveMemoryInConst, match="declared inactive leads to active data"):
+        ar.hessian(program, (0, 1))(1.5, 2.0)
 
 
 def test_inactive_argument_that_does_not_exist():

@@ -40,6 +40,9 @@ define float @activerules.ignore.f32(float %x) {
 define void @activerules.inactive_memory(ptr %memory) {
   ret void
 }
+define void @activerules.inactive_argument(ptr %memory) {
+  ret void
+}
 define void @activerules.reinterpreted_memory(ptr %memory) {
   ret void
 }

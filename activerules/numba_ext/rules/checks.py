@@ -14,7 +14,7 @@ from numba.core import types
 from numba.extending import intrinsic, register_jitable
 
 from activerules.annotations.activity import Duplicated
-from activerules.annotations.values import make_zero
+from activerules.annotations.values import ignore_derivatives, make_zero
 from activerules.errors import NotYetSupported, RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.codegen.chosen_by_types import chosen_by_types
 from activerules.numba_ext.codegen.protocols import emitting
@@ -60,6 +60,16 @@ def copied(x):
 def copy_of(x: Any) -> Any:
     """A copy of an argument that shares no memory with it; of a record, in an array."""
     return copied(in_array(x))
+
+
+def constant_of(x: Any) -> Any:
+    """The value of an argument without its derivatives; of an array, a copy."""
+    return ignore_derivatives(x)
+
+
+def write_constant(x: Any, copy: Any) -> None:
+    """Write the contents of `copy` into the array `x`, without their derivatives."""
+    overwrite(x, ignore_derivatives(copy))
 
 
 def copy_alone(copy: Any, x: Any) -> Any:

@@ -34,14 +34,16 @@ Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
 class Served(Generic[Rule, Request]):
     """A marked call, and the rule that was chosen for it.
 
-    written  which arguments the function itself may write into
-    noalias  whether its result is promised to be new memory
+    written   which arguments the function itself may write into
+    inactive  which were declared inactive
+    noalias   whether its result is promised to be new memory
     """
 
     marked: MarkedCall
     rule: Rule
     request: Request
     written: tuple[bool, ...]
+    inactive: tuple[bool, ...]
     noalias: bool
 
 

@@ -7,6 +7,7 @@ Invariants  F1  what the rule returns is checked when it is compiled
             F2  a rule of width 1 runs once per lane; every run finds the arguments as the first
                 one did, and leaves them as that did
             F3  a status other than 0 leaves nothing behind: results of earlier lanes are released
+            F4  where a rule is differentiated, arguments that were declared inactive are constants
 
 A rule may return more than the call needs: unused results are released.
 """
@@ -28,7 +29,7 @@ from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.rules.caller import NewLibrary, RuleCaller
-from activerules.numba_ext.rules.checks import copy_of, owned, restore
+from activerules.numba_ext.rules.checks import constant_of, copy_of, owned, restore, write_constant
 from activerules.numba_ext.rules.compiled import CalledFunction, RuleArgument, RuleChecks, Served
 from activerules.numba_ext.rules.functions import (
     callable_rule,
@@ -49,12 +50,16 @@ from activerules.numba_ext.rules.returned import (
     check_apart,
     checked,
 )
+from activerules.numba_ext.substitutes.inactive_values import require_inactive
 from activerules.numba_ext.target.effects import library_draws
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
-from activerules.values.kinds import items_of
+from activerules.values.kinds import is_number_array, items_of, leaves_of
+from activerules.values.layout import layout_of
+
+_PLAIN = (types.Number, types.Boolean, types.NoneType)
 
 
 @dataclass(frozen=True)
@@ -149,12 +154,15 @@ def build_forward(
     symbol: str,
     written: Sequence[bool],
     context: Context | None = None,
+    stopped: Sequence[int] = (),
 ) -> Any:
     """Build the function the engine calls, for the CPU or for the target of `context`; `written`:
-    which arguments the function may write.
+    which arguments the function may write; `stopped`: the positions of those that are passed to the
+    rule without their derivatives.
     """
     library = NewLibrary(symbol, context)
     forward = _Forward(library, rule, symbol, written)
+    forward.stop(stopped, written)
     forward.build()
     return library.finished([forward])
 
@@ -166,7 +174,8 @@ def build_source(
     again: so is the rule then. Calls in it that carry rules are marked calls.
     """
     rule = compile_forward_rule(call, AD_TARGET)
-    return build_forward(rule, symbol, call.written, context)
+    stopped = [i for i, inactive in enumerate(call.inactive) if inactive]
+    return build_forward(rule, symbol, call.written, context, stopped)
 
 
 class _Forward(RuleCaller):
@@ -180,6 +189,7 @@ class _Forward(RuleCaller):
         super().__init__(library, name, rule, leading, width)
         self.others: list[tuple[Any, types.Type]] = []
         self.result: list[tuple[Any, types.Type]] = []
+        self.written_back: list[tuple[types.Type, Any, Any]] = []
         self.restored = [
             (index, argument.value_type)
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
@@ -193,11 +203,29 @@ class _Forward(RuleCaller):
         with target_override(self.rule.target), uninherited_flags():
             return _compile_source(function, args)
 
+    def stop(self, positions: Sequence[int], written: Sequence[bool]) -> None:
+        """Replace numbers and arrays by constants, and require that other memory is constant (F4).
+
+        What the function writes into an array is written to the argument in the end.
+        """
+        for i in positions:
+            ty, value = self.arguments[i].value_type, self.primals[i]
+            if self.arguments[i].passed != ty or not layout_of(ty).numbers.any:
+                continue
+            if not all(isinstance(leaf, _PLAIN) or is_number_array(leaf) for leaf in leaves_of(ty)):
+                require_inactive(self.builder, value)
+                continue
+            self.primals[i] = self.made_for(ty, self.helper(constant_of, ty), [value])
+            if written[i] and is_number_array(ty):
+                self.written_back.append((ty, value, self.primals[i]))
+
     def build(self) -> None:
         if not self.rule.looped:
             self._keep(self._run(), range(self.rule.request.width), first=True)
         else:
             self._loop()
+        for ty, value, copy in self.written_back:
+            self.call(self.helper(write_constant, ty, ty), [value, copy])
         self.finish()
 
     def _loop(self) -> None:

@@ -300,8 +300,10 @@ class NumbaRuleCompiler:
     def _served(self, marked: MarkedCall, rule: Rule, request: Request) -> Served[Rule, Request]:
         if rule.missed:
             self.missed[marked.name, marked.location] = rule.missed
-        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
-        return Served(marked, rule, request, written, self._is_new_memory(marked))
+        arguments = self.call_info(marked.symbol).arguments
+        written = tuple(argument.written for argument in arguments)
+        inactive = tuple(argument.declared_inactive for argument in arguments)
+        return Served(marked, rule, request, written, inactive, self._is_new_memory(marked))
 
     def _is_inactive(self, marked: MarkedCall) -> bool:
         registry = self._registry

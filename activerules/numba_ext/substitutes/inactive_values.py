@@ -48,6 +48,8 @@ IGNORE_FUNCTIONS: dict[ir.Type, str] = {
 
 INACTIVE_MEMORY = "activerules.inactive_memory"
 """A function that marks memory to which a value without derivative leads: it must not be active."""
+INACTIVE_ARGUMENT = "activerules.inactive_argument"
+"""The same for memory to which an argument leads that was declared inactive."""
 REINTERPRETED = "activerules.reinterpreted_memory"
 """The same for memory of floats that is viewed as memory of other floats."""
 
@@ -139,6 +141,11 @@ def _by_value(
             if stopped is not part:
                 value = builder.insert_value(value, stopped, k)
     return value
+
+
+def require_inactive(builder: Builder, value: Value) -> None:
+    """Mark the memory to which an argument leads that was declared inactive."""
+    _by_value(builder, value, partial(_mark, INACTIVE_ARGUMENT))
 
 
 def _is_value(arg: Any) -> bool:

@@ -26,7 +26,11 @@ from activerules.ir.normal.effects import (
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.threads import THREAD_COUNT
 from activerules.numba_ext.substitutes.dynamic_raises import RAISES
-from activerules.numba_ext.substitutes.inactive_values import INACTIVE_MEMORY, REINTERPRETED
+from activerules.numba_ext.substitutes.inactive_values import (
+    INACTIVE_ARGUMENT,
+    INACTIVE_MEMORY,
+    REINTERPRETED,
+)
 from activerules.numba_ext.target.counted_memory import COUNTED
 from activerules.values.dict_tables import PREFIX as KEYS
 from activerules.values.object_runtime import PREFIX as OBJECTS
@@ -68,6 +72,17 @@ _EFFECTS: dict[str, CallEffect] = {
             (
                 "stop the gradient before it is put there: ar.ignore_derivatives(x)",
                 "leave the type active",
+            ),
+            ActiveMemoryInConst,
+        )
+    ),
+    INACTIVE_ARGUMENT: CallEffect(
+        no_data=Explanation(
+            "an argument that was declared inactive leads to active data, in a second derivative",
+            "it is a constant there, too, but objects, lists and the like cannot be copied for it",
+            (
+                "make it from constants: ar.ignore_derivatives(x)",
+                "pass its numbers and arrays one by one, and declare these inactive",
             ),
             ActiveMemoryInConst,
         )
