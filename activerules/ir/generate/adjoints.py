@@ -79,7 +79,9 @@ class Adjoints:
 
     def _add_load(self, i: Instruction, lane: int) -> None:
         g = self.bars.take_lane(i, lane)
-        if i in self.plan.sums.windows:
+        if i in self.plan.slopes.in_place:
+            self._use_of(i, lane)  # taken, as the cotangent is: the shadow has both
+        elif i in self.plan.sums.windows:
             self.windows.add(i, g, lane)
         elif i in self.plan.sums.added_if_chosen:
             self._add_unless_zero(i, g, lane)
@@ -111,7 +113,8 @@ class Adjoints:
         align, scope = i.attributes.get("align"), self._scope(pointer, lane)
         is_active = self.plan.activity.is_active(value)
         g = self.b.load(value.type, shadow, align=align, metadata=scope) if is_active else None
-        self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
+        if i not in self.plan.slopes.in_place:
+            self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
         if g is not None:
             knows_use = lane == 0 and i in self.plan.slopes.tracked
             self.bars.add_lane(value, g, lane, was_used(self.b, g) if knows_use else None)

@@ -51,12 +51,14 @@ class Slopes:
     absorbing     (instruction, operand): the term for that operand is zero where the cotangent of
                   the result is zero, whatever the slope
     tracked       loads and stores of arrays whose shadows tell which floats the program used
+    in_place      those of them that add to a float, and leave its shadow as it is
     """
 
     speculated: frozenset[Instruction]
     guarded: frozenset[tuple[Instruction, int]]
     absorbing: frozenset[tuple[Instruction, int]]
     tracked: frozenset[Instruction]
+    in_place: frozenset[Instruction]
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Reversal, plan_reversal, used_across_blocks
 from activerules.ir.plan.shadow_copies import mirrored, undone_copies
 from activerules.ir.plan.tape_arrays import escaped, reused_shadows
-from activerules.ir.plan.tracking import tracked_accesses
+from activerules.ir.plan.tracking import tracked_accesses, updates_in_place
 
 
 def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
@@ -142,13 +142,14 @@ class _Planner:
                 request.function.instructions(), self.facts.wanted, request.options.strong_zero
             ),
             tracked=tracked,
+            in_place=updates_in_place(tracked, self.facts),
         )
 
     def _sums(self, reversed_: Set[Instruction], slopes: Slopes) -> Sums:
         facts, dependence = self.facts, self.recipes.dependence
         plain = reversed_ - slopes.tracked
         # the sum of a window is one of floats that the program certainly used
-        used = reversed_ - (slopes.tracked & slopes.speculated)
+        used = reversed_ - (slopes.tracked & slopes.speculated) - slopes.in_place
         return Sums(
             across_blocks=used_across_blocks(facts.request.function),
             windows=windows_of(facts.integers, self.memory, dependence, used),

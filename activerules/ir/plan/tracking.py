@@ -3,11 +3,13 @@
 Needs       Facts; the memory that outlives the call (`tape_arrays.escaped`)
 Gives       `tracked_accesses`: the loads and stores of allocations whose shadows tell it, by the
             sign of a zero
+            `updates_in_place`: those of them in pairs that leave the shadow as it is
 Invariants  K1  every access to such memory is a load or store of a float, or a memset: the reverse
                 of no other code sees its shadow
             K2  in the reverse sweep, +0.0 there means that no instruction reversed so far used the
                 float, and -0.0 that it was used but its cotangent is zero. A load that may also
                 access other memory may leave a -0.0 in that, where it has no meaning
+            K3  between the load and the store of a pair, nothing writes memory of theirs
 
 In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array. Those that are not chosen have
 the cotangent 0, and so have those that are multiplied by 0; but only for the latter does an
@@ -24,7 +26,8 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
-from activerules.ir.derivatives.table import function_of
+from activerules.ir.derivatives.table import function_of, is_pure_call
+from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.constants import number_of
 from activerules.ir.llvm.model import Block, Instruction, Value, backward_slice
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
@@ -37,6 +40,50 @@ def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozense
     tracked = _tracked_memory(facts, escaped)
     accesses = (i for i in _all_instructions(facts) if tracked and i.opcode in {"load", "store"})
     return frozenset(i for i in accesses if _is_tracked(i, tracked, facts.memory))
+
+
+def updates_in_place(tracked: frozenset[Instruction], facts: Facts) -> frozenset[Instruction]:
+    """The loads and stores that add to tracked floats: `a[k] += x`, `a[k] -= x`.
+
+    The cotangent of the new value is that of the old one, used or not.
+    """
+    pairs: set[Instruction] = set()
+    for store in tracked:
+        load = _updated_by(store, facts.flow) if store.opcode == "store" else None
+        if load in tracked and not _is_written_between(load, store, facts.memory):
+            pairs |= {load, store}
+    return frozenset(pairs)
+
+
+def _updated_by(store: Instruction, flow: ControlFlow) -> Instruction | None:
+    """The load of the float to which a store adds, if that is all it is used for."""
+    total, pointer = store.operands
+    if not isinstance(total, Instruction) or flow.users[total] != [store]:
+        return None
+    terms = {"fadd": total.operands, "fsub": total.operands[:1]}.get(total.opcode, [])
+    for old in terms:
+        if (
+            isinstance(old, Instruction)
+            and old.opcode == "load"
+            and old.operands[0] is pointer
+            and old.owner is store.owner
+            and flow.users[old] == [total]
+            and total.operands.count(old) == 1
+        ):
+            return old
+    return None
+
+
+def _is_written_between(load: Instruction, store: Instruction, memory: MemoryFacts) -> bool:
+    inside = load.owner.instructions
+    between = inside[inside.index(load) + 1 : inside.index(store)]
+    changed = memory.objects(load.operands[0])
+    return any(
+        not memory.objects(i.operands[1]).isdisjoint(changed)
+        if i.opcode == "store"
+        else i.opcode == "call" and not is_pure_call(i.callee_name or "")
+        for i in between
+    )
 
 
 def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numba import float64, njit
+from numba import float64, int64, njit
 
 import activerules as ar
 from activerules.numba_ext.target.derivative import DerivativeSpec
@@ -101,3 +101,56 @@ def test_k2_also_where_cotangents_of_neighbours_are_added_up_first():
         x = np.array([1.0, 2.0, 4.0, 0.0])
         x[k] = 1e-9
         assert np.isnan(gradient(x, 0.0)).tolist() == [j == k for j in range(4)]
+
+
+@njit
+def updated(x, w):
+    """Logarithms are added to an array, and used where they are finite."""
+    a = np.ones(len(x))
+    for i in range(len(x)):
+        a[i] += np.log(x[i]) * w[0]
+    for i in range(len(x)):
+        a[i] -= w[1] * np.sqrt(x[i])
+    s = 0.0
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            s += a[i] * a[i]
+    return s
+
+
+@njit
+def overwritten(x, places):
+    """Between the load and the store of an update, another item is written, or the same one."""
+    a = np.zeros(len(x))
+    for i in range(len(x)):
+        old = a[i]
+        a[places[i]] = 3.0 * x[i]
+        a[i] = old + np.log(x[i])
+    return (a * a).sum()
+
+
+def test_k2_updates_in_place_keep_whether_the_float_was_used():
+    x, w, x_bar, w_bar = (
+        np.array([0.5, 0.0, 2.0, 0.0]),
+        np.array([0.3, 0.7]),
+        np.ones(4),
+        np.ones(2),
+    )
+    ar.autodiff(ar.Reverse, updated, ar.Active, ar.Duplicated(x, x_bar), ar.Duplicated(w, w_bar))
+    used = np.array([0.5, 2.0])
+    a = 1.0 + np.log(used) * w[0] - w[1] * np.sqrt(used)
+    slopes = 2.0 * a * (w[0] / used - 0.5 * w[1] / np.sqrt(used))
+    np.testing.assert_allclose(x_bar, [1.0 + slopes[0], 1.0, 1.0 + slopes[1], 1.0])
+    np.testing.assert_allclose(w_bar - 1.0, [2.0 * a @ np.log(used), -2.0 * a @ np.sqrt(used)])
+    plan = derive(updated, DerivativeSpec((float64[::1],) * 2, ("duplicated",) * 2)).plan
+    assert len(plan.slopes.in_place) == 4
+
+
+@pytest.mark.parametrize("places", [[0, 1, 2, 3], [1, 2, 3, 0], [0, 0, 3, 3], [3, 1, 1, 0]])
+def test_k3_memory_that_is_written_between_load_and_store(places):
+    check_gradient(overwritten, (np.array([0.5, 1.5, 2.0, 3.0]), np.array(places)))
+    plan = derive(
+        overwritten, DerivativeSpec((float64[::1], int64[::1]), ("duplicated", "const"))
+    ).plan
+    assert plan.slopes.tracked
+    assert not plan.slopes.in_place
