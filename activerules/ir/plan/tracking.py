@@ -15,12 +15,14 @@ In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array. Those that a
 the cotangent 0, and so have those that are multiplied by 0; but only for the latter does an
 infinite slope matter. Tracking costs an additional comparison per cotangent, so only arrays that
 hold results of functions with infinite slopes are tracked. A quotient has none where Python has
-checked that the divisor is not zero.
+checked that the divisor is not zero. A product has one where data are missing: arrays of products
+are tracked in functions that ask which numbers are NaN, as `np.nansum((y - f) ** 2)` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isinf
 
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
@@ -29,7 +31,7 @@ from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
 from activerules.ir.derivatives.table import function_of, is_pure_call
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.constants import number_of
-from activerules.ir.llvm.model import Block, Instruction, Value, backward_slice
+from activerules.ir.llvm.model import Block, Constant, Instruction, Value, backward_slice
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
@@ -132,8 +134,11 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]
 
 
 def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
-    """Memory with active floats that depend on functions whose slope may be infinite."""
+    """Memory with active floats that depend on functions whose slope may be infinite; in a function
+    that asks which numbers are NaN, on products, too.
+    """
     steep: set[MemoryObject] = set()
+    asks = any(_asks_for_nan(i) for i in _all_instructions(facts))
     stores = [
         i for i in _all_instructions(facts) if i.opcode == "store" and i.operands[0].type.is_float
     ]
@@ -141,18 +146,20 @@ def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
     while stores and count != len(steep):
         count = len(steep)
         for value, pointer in (i.operands for i in stores):
-            if not facts.memory.objects(pointer) <= steep and _is_steep(value, steep, facts):
+            if not facts.memory.objects(pointer) <= steep and _is_steep(value, steep, facts, asks):
                 steep |= facts.memory.objects(pointer)
     return frozenset(steep)
 
 
-def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
+def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts, asks: bool) -> bool:
     is_active = facts.activity.is_active
 
     def begins(i: Instruction) -> bool:
         match i.opcode:
             case "load":
                 return not memory.isdisjoint(facts.memory.objects(i.operands[0]))
+            case "fmul" | "fdiv" | "call" if asks:
+                return not any(isinstance(o, Constant) for o in i.operands)
             case "fdiv":
                 return is_active(i.operands[1]) and not _is_checked(i, facts)
             case _:
@@ -160,6 +167,17 @@ def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
 
     computing = backward_slice(value, lambda i: is_active(i) and i.opcode != "load")
     return any(is_active(i) and begins(i) for i in computing)
+
+
+def _asks_for_nan(i: Instruction) -> bool:
+    """Whether an instruction is `isnan(x)`, `isfinite(x)` or the opposite."""
+    if i.opcode != "fcmp":
+        return False
+    x, y = i.operands
+    if x is y or (i.attributes["predicate"] in {"uno", "ord"} and isinstance(y, Constant)):
+        return True
+    number = number_of(y)
+    return number is not None and isinf(number)
 
 
 def _is_checked(division: Instruction, facts: Facts) -> bool:

@@ -154,3 +154,98 @@ def test_k3_memory_that_is_written_between_load_and_store(places):
     ).plan
     assert plan.slopes.tracked
     assert not plan.slopes.in_place
+
+
+@njit
+def chosen_by_mask(p, x, y):
+    return np.sum(np.where(np.isnan(y), 0.0, (y - p * x) ** 2))
+
+
+@njit
+def chosen_if_finite(p, x, y):
+    known = np.isfinite(y)
+    r = (y - p * x) * p
+    return np.sum(np.where(known, r * r, 0.0))
+
+
+@njit
+def nansum(p, x, y):
+    return np.nansum((y - p * x) ** 2)
+
+
+@njit
+def nanmean(p, x, y):
+    return np.nanmean((y - p * x) ** 2 * x)
+
+
+@njit
+def nanvar(p, x, y):
+    return np.nanvar((y - p * x) ** 2)
+
+
+@njit
+def cleared(p, x, y):
+    r = (y - p * x) ** 2
+    r[np.isnan(r)] = 0.0
+    return np.sum(r)
+
+
+@njit
+def left_out_by_data(p, x, y):
+    r = (y - p * x) * p
+    total = 0.0
+    for i in range(len(r)):
+        if not np.isnan(y[i]):
+            total += r[i] ** 2
+    return total
+
+
+@njit
+def left_out_by_itself(p, x, y):
+    r = (y - p * x) * p
+    total = 0.0
+    for i in range(len(r)):
+        if r[i] == r[i]:
+            total += r[i] ** 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        chosen_by_mask,
+        chosen_if_finite,
+        nansum,
+        nanmean,
+        nanvar,
+        cleared,
+        left_out_by_data,
+        left_out_by_itself,
+    ],
+)
+def test_k2_missing_data_that_are_left_out_contribute_nothing(function):
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 7))
+    known = np.arange(7) % 3 != 1
+    full = ar.grad(function, argnums=(0, 1, 2))(0.8, x[known], y[known])
+    check_gradient(function, (0.8, x[known], y[known]))
+    gappy = np.where(known, y, np.nan)
+    p_bar, x_bar, y_bar = ar.grad(function, argnums=(0, 1, 2))(0.8, x, gappy)
+    np.testing.assert_allclose(p_bar, full[0])
+    np.testing.assert_allclose(x_bar[known], full[1])
+    np.testing.assert_allclose(y_bar[known], full[2])
+    assert not x_bar[~known].any()
+    assert not y_bar[~known].any()
+
+
+@njit
+def asks(x, y):
+    """Whether numbers are missing decides nothing else."""
+    r = x * y
+    return r.sum() + np.isnan(x[0])
+
+
+def test_products_are_tracked_where_the_function_asks_for_nan():
+    spec = DerivativeSpec((float64[::1],) * 2, ("duplicated",) * 2)
+    assert derive(asks, spec).plan.slopes.tracked
+    check_gradient(asks, (np.array([0.5, 1.5]), np.array([1.0, -2.0])))
