@@ -134,7 +134,8 @@ def clear_but(b: Builder, pointer: Value, size: Value, preserved: Sequence[Copie
 def add_scalars(b: Builder, scalars: Sequence[CopiedScalar], target: Value, source: Value) -> None:
     """Reverse a copy of scalars, from the shadow of its target to that of its source.
 
-    All cotangents are taken before any is added, since the two may overlap.
+    All cotangents are taken before any is added, since the two may overlap. The sum of two zeros is
+    +0.0 if both are, else -0.0, which in some arrays says that a float was used.
     """
     addresses = [at_offset(b, target, scalar.offset) for scalar in scalars]
     bars = [b.load(p.type, address, align=1) for p, address in zip(scalars, addresses, strict=True)]
@@ -143,7 +144,7 @@ def add_scalars(b: Builder, scalars: Sequence[CopiedScalar], target: Value, sour
     for scalar, bar in zip(scalars, bars, strict=True):
         address = at_offset(b, source, scalar.offset)
         old = b.load(scalar.type, address, align=1)
-        b.store(b.fadd(old, bar), address, align=1)
+        b.store(b.fneg(b.fsub(b.fneg(old), bar)), address, align=1)
 
 
 def leaving_iteration(b: Builder, count: TripCount, start: Value, bound: Value) -> Value:

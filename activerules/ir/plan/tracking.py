@@ -4,8 +4,8 @@ Needs       Facts; the memory that outlives the call (`tape_arrays.escaped`)
 Gives       `tracked_accesses`: the loads and stores of allocations whose shadows tell it, by the
             sign of a zero
             `updates_in_place`: those of them in pairs that leave the shadow as it is
-Invariants  K1  every access to such memory is a load or store of a float, or a memset: the reverse
-                of no other code sees its shadow
+Invariants  K1  every access to such memory is a load or store of a float, a copy of floats, or a
+                memset: the reverse of no other code sees its shadow
             K2  in the reverse sweep, +0.0 there means that no instruction reversed so far used the
                 float, and -0.0 that it was used but its cotangent is zero. A load that may also
                 access other memory may leave a -0.0 in that, where it has no meaning
@@ -27,17 +27,22 @@ from math import isinf
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.returns import Returns
+from activerules.ir.analysis.types.copies import MixedCopy, copied_scalars
 from activerules.ir.derivatives.slopes import STEEP_FUNCTIONS
 from activerules.ir.derivatives.table import function_of, is_pure_call
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.constants import number_of
 from activerules.ir.llvm.model import Block, Constant, Instruction, Value, backward_slice
-from activerules.ir.normal.effects import effect_of, memory_intrinsic
+from activerules.ir.llvm.types import DOUBLE, FLOAT
+from activerules.ir.normal.effects import COPY_RESIZED, effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
 
+Objects = frozenset[MemoryObject]
+_FLOATS = (DOUBLE, FLOAT)
 
-def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[Instruction]:
+
+def tracked_accesses(facts: Facts, escaped: Objects) -> frozenset[Instruction]:
     """The stores that write only tracked memory, and the loads that may read it."""
     tracked = _tracked_memory(facts, escaped)
     accesses = (i for i in _all_instructions(facts) if tracked and i.opcode in {"load", "store"})
@@ -88,7 +93,7 @@ def _is_written_between(load: Instruction, store: Instruction, memory: MemoryFac
     )
 
 
-def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
+def _tracked_memory(facts: Facts, escaped: Objects) -> Objects:
     """The allocations that are tracked: those with results of steep functions."""
     steep = _steep_memory(facts)
     if not steep:
@@ -96,10 +101,33 @@ def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset
     hidden = set(escaped)
     for i in _all_instructions(facts):
         hidden.update(*_hidden_by(i, facts))
-    return frozenset(o for o in steep if o not in hidden and _is_array(o))
+    tracked = {o for o in steep if o not in hidden and _is_array(o)}
+    copies = [objects for i in _all_instructions(facts) if (objects := _copied(i, facts))]
+    count = None
+    while count != len(tracked):  # what is copied to other memory is read there
+        count = len(tracked)
+        for target, source in copies:
+            if not target <= tracked:
+                tracked -= source
+    return frozenset(tracked)
 
 
-def _is_tracked(access: Instruction, tracked: frozenset[MemoryObject], memory: MemoryFacts) -> bool:
+def _copied(i: Instruction, facts: Facts) -> tuple[Objects, Objects] | None:
+    """The memory to which and from which floats are copied; None for other instructions, and for
+    copies of anything else.
+    """
+    if memory_intrinsic(i) not in {"memcpy", "memmove"} or i.callee_name == COPY_RESIZED:
+        return None
+    try:
+        moved = copied_scalars(i, facts.types)
+    except MixedCopy:
+        return None
+    floats = all(s.type.is_float for s in moved) if isinstance(moved, list) else moved in _FLOATS
+    target, source = (facts.memory.objects(o) for o in i.operands[:2])
+    return (target, source) if floats else None
+
+
+def _is_tracked(access: Instruction, tracked: Objects, memory: MemoryFacts) -> bool:
     objects = memory.objects(access.operands[-1])
     if access.opcode == "load":
         return not objects.isdisjoint(tracked)
@@ -115,9 +143,9 @@ def _is_array(o: MemoryObject) -> bool:
     return o.kind == "allocation" and isinstance(o.key, Instruction) and is_plain(o.key)
 
 
-def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]]:
+def _hidden_by(i: Instruction, facts: Facts) -> Iterator[Objects]:
     """Memory that an instruction accesses, or of which it passes on a pointer, other than by a load
-    or store of floats or a memset.
+    or store of floats, a copy of floats or a memset.
     """
     if i.opcode == "load" and not i.type.is_float:
         yield facts.memory.objects(i.operands[0])
@@ -127,13 +155,13 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]
             yield facts.memory.objects(pointer)
         if value.type.is_pointer:
             yield facts.memory.objects(value)
-    elif i.opcode == "call" and memory_intrinsic(i) != "memset":
+    elif i.opcode == "call" and memory_intrinsic(i) != "memset" and _copied(i, facts) is None:
         effect = effect_of(i.callee_name)
         if effect is None or effect.reads or effect.writes or effect.keeps:
             yield from (facts.memory.objects(o) for o in i.operands if o.type.is_pointer)
 
 
-def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
+def _steep_memory(facts: Facts) -> Objects:
     """Memory with active floats that depend on functions whose slope may be infinite; in a function
     that asks which numbers are NaN, on products, too.
     """
@@ -142,9 +170,13 @@ def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
     stores = [
         i for i in _all_instructions(facts) if i.opcode == "store" and i.operands[0].type.is_float
     ]
+    copies = [objects for i in _all_instructions(facts) if (objects := _copied(i, facts))]
     count = None
     while stores and count != len(steep):
         count = len(steep)
+        for target, source in copies:
+            if not steep.isdisjoint(source):
+                steep |= target
         for value, pointer in (i.operands for i in stores):
             if not facts.memory.objects(pointer) <= steep and _is_steep(value, steep, facts, asks):
                 steep |= facts.memory.objects(pointer)

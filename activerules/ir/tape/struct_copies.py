@@ -22,7 +22,8 @@ _TYPES = {"d": ("double", 8), "f": ("float", 4)}
 
 _LOOP = """
 ; shadow of a copy undone: what was written to %to is added to %from, and %to is cleared; the ranges
-; may overlap, by whole structs
+; may overlap, by whole structs; the sum of two zeros is +0.0 if both are, else -0.0, which in some
+; arrays says that a float was used
 define internal void @NAME(ptr %to, ptr %from, i64 %bytes) nounwind {
 entry:
   %more = add i64 %bytes, LESS
@@ -56,7 +57,9 @@ CHECK  %p.K = getelementptr i8, ptr %to, i64 %at.K
   store TYPE 0.0, ptr %p.K, align 1
   %q.K = getelementptr i8, ptr %from, i64 %at.K
   %old.K = load TYPE, ptr %q.K, align 1
-  %new.K = fadd TYPE %old.K, %g.K
+  %negated.K = fneg TYPE %old.K
+  %sum.K = fsub TYPE %negated.K, %g.K
+  %new.K = fneg TYPE %sum.K
   store TYPE %new.K, ptr %q.K, align 1
   br label %FOLLOWING
 """
