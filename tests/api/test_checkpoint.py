@@ -95,13 +95,13 @@ def test_results_with_strides_of_their_own(function):
 def test_zeros_are_as_strong_as_outside():
     @ar.checkpoint
     def padded(x, table):
-        return np.where(np.isnan(table), 0.0, x * table)
+        return np.where(table > 1e6, 0.0, x * table)
 
     @numba.njit
     def total(x, table):
         return padded(x, table).sum()
 
-    x, table = np.ones(2), np.array([np.nan, 4.0])
+    x, table = np.ones(2), np.array([np.inf, 4.0])
     for mode, expected in ((ar.Reverse, [np.nan, 4.0]), (ar.Reverse.strong_zero(), [0.0, 4.0])):
         shadow = np.zeros(2)
         ar.autodiff(mode, total, ar.Duplicated(x, shadow), table)

@@ -21,7 +21,7 @@ are tracked in functions that ask which numbers are NaN, as `np.nansum((y - f) *
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import isinf
 
 from activerules.ir.analysis.memory.facts import MemoryFacts
@@ -95,18 +95,19 @@ def _is_written_between(load: Instruction, store: Instruction, memory: MemoryFac
 
 def _tracked_memory(facts: Facts, escaped: Objects) -> Objects:
     """The allocations that are tracked: those with results of steep functions."""
-    steep = _steep_memory(facts)
+    copies = {i: objects for i in _all_instructions(facts) if (objects := _copied(i, facts))}
+    steep = _steep_memory(facts, copies.values())
     if not steep:
         return frozenset()
     hidden = set(escaped)
     for i in _all_instructions(facts):
-        hidden.update(*_hidden_by(i, facts))
+        if i not in copies:
+            hidden.update(*_hidden_by(i, facts))
     tracked = {o for o in steep if o not in hidden and _is_array(o)}
-    copies = [objects for i in _all_instructions(facts) if (objects := _copied(i, facts))]
     count = None
     while count != len(tracked):  # what is copied to other memory is read there
         count = len(tracked)
-        for target, source in copies:
+        for target, source in copies.values():
             if not target <= tracked:
                 tracked -= source
     return frozenset(tracked)
@@ -145,7 +146,7 @@ def _is_array(o: MemoryObject) -> bool:
 
 def _hidden_by(i: Instruction, facts: Facts) -> Iterator[Objects]:
     """Memory that an instruction accesses, or of which it passes on a pointer, other than by a load
-    or store of floats, a copy of floats or a memset.
+    or store of floats or a memset.
     """
     if i.opcode == "load" and not i.type.is_float:
         yield facts.memory.objects(i.operands[0])
@@ -155,13 +156,13 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[Objects]:
             yield facts.memory.objects(pointer)
         if value.type.is_pointer:
             yield facts.memory.objects(value)
-    elif i.opcode == "call" and memory_intrinsic(i) != "memset" and _copied(i, facts) is None:
+    elif i.opcode == "call" and memory_intrinsic(i) != "memset":
         effect = effect_of(i.callee_name)
         if effect is None or effect.reads or effect.writes or effect.keeps:
             yield from (facts.memory.objects(o) for o in i.operands if o.type.is_pointer)
 
 
-def _steep_memory(facts: Facts) -> Objects:
+def _steep_memory(facts: Facts, copies: Collection[tuple[Objects, Objects]]) -> Objects:
     """Memory with active floats that depend on functions whose slope may be infinite; in a function
     that asks which numbers are NaN, on products, too.
     """
@@ -170,7 +171,6 @@ def _steep_memory(facts: Facts) -> Objects:
     stores = [
         i for i in _all_instructions(facts) if i.opcode == "store" and i.operands[0].type.is_float
     ]
-    copies = [objects for i in _all_instructions(facts) if (objects := _copied(i, facts))]
     count = None
     while stores and count != len(steep):
         count = len(steep)
