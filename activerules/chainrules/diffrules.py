@@ -88,8 +88,22 @@ def _power_slopes(w: complex, z: complex, n: complex) -> tuple[complex, complex]
     return by_z, -math.inf if w else 0
 
 
+def _circle(z: complex) -> complex:
+    """√(1 - z²). On a branch cut the sign of a zero tells the side: a difference with a real number
+    keeps it, `1 - z * z` does not.
+    """
+    return cmath.sqrt(-(z * z - 1))
+
+
+def _hyperbola(z: complex) -> complex:
+    """√(z² + 1), likewise."""
+    return cmath.sqrt(z * z - -1)
+
+
 def _elementary(module: Any, arc: str) -> list[Row]:
     f = module
+    names = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
+    inverse = {name: getattr(f, f"{arc}{name}") for name in names}
     return [
         (f.exp, 1, lambda w, z: (w,)),
         (f.log, 1, lambda w, z: (_over(1, z),)),
@@ -101,16 +115,12 @@ def _elementary(module: Any, arc: str) -> list[Row]:
         (f.sinh, 1, lambda w, z: (cmath.cosh(z),)),
         (f.cosh, 1, lambda w, z: (cmath.sinh(z),)),
         (f.tanh, 1, lambda w, z: (1 - w * w,)),
-        (getattr(f, f"{arc}sin"), 1, lambda w, z: (_over(1, cmath.sqrt(1 - z * z)),)),
-        (getattr(f, f"{arc}cos"), 1, lambda w, z: (_over(-1, cmath.sqrt(1 - z * z)),)),
-        (getattr(f, f"{arc}tan"), 1, lambda w, z: (_over(1, 1 + z * z),)),
-        (getattr(f, f"{arc}sinh"), 1, lambda w, z: (_over(1, cmath.sqrt(1 + z * z)),)),
-        (
-            getattr(f, f"{arc}cosh"),
-            1,
-            lambda w, z: (_over(1, cmath.sqrt(z - 1) * cmath.sqrt(z + 1)),),
-        ),
-        (getattr(f, f"{arc}tanh"), 1, lambda w, z: (_over(1, 1 - z * z),)),
+        (inverse["sin"], 1, lambda w, z: (_over(1, _circle(z)),)),
+        (inverse["cos"], 1, lambda w, z: (_over(-1, _circle(z)),)),
+        (inverse["tan"], 1, lambda w, z: (_over(1, 1 + z * z),)),
+        (inverse["sinh"], 1, lambda w, z: (_over(1, _hyperbola(z)),)),
+        (inverse["cosh"], 1, lambda w, z: (_over(1, cmath.sqrt(z - 1) * cmath.sqrt(z - -1)),)),
+        (inverse["tanh"], 1, lambda w, z: (_over(1, 1 - z * z),)),
     ]
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from activerules.annotations.activity import Const, Duplicated
-from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.tangents import NoTangent
 from activerules.annotations.thunks import extern
 from activerules.callables import parameters_of
 from activerules.chainrules import frule, rrule
 from activerules.rules.registry import RULES
 from activerules.testing.halves import tangent_of
-from activerules.testing.numeric import inner_terms, is_differentiable
+from activerules.testing.numeric import is_differentiable
 from activerules.testing.reference import Reference
 from activerules.testing.situations import Situation
 from activerules.testing.trees import is_object, opened
@@ -54,7 +54,7 @@ def check_direct(reference: Reference) -> bool:
 def compare_pushed(reference: Reference, dy: Any, situation: Situation) -> None:
     """Compare the tangent that an frule returns; what it writes into arguments is ignored."""
     active = situation.differentiated
-    terms = [] if is_zero(dy) else list(inner_terms(reference.result_bar, dy))
+    terms = reference.paired("tangent of the result", dy, reference.result_bar, situation)
     expected = math.fsum(float(reference.slopes[i][0][0]) for i in active)
     error = math.fsum(reference.slopes[i][1] for i in active)
     reference.compare(active[0], terms, expected, error, situation, "tangent of the result")
@@ -69,6 +69,7 @@ def check_cotangents(reference: Reference, entries: tuple[Any, ...], situation: 
     for i, entry in enumerate(entries[1:]):
         if situation.kinds[i] is Const:
             continue
-        terms = [] if is_zero(entry) else list(inner_terms(entry, reference.directions[i]))
+        what = f"cotangent of argument {i}"
+        terms = reference.paired(what, entry, reference.directions[i], situation)
         parts, error = reference.slopes[i]
         reference.compare(i, terms, float(parts[0]), error, situation)

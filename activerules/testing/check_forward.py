@@ -109,11 +109,12 @@ class ForwardCheck:
         written = [j for j in active if self.ref.written(j)]
         expected = [self.ref.expected(i, situation) for i in active]
         error = math.fsum(each[1] for each in expected)
-        terms = list(inner_terms(self.ref.result_bar, tangent))
+        what = "tangent of the result"
+        terms = self.ref.paired(what, tangent, self.ref.result_bar, situation)
         for j in written:
             terms += inner_terms(self.ref.starts[j], shadows[j])
         total = scale * math.fsum(each[0] for each in expected)
-        self.ref.compare(active[0], terms, total, error, situation, "tangent of the result")
+        self.ref.compare(active[0], terms, total, error, situation, what)
         if scale == 1.0 and active in self.pulled:
             self.compare_modes(terms, self.pulled[active], situation)
 

@@ -180,7 +180,7 @@ class PairCheck:
         if isinstance(direction, tuple) and not is_like(found, direction):
             wanted = f"a tuple of {len(direction)} entries, None for what is not a float"
             raise self.ref.failure(f"derivative of argument {i}", found, wanted, situation)
-        terms = list(inner_terms(found, direction))
+        terms = self.ref.paired(f"derivative of argument {i}", found, direction, situation)
         expected, error = self.ref.expected(i, situation)
         expected, error = expected * lane.scale, error * abs(lane.scale)
         advice = ""

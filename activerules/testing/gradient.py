@@ -45,6 +45,7 @@ FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
 # absolute one of a sum of terms that cancel
 REORDERED, NEAR_ZERO = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-4}, 1e-8
 RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
+UNRESOLVED = "they do not resolve the derivative here: choose another point"
 
 
 def check_gradient(
@@ -230,7 +231,7 @@ class Check:
                 f"finite differences of argument {i}",
                 comparison.found,
                 f"{comparison.expected:.10g} ± {comparison.error:.1e}",
-                "they do not resolve the derivative here: choose another point",
+                UNRESOLVED,
             )
         if not comparison.agrees:
             raise self.failure(

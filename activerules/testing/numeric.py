@@ -196,9 +196,12 @@ def inner_terms(x_bar: Any, x_dot: Any) -> Iterator[float]:
         for bar, dot in zip(_tangents_in(x_bar), _tangents_in(x_dot), strict=True):
             yield from inner_terms(bar, dot)
     else:
-        wide = np.result_type(np.asarray(x_bar).dtype, np.float64)
-        product = np.conj(np.asarray(x_bar, dtype=wide)) * np.asarray(x_dot)
-        yield from np.real(product).ravel().tolist()
+        bar, dot = np.asarray(x_bar), np.asarray(x_dot)
+        if bar.shape != dot.shape:
+            shapes = f"{bar.shape}, the tangent {dot.shape}"
+            raise TangentMismatch(f"the cotangent has the shape {shapes}")
+        wide = np.result_type(bar.dtype, np.float64)
+        yield from np.real(np.conj(bar.astype(wide)) * dot).ravel().tolist()
 
 
 def _tangents_in(x: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from activerules.annotations.activity import SHADOWED, Const
 from activerules.callables import display_name
-from activerules.errors import RuleCheckError
+from activerules.errors import RuleCheckError, TangentMismatch
 from activerules.numba_ext.codegen.arity import takes_any_number
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.testing.chosen import Tolerance, directions_of
@@ -34,6 +34,7 @@ from activerules.testing.numeric import (
     copied,
     directional_derivative,
     inner,
+    inner_terms,
     is_differentiable,
     rand_tangent,
 )
@@ -196,6 +197,16 @@ class Reference:
         return compared(
             terms, expected, error, self.precision, direction=direction, allowed=allowed
         )
+
+    def paired(self, what: str, found: Any, other: Any, situation: Situation) -> list[float]:
+        """The terms of the pairing of what a rule gave with `other`; `RuleCheckError` unless it has
+        the structure and the shapes of that: one broadcast to another shape may be right by chance.
+        """
+        try:
+            return list(inner_terms(found, other))
+        except (TangentMismatch, TypeError, ValueError) as error:
+            wanted = f"one in the form of {shown(other)}"
+            raise self.failure(what, found, wanted, situation) from error
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
         """Require values that agree up to rounding, as a rule may compute them differently."""

@@ -17,9 +17,10 @@ from activerules.errors import RuleCheckError
 from activerules.numba_ext.target.dispatchers import as_compiled
 from activerules.testing.gradient import (
     FLOOR,
-    SAFETY,
+    UNRESOLVED,
     Check,
     arrays_of,
+    compared,
     default_activities,
     precision_of,
 )
@@ -132,9 +133,12 @@ def _eps(args: tuple[Any, ...]) -> float:
 def _compare(
     what: str, f: Any, args: tuple[Any, ...], found: float, expected: Any, error: float
 ) -> None:
-    scale = max(abs(found), abs(float(expected)), 1e-3)
-    if not abs(found - float(expected)) <= SAFETY * error + FLOOR[precision_of(args)] * scale:
+    precision = precision_of(args)
+    near_zero = 1e-3 * FLOOR[precision]
+    result = compared([found], float(expected), error, precision, direction=None, allowed=near_zero)
+    if not (result.resolved and result.agrees):
         raise RuleCheckError(
             f"{getattr(f, '__name__', f)}: {what}: found {found:.12g}, "
-            f"expected finite differences {float(expected):.12g} ± {error:.1e}"
+            f"expected finite differences {float(expected):.12g} ± {error:.1e}",
+            why="" if result.resolved else UNRESOLVED,
         )

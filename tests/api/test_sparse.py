@@ -328,3 +328,14 @@ def test_a_tuple_of_arrays_of_different_lengths_is_an_argument():
 
 def test_an_argument_without_items():
     assert ar.jacobian(lambda x: 2.0 * x, sparsity="detect")(np.empty(0)).shape == (0, 0)
+
+
+def test_a_number_of_numpy_is_part_of_what_a_detected_pattern_depends_on():
+    @njit
+    def shifted(x, by):
+        return x * np.roll(x, by)
+
+    sparse = ar.jacobian(shifted, sparsity="detect", check=False)
+    x = np.array([1.0, 2.0, 3.0])
+    for by in (np.int64(0), np.int64(1), 2):
+        assert np.allclose(sparse(x, by).toarray(), ar.jacobian(shifted)(x, by))

@@ -627,3 +627,27 @@ def test_cotangents_of_another_form_are_not_broadcast(of_another_form):
     assert np.array_equal(pullback(np.ones(3))[2], 0.5 * np.ones(3))
     with pytest.raises(TangentMismatch, match="a tangent or cotangent"):
         pullback(of_another_form)
+
+
+@pytest.mark.parametrize("side", [0.0, -0.0])
+@pytest.mark.parametrize(
+    "point",
+    [
+        *((f, along_axis) for f in (np.arcsin, cmath.acos, np.arccosh) for along_axis in (2, -2)),
+        (cmath.acosh, 0.5),
+        (np.arcsinh, 2j),
+        (cmath.asinh, -2j),
+    ],
+)
+def test_a_branch_cut_has_the_derivative_of_its_side(point, side):
+    function, center = point
+    along = 1.0 if complex(center).imag == 0 else 1j
+
+    def at(step):
+        return complex(center + step, side) if along == 1.0 else complex(side, center.imag + step)
+
+    y, pullback = rrule(function, at(0.0))
+    slope = (function(at(1e-6)) - function(at(-1e-6))) / (2e-6 * along)
+    assert y == function(at(0.0))
+    assert np.conj(pullback(1.0 + 0.0j)[1]) == pytest.approx(slope, rel=1e-6)
+    assert frule((NoTangent(), 1.0 + 0.0j), function, at(0.0))[1] == pytest.approx(slope, rel=1e-6)

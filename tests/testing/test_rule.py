@@ -215,6 +215,22 @@ def test_closures_are_checked_as_pairs_and_as_direct_calls():
     check_rule(function, arg(1.3, Const), ar.Duplicated(X, np.zeros(3)), compiled=False)
 
 
+def test_a_cotangent_or_tangent_of_another_shape_is_found():
+    total, filled = njit(lambda x: np.sum(x)), njit(lambda x: np.full(3, x))
+
+    @rrule.register(total, compiled=False)
+    def _(f, x):
+        return np.sum(x), lambda dy: (NoTangent(), dy)  # not one per item
+
+    @frule.register(filled, compiled=False)
+    def _(deltas, f, x):
+        return np.full(3, x), deltas[1]
+
+    for function, x in ((total, X), (filled, 2.0)):
+        with pytest.raises(RuleCheckError, match="expected one in the form of"):
+            check_rule(function, x)
+
+
 def test_scalar_rules_are_checked():
     @njit
     def ratio(x, y):

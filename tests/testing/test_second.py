@@ -51,6 +51,17 @@ def test_a_wrong_second_derivative_is_found():
         check_grads(with_a_wrong_second, (0.8,))
 
 
+@njit
+def power_of_three_halves(x):
+    y = abs(x)
+    return y * math.sqrt(y) if y > 0.0 else 0.0
+
+
+def test_an_infinite_second_derivative_is_not_called_right():
+    with pytest.raises(RuleCheckError, match="do not resolve the derivative here"):
+        check_grads(power_of_three_halves, (0.0,))
+
+
 def test_complex_arguments_are_for_the_first_order():
     @njit
     def squared(z):

@@ -196,13 +196,13 @@ class SparseFunction:
 
 
 def _kind(value: Any) -> Hashable:
-    """The key under which a pattern is remembered: the value of an integer, the shape of an array,
-    the length of a list.
+    """The key under which a pattern is remembered: the value of an integer or a text, the shape of
+    an array, the length of a list.
     """
     match value:
         case tuple():
             return tuple(map(_kind, value))
-        case int():
+        case int() | np.integer() | np.bool_() | str():
             return value
         case np.ndarray():
             return value.shape
