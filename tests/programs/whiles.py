@@ -222,3 +222,18 @@ def adaptive_step(rate):
         else:
             h *= 0.5
     return y
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, 4),))
+@njit
+def clears_the_lowest_bit_of_a_subscript(x):
+    """The subscripts 12 and 8, as in a Fenwick tree: not only multiples of the first."""
+    tree = np.zeros(16)
+    total = 0.0
+    for _ in range(3):
+        i = 12
+        while i > 0:
+            tree[i] = tree[i] * x[1] + x[2] * x[i % 3]
+            i &= i - 1
+        total += tree[8] * tree[8] * x[0]
+    return total * x[3]

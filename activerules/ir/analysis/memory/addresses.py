@@ -225,20 +225,21 @@ def _gives_data(i: Instruction) -> bool:
 
 
 def divisor(
-    value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
+    value: Value, multiples: Multiples, depth: int = 4, assumed: Multiples = _NO_MULTIPLES
 ) -> int:
     """A number that divides a signed integer whatever its value at run time; 0: it is zero.
 
-    `assumed`: the phis that are being computed. They count as zero, so the divisor of a phi divides
-    its start and everything that is added to it per iteration.
+    `assumed`: what is assumed to divide the phis that are being computed.
     """
     number = integer_of(value)
     if number is not None:
         return abs(number)
     if value in assumed:
-        return 0
+        return assumed[value]
     if not isinstance(value, Instruction) or not depth:
         return multiples.get(value, 1)
+    if value.opcode == "phi":
+        return _divisor_of_phi(value, multiples, depth, assumed)
 
     def below(o: Value) -> int:
         return divisor(o, multiples, depth - 1, assumed)
@@ -249,12 +250,22 @@ def divisor(
         case "shl":
             amount = integer_of(value.operands[1])
             number = below(value.operands[0]) << amount if amount is not None else 1
-        case "phi":
-            assumed = assumed | {value}
-            number = gcd(*map(below, value.operands))
         case _:
             number = _combined(value, below)
     return _lowest_bit(number) if _may_wrap(value) else number
+
+
+def _divisor_of_phi(phi: Instruction, multiples: Multiples, depth: int, assumed: Multiples) -> int:
+    """What divides a phi, by induction over the iterations of its loop: it divides the start, and
+    the next value if it divides the one before.
+    """
+    number = 0  # which every number divides
+    while True:
+        known = {**assumed, phi: number}
+        found = gcd(number, *(divisor(o, multiples, depth - 1, known) for o in phi.operands))
+        if found == number:
+            return number
+        number = found
 
 
 def _may_wrap(value: Instruction) -> bool:

@@ -45,6 +45,15 @@ define void @f(i64 %i, i1 %c) {
   %natural3 = zext nneg i32 %product3 to i64
   %wrapped4 = mul i32 %n, 12
   %other.wrapped4 = sext i32 %wrapped4 to i64
+  br label %loop
+loop:
+  %lowered4 = phi i64 [ 12, %0 ], [ %without.bit4, %loop ]
+  %grown12 = phi i64 [ 12, %0 ], [ %next12, %loop ]
+  %without1 = add i64 %lowered4, -1
+  %without.bit4 = and i64 %lowered4, %without1
+  %next12 = add i64 %grown12, 24
+  br i1 %c, label %loop, label %end
+end:
   ret void
 }
 """
