@@ -109,6 +109,16 @@ class DerivedFunction(Generic[P, R]):
         return self._dispatcher()
 
     @property
+    def differentiated(self) -> Any:
+        """The `@njit` function that this one was made from."""
+        return self._target
+
+    @property
+    def argnums(self) -> tuple[int, ...]:
+        """The positions of the arguments that it is differentiated with respect to."""
+        return self._spec.argnums
+
+    @property
     def linked(self) -> Any:
         """The same for the function that is being compiled: only linked into it, unless it may be
         on disk, or that function is differentiated.

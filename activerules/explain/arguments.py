@@ -1,7 +1,7 @@
 """Reading the arguments of `explain`: a function and its annotations.
 
 An annotation has a value, `Active(2.0)`, or a type, `Active[float64]`; a plain value or Numba type
-is Const.
+is Const, but for `grad(f)` and `value_and_grad(f)`, which know what they differentiate.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numba
 from numba import types
 
 from activerules.annotations.activity import (
+    BY_NAME,
     Active,
     Annotation,
     Const,
@@ -23,6 +24,8 @@ from activerules.annotations.activity import (
     Narrowed,
     is_annotation_class,
 )
+from activerules.annotations.trees import flattened
+from activerules.api.derived import GradientFunction
 from activerules.errors import ActivityError, ArityError, NotYetSupported
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.ir.plan.forward_plan import ForwardPlan
@@ -113,6 +116,8 @@ def read_question(
 
     Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would.
     """
+    if isinstance(function, GradientFunction) and not any(map(_is_annotated, annotated)):
+        function, annotated = function.differentiated, _as_differentiated(function, annotated)
     dispatcher = dispatcher_of(function)
     if not (return_activity is None or is_annotation_class(return_activity)):
         raise ActivityError(
@@ -129,6 +134,22 @@ def read_question(
         return Question(dispatcher, read.arguments, result, forward=True, width=read.width)
     arguments = checks.read_arguments(names, argtypes)
     return Question(dispatcher, arguments, _activity_name(return_activity))
+
+
+def _is_annotated(item: Any) -> bool:
+    return isinstance(item, Annotation | Narrowed) or is_annotation_class(item)
+
+
+def _as_differentiated(function: GradientFunction[..., Any], items: Sequence[Any]) -> list[Any]:
+    """The arguments of a gradient, with annotations on what it differentiates."""
+    names = call_arguments.parameter_names(function.differentiated, len(items))
+    values = flattened(tuple(items))  # dictionaries and dataclasses, which gradients take
+    argtypes = [_type_of(name, value) for name, value in zip(names, values, strict=True)]
+    for k in set(function.argnums) & set(range(len(argtypes))):
+        activity = layout_of(argtypes[k]).activity
+        kind = Active if activity == "const" else BY_NAME[activity]  # raises later, as grad does
+        argtypes[k] = annotation_type(kind, argtypes[k])
+    return argtypes
 
 
 def _begins_with_that_of_the_result(dispatcher: Any, annotated: Sequence[Any]) -> bool:

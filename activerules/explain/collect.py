@@ -56,6 +56,8 @@ def explain(
 
     Arguments
         function         an `@njit` function or a plain one that Numba can compile.
+                         `grad(g)` or `value_and_grad(g)` with values or types that are not
+                         annotated stands for `g`, annotated as that differentiates it.
         annotated        as for `autodiff`, or with types: `Duplicated[float64[::1]]`.
         return_activity  Active, Const or Duplicated; by default Active for a function that returns
                          a float, and Duplicated, as for `vjp`, for one that returns arrays.

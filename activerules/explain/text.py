@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 _TITLE = "bold"
 _HEAD = "activity: * marks a line that carries derivatives; how many values, how many writes"
 _TAPE = ", how many bytes on the tape in each pass"
+INACTIVE = (
+    "no line carries derivatives: no result depends on anything that is active; "
+    "Active(x) and Duplicated(x, dx) mark what is"
+)
 
 
 def show(report: Report, file: TextIO) -> None:
@@ -39,6 +43,8 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     yield f"{report.function}{report.signature}   {report.location}", _TITLE
     yield "", ""
     yield _HEAD + ("" if report.forward else _TAPE), _TITLE
+    if not any(line.is_active for line in report.lines):
+        yield f"  {INACTIVE}", ""
     for called in (False, True):
         chosen = [line for line in report.lines if line.called is called]
         if called and chosen:

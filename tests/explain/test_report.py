@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import float64, int64
+from numba import float64, int64, njit, typeof
 
 import activerules as ar
 from explain import functions
@@ -353,3 +353,51 @@ def test_what_is_no_terminal_gets_plain_text(decay):
     decay.show(file)
     assert file.getvalue() == str(decay) + "\n"
     assert repr(decay) == str(decay)
+
+
+@pytest.mark.parametrize("with_value", [False, True])
+@pytest.mark.parametrize(("argnums", "marked"), [(0, {0}), ("w", {1}), ((0, 1), {0, 1}), (-1, {2})])
+def test_gradient_is_explained_as_its_function(with_value, argnums, marked):
+    """Arguments that are not annotated are those of the gradient."""
+
+    @njit
+    def total(x, w, p):
+        return np.sum(np.sin(w * x)) * p[0] + np.sum(p[1])
+
+    gradient = (ar.value_and_grad if with_value else ar.grad)(total, argnums)
+    values = (np.ones(3), 2.0, (1.5, np.ones(2)))
+    plain = [VECTOR, float64, typeof(values[2])]
+    kinds = [ar.Duplicated, ar.Active, ar.MixedDuplicated]
+    annotated = [kinds[k][t] if k in marked else t for k, t in enumerate(plain)]
+    expected = ar.explain(total, *annotated)
+    for arguments in (values, plain):
+        report = ar.explain(gradient, *arguments)
+        assert (report.function, report.signature) == ("total", expected.signature)
+        assert report.lines == expected.lines
+
+
+def test_gradient_of_a_dictionary_is_explained():
+    @njit
+    def total(p):
+        return p.a * np.sum(p.b)
+
+    report = ar.explain(ar.grad(total), {"a": 2.0, "b": np.ones(2)})
+    assert "MixedDuplicated" in report.signature
+
+
+def test_second_derivative_is_explained():
+    """With annotations, the gradient itself is the function that is differentiated."""
+    report = ar.explain(ar.grad(functions.halving), ar.Active[float64])
+    assert report.function == "grad_halving"
+
+
+def test_gradient_with_respect_to_an_integer_is_refused():
+    with pytest.raises(ar.ActivityError, match="int64"):
+        ar.explain(ar.grad(functions.choose, argnums=1), float64, int64)
+
+
+def test_a_report_says_that_nothing_is_active():
+    text = str(ar.explain(functions.halving, float64))
+    assert "no line carries derivatives" in text
+    assert "Active(x)" in text
+    assert "no line carries" not in str(ar.explain(functions.halving, ar.Active[float64]))
