@@ -52,7 +52,16 @@ class Interior:
             return True
         if isinstance(address.base, Instruction) and address.base.opcode in HANDED_ON:
             return self.leads_inside(address.base)
+        if address.base is pointer and pointer.opcode == "call":
+            return self._is_returned_inside(pointer)
         return not address.through and address.base is not pointer
+
+    def _is_returned_inside(self, call: Instruction) -> bool:
+        """Whether a call may return an interior pointer: one that it was given, or any other."""
+        effect = effect_of(call.callee_name)
+        if effect is not None and effect.returns is not None:
+            return self.leads_inside(call.operands[effect.returns])
+        return effect is None
 
 
 def interior_pointers(
