@@ -29,11 +29,34 @@ _functions: Any = extras.load(
 
 _ROOT_OF_TAU = math.sqrt(2.0 * math.pi)
 
+_ROOT_OF_PI = math.sqrt(math.pi)
+_erfcx, _xlogy, _xlog1py = _functions.erfcx, _functions.xlogy, _functions.xlog1py
+
+
+@njit
+def _slope_of_erfcx(y, x):
+    """2xy - 2/√π; far out, where the terms cancel, by the series of 7.1.23."""
+    if x < 50.0:
+        return 2.0 * x * y - 2.0 / _ROOT_OF_PI
+    t = 0.5 / (x * x)
+    series = 1.0 - t * (3.0 - t * (15.0 - t * (105.0 - t * 945.0)))
+    return -2.0 * t * series / _ROOT_OF_PI
+
+
+@njit
+def _slope_of_log_ndtr(y, x):
+    """φ / Φ, in either tail without a difference of large exponents."""
+    if x > 0.0:
+        return math.exp(-0.5 * x * x - y) / _ROOT_OF_TAU
+    return 2.0 / (_ROOT_OF_TAU * _erfcx(-x / math.sqrt(2.0)))
+
+
 scalar_rule(_functions.ndtri, lambda Ω, p: (_ROOT_OF_TAU * math.exp(0.5 * Ω * Ω),))
-scalar_rule(_functions.erfcx, lambda Ω, x: (2.0 * x * Ω - 2.0 / math.sqrt(math.pi),))
-scalar_rule(_functions.log_ndtr, lambda Ω, x: (math.exp(-0.5 * x * x - Ω) / _ROOT_OF_TAU,))
-scalar_rule(_functions.xlogy, lambda Ω, x, y: (math.log(y), x / y))
-scalar_rule(_functions.xlog1py, lambda Ω, x, y: (math.log1p(y), x / (1.0 + y)))
+scalar_rule(_erfcx, lambda Ω, x: (_slope_of_erfcx(Ω, x),))
+scalar_rule(_functions.log_ndtr, lambda Ω, x: (_slope_of_log_ndtr(Ω, x),))
+# of x = 0 they are 0 for every y
+scalar_rule(_xlogy, lambda Ω, x, y: (math.log(y), x / y if x else 0.0))
+scalar_rule(_xlog1py, lambda Ω, x, y: (math.log1p(y), x / (1.0 + y) if x else 0.0))
 scalar_rule(
     _functions.owens_t,
     lambda Ω, h, a: (
@@ -79,19 +102,25 @@ def _in_last(name: str, slope: Callable[..., float], names: str = "a") -> None:
 
 @njit
 def _gamma_density(a, x):
-    return math.exp((a - 1.0) * math.log(x) - x - math.lgamma(a))
+    if x == math.inf:
+        return 0.0
+    return math.exp(_xlogy(a - 1.0, x) - x - math.lgamma(a))
 
 
 @njit
 def _t_density(n, x):
-    scale = math.lgamma(0.5 * (n + 1.0)) - math.lgamma(0.5 * n)
-    return math.exp(scale - 0.5 * (n + 1.0) * math.log1p(x * x / n)) / math.sqrt(math.pi * n)
+    power = math.exp(-0.5 * (n + 1.0) * math.log1p(x * x / n))
+    if n < 1e4:
+        ratio = math.exp(math.lgamma(0.5 * (n + 1.0)) - math.lgamma(0.5 * n))
+        return power * ratio / math.sqrt(math.pi * n)
+    # the ratio by its series: the logarithms are large
+    return power * (1.0 - (1.0 - (0.125 + 0.15625 / n) / n) * 0.25 / n) / _ROOT_OF_TAU
 
 
 @njit
 def _beta_density(a, b, x):
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return math.exp(scale + (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x))
+    return math.exp(scale + _xlogy(a - 1.0, x) + _xlog1py(b - 1.0, -x))
 
 
 _kv, _ive = _functions.kv, _functions.ive

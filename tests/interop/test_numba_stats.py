@@ -46,6 +46,41 @@ def test_both_modes_agree_with_differences(name, constant, point):
     assert ar.jvp(g, point, (1.0,) * len(point))[1] == pytest.approx(sum(slopes), rel=1e-12)
 
 
+BORDERS = [
+    # far out, by the first terms of asymptotic series
+    ("erfcx", (), (1e8,), -1.0 / (np.sqrt(np.pi) * 1e16)),
+    ("log_ndtr", (), (-1e8,), 1e8),
+    ("log_ndtr", (), (-1e4,), 1e4 + 1e-4),
+    ("stdtr", (1e10,), (0.3,), np.exp(-0.045) / np.sqrt(2.0 * np.pi)),
+    ("gammainc", (2.0,), (np.inf,), 0.0),
+    ("gammaincinv", (2.0,), (1.0,), np.inf),
+    # at the border of the domain
+    ("gammainc", (1.0,), (0.0,), 1.0),
+    ("gammaincc", (1.0,), (0.0,), -1.0),
+    ("betainc", (1.0, 3.0), (0.0,), 3.0),
+    ("betainc", (3.0, 1.0), (1.0,), 3.0),
+    ("xlogy", (0.0,), (0.0,), 0.0),
+    ("xlog1py", (0.0,), (-1.0,), 0.0),
+]
+
+
+@pytest.mark.parametrize(("name", "constant", "point", "slope"), BORDERS)
+def test_tails_and_borders(name, constant, point, slope):
+    function = getattr(special, name)
+    g = njit(eval(f"lambda x: f({', '.join([*map(repr, constant), 'x'])})", {"f": function}))
+    assert ar.grad(g)(*point) == pytest.approx(slope, rel=1e-9)
+    assert ar.jvp(g, point, (1.0,))[1] == pytest.approx(slope, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [-1e4, -3.0, 3.0, 40.0])
+def test_the_second_derivative_of_a_tail(x):
+    tail = njit(lambda x: special.log_ndtr(x))
+    slope = ar.grad(tail)
+    # with the slope s: s' = -s (x + s), which is -1 far out to the left
+    expected = -slope(x) * (x + slope(x)) if x > -1e3 else -1.0
+    assert ar.hessian(tail)(x) == pytest.approx(expected, rel=1e-7)
+
+
 def test_second_derivative_of_a_quantile():
     quantile = njit(lambda p: special.ndtri(p))
     y = quantile(0.3)
