@@ -165,9 +165,18 @@ def _solution_of(columns, b):
 
 @overload(np.linalg.cond, target=AD_TARGET)
 def _cond(x, p=None):
-    if not (_is_floating(x, 2) and is_absent(p)):
+    if not _is_floating(x, 2):
         return None
-    return lambda x, p=None: condition_number(x)
+    if is_absent(p):
+        return lambda x, p=None: condition_number(x, 2)
+
+    def of_order(x, p=None):
+        if abs(p) == 2:
+            return condition_number(x, p)
+        r = np.linalg.norm(x, p) * np.linalg.norm(np.linalg.inv(x), p)
+        return np.inf if np.isnan(r) else r
+
+    return of_order if isinstance(p, types.Number) else None
 
 
 _PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matrix * matrix"}

@@ -174,41 +174,42 @@ def _lstsq_forward(config, ret: VectorResult, a: Matrix, b: Vector | Matrix, rco
 
 
 @njit
-def condition_number(a):
-    """`np.linalg.cond` in the 2-norm."""
-    return np.linalg.cond(a)
+def condition_number(a, order):
+    """`np.linalg.cond` of order 2, or -2, which is the inverse."""
+    return np.linalg.cond(a, order)
 
 
 @register_jitable
-def _condition_slope(a, r):
-    """Return ∂(s₁ / sₙ) / ∂A = u₁v₁ᴴ / sₙ - r uₙvₙᴴ / sₙ."""
+def _condition_slope(a, order, r):
+    """Return ∂(s₁ / sₙ) / ∂A = u₁v₁ᴴ / sₙ - r uₙvₙᴴ / sₙ; of order -2 that of sₙ / s₁."""
     u, s, vh = np.linalg.svd(a, False)
-    last = s.shape[0] - 1
+    end = s.shape[0] - 1
+    first, last = (0, end) if order > 0 else (end, 0)
     slope = np.empty(a.shape, a.dtype)
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
-            change = u[i, 0] * vh[0, j] - r * u[i, last] * vh[last, j]
+            change = u[i, first] * vh[first, j] - r * u[i, last] * vh[last, j]
             slope[i, j] = np.divide(change, s[last])  # `/` of complex numbers raises for zero
     return slope
 
 
 @augmented_primal(condition_number, keeps_shadow=False)
-def _cond(config, ret: Active, a: Matrix):
-    r = condition_number(a.val)
-    return AugmentedReturn(primal=r, shadow=None, tape=_condition_slope(a.val, r))
+def _cond(config, ret: Active, a: Matrix, order: Number):
+    r = condition_number(a.val, order.val)
+    return AugmentedReturn(primal=r, shadow=None, tape=_condition_slope(a.val, order.val, r))
 
 
 @reverse(condition_number)
-def _cond_reverse(config, dret: Active, tape, a: Matrix):
+def _cond_reverse(config, dret: Active, tape, a: Matrix, order: Number):
     """Ā = r̄ ∂r/∂A."""
     accumulate(a, dret.val * tape)
 
 
 @forward(condition_number)
-def _cond_forward(config, ret: Duplicated, a: Matrix):
+def _cond_forward(config, ret: Duplicated, a: Matrix, order: Number):
     """ṙ = Re <∂r/∂A, Ȧ>."""
-    r = condition_number(a.val)
-    return r, real_inner(_condition_slope(a.val, r), a.dval)
+    r = condition_number(a.val, order.val)
+    return r, real_inner(_condition_slope(a.val, order.val, r), a.dval)
 
 
 @register_jitable

@@ -128,6 +128,14 @@ def of_complex_numbers(a):
     return np.linalg.cond(a) + norms + sign.real * sign.imag + logarithm**2
 
 
+@njit
+def of_condition(a, count):
+    total = np.linalg.cond(a)
+    for k in range(count):
+        total += np.linalg.cond(a, ORDERS[k]) * W[1, k % 4]
+    return total
+
+
 COMPLEX_TALL = TALL + 1j * W[:, :3]
 COMPLEX_WIDE = WIDE - 1j * W[:3]
 
@@ -142,6 +150,8 @@ CASES = {
     "pinv": (of_pinv, [(TALL,), (WIDE,)]),
     "lstsq": (of_lstsq, [(TALL, W[:, :2].copy()), (WIDE, W[:3, :2].copy())]),
     "numbers": (of_numbers, [(SQUARE,)]),
+    "condition": (of_condition, [(SQUARE, ORDERS.size), (TALL, 2)]),
+    "complex_condition": (of_condition, [(SQUARE + 1j * W, ORDERS.size)]),
     "complex_svd": (
         of_complex_svd,
         [(SQUARE + 1j * W, 0), (COMPLEX_TALL, 0), (COMPLEX_WIDE, 0), (COMPLEX_WIDE, 1)],
