@@ -165,8 +165,9 @@ class Aliasing(Pointees):
     def _is_one_address(self, base: Value) -> bool:
         """Whether offsets from `base` distinguish addresses in one object.
 
-        They do not if `base` is a different address in each iteration.
+        They do not if `base` is a different address in each iteration, unless it is always that of
+        new memory.
         """
         if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
             return True
-        return any(o.key is base for o in self.objects(base))
+        return all(o.key is base for o in self.objects(base))
