@@ -170,4 +170,4 @@ class Aliasing(Pointees):
         """
         if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
             return True
-        return all(o.key is base for o in self.objects(base))
+        return all(o.key is base and self.is_always_new(o) for o in self.objects(base))

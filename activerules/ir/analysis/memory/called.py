@@ -71,6 +71,15 @@ class CalledMemory:
         """The memory it may have allocated and returned."""
         return MemoryObject("result", self.call)
 
+    def hands_on(self, memory: MemoryObject, pointees: Pointees) -> bool:
+        """Whether the callee may return or store a pointer to this object that it found."""
+        if self.summary.everything:
+            return memory in self.reached
+        handed_on = {*self.summary.returns, *(pointee for _, pointee in self.summary.stores)}
+        found = (o for region in handed_on if region.root != FRESH for o in self.at(region))
+        copied = (o for _, source in self.summary.copies for o in self.at(source))
+        return memory in found or any(memory in pointees(o) for o in copied)
+
     def group(self, operand: int) -> frozenset[MemoryObject]:
         """The objects of the group an operand belongs to."""
         number = self.groups[operand]

@@ -138,7 +138,8 @@ class Changes:
 
     def is_older(self, load: Instruction, o: MemoryObject) -> bool:
         """Whether a load reads only what the site of an object no longer allocated last."""
-        return self.instances.is_older(load.operands[0], o, load)
+        is_older = self.instances.is_older(load.operands[0], o, load)
+        return is_older and self.memory.is_always_new(o)
 
     def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
         """The block of the site of `o`, if a write can change only its newest instance."""
@@ -150,7 +151,7 @@ class Changes:
                 return None
             pointers = (*pointers, *write.instruction.operands)
         newest = all(self.instances.is_newest(p, o) for p in pointers)
-        return o.key.owner if newest else None
+        return o.key.owner if newest and self.memory.is_always_new(o) else None
 
     @cached_property
     def stored(self) -> frozenset[MemoryObject]:

@@ -96,6 +96,19 @@ class Pointees:
         known |= {p for o in self.contents if not o.is_local for p in self.pointees(o)}
         return frozenset(closure(known, self.pointees))
 
+    def is_always_new(self, memory: MemoryObject) -> bool:
+        """Whether control gets new memory for an object whenever it passes its site: a call may
+        instead return what it returned earlier, if it reaches that through its operands.
+        """
+        call = memory.key
+        if memory.kind != "result" or not isinstance(call, Instruction):
+            return True
+        called = self.called.get(call)
+        if called is not None:
+            return not called.hands_on(memory, self.pointees)
+        reached = frozenset().union(*map(self.reachable_from, call.operands[2:]))
+        return call in self.readers or memory not in reached
+
     def stored_into(self, call: Instruction) -> frozenset[MemoryObject]:
         """Where a call may store pointers."""
         own = self.readers.get(call)
