@@ -38,6 +38,14 @@ def _share(a: float, b: float, scale: float = 1.0) -> float:
         return float(1 / (1 + np.exp(scale * (b - a))))
 
 
+def _slope_of_sinc(y: float, x: float) -> float:
+    """(cos πx - y) / x; by its series near zero, where the difference cancels."""
+    z = math.pi * x
+    if abs(z) > 0.01:
+        return (math.cos(z) - y) / x
+    return -math.pi * z / 3 * (1 - z * z / 10 * (1 - z * z / 28))
+
+
 def _by_divisor(_: float, x: float, divisor: float) -> tuple[Any, Any]:
     """The slopes of x - n y, where n = floor(x / y) is -1 or 0 for an infinite y."""
     with np.errstate(all="ignore"):
@@ -68,7 +76,7 @@ REAL_ROWS: tuple[Row, ...] = (
     # Numba returns the second of two NaN
     (np.fmin, 2, lambda y, a, b: (1.0, 0.0) if a <= b or (b != b and a == a) else (0.0, 1.0)),
     *_same(2, _by_divisor, np.remainder, operator.mod, operator.imod),
-    (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
+    (np.sinc, 1, lambda y, x: (_slope_of_sinc(y, x),)),
     *_same(1, _no_slope, np.sign, np.signbit),
     *_same(2, _no_slope, np.heaviside, np.floor_divide, operator.floordiv),
 )

@@ -58,7 +58,7 @@ class ReverseRules:
         if written is not None and not _gives_way(written, RRULES, function, "reverse"):
             return written.function(function, *x, **keywords)
         if RULES.is_inactive(function):
-            return function(*x, **keywords), lambda dy: (NoTangent(), *(NoTangent() for _ in x))
+            return function(*x, **keywords), lambda dy: (NoTangent(),) * (1 + len(values))
         pair = None if keywords else engine_rules.pair_for(function, x)
         if pair is not None and _requires_more(function, pair.location, config):
             return None

@@ -651,3 +651,16 @@ def test_a_branch_cut_has_the_derivative_of_its_side(point, side):
     assert y == function(at(0.0))
     assert np.conj(pullback(1.0 + 0.0j)[1]) == pytest.approx(slope, rel=1e-6)
     assert frule((NoTangent(), 1.0 + 0.0j), function, at(0.0))[1] == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize("x", [1e-10, -1e-6, 0.003, 0.004])
+def test_sinc_near_zero(x):
+    z = math.pi * x
+    slope = -math.pi * z / 3 * (1 - z**2 / 10 + z**4 / 280)
+    assert rrule(np.sinc, x)[1](1.0)[1] == pytest.approx(slope, rel=1e-11)
+
+
+def test_the_pullback_of_an_inactive_function_has_an_entry_per_argument():
+    position, pullback = rrule(np.argmax, np.array([1.0, 2.0]), axis=0)
+    assert position == 1
+    assert pullback(1.0) == (NoTangent(),) * 3
