@@ -189,7 +189,7 @@ def _entry_of(function: Any, count: int, options: dict[str, Any]) -> Any:
     """The compiled entry for calls of one function with `count` arguments, followed by their
     tangents. It is stored on disk if the function is.
     """
-    require_known(options)
+    require_known(options, instead="among the primals, which have no names")
     target, inherits = with_options(function, options)
 
     def make() -> Any:

@@ -105,7 +105,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
     run = _runs.find(function, fingerprint) if fingerprint else None
     if run is not None:
         return restored(run(*primals))
-    require_known(options)
+    require_known(options, instead="among the primals, which have no names")
     target, options = with_options(function, options)
     if has_aux:
         parted = constant_aux(target, len(primals))

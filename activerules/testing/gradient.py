@@ -71,9 +71,11 @@ def check_gradient(
 
     Raises
         RuleCheckError   with argument, direction, found and expected value with its error estimate.
-        ValueError       without `activities`: no argument has a derivative to check.
+        ValueError       without `activities`: no argument has a derivative to check; no trials.
     """
     require_tuple("check_gradient", args)
+    if trials < 1:
+        raise ValueError(f"check_gradient: {trials} trials compare nothing")
     Check(as_compiled(f), args, activities, np.random.default_rng(seed)).run(trials)
 
 

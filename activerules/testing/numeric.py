@@ -76,19 +76,23 @@ def require_tuple(check: str, args: Any) -> None:
 
 
 def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0) -> Any:
-    """The gradient of `f` with respect to a float or an array argument, entry by entry."""
+    """The gradient of `f` with respect to a number or an array argument, entry by entry; of complex
+    ones ∂/∂Re + i ∂/∂Im.
+    """
     require_tuple("gradient_fd", args)
     if not (isinstance(argnum, int | np.integer) and -len(args) <= argnum < len(args)):
         raise ArityError(f"gradient_fd: argnum is {argnum!r}, of {len(args)} arguments")
     x = args[argnum]
-    gradient = np.zeros(np.shape(x))
+    units = (1.0, 1j) if np.iscomplexobj(x) else (1.0,)
+    gradient = np.zeros(np.shape(x), np.result_type(*units))
     for index in np.ndindex(gradient.shape):
-        unit = np.zeros(gradient.shape, dtype=np.asarray(x).dtype)
-        unit[index] = 1.0
-        tangents: list[Any] = [None] * len(args)
-        tangents[argnum] = unit if gradient.shape else 1.0
-        gradient[index] = directional_derivative(f, args, tuple(tangents))[0]
-    return gradient if gradient.shape else float(gradient)
+        for unit in units:
+            direction = np.zeros(gradient.shape, dtype=np.asarray(x).dtype)
+            direction[index] = unit
+            tangents: list[Any] = [None] * len(args)
+            tangents[argnum] = direction if gradient.shape else unit
+            gradient[index] += unit * directional_derivative(f, args, tuple(tangents))[0]
+    return gradient if gradient.shape else gradient.item()
 
 
 # --- tangents, and arithmetic with them ---

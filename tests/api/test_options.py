@@ -277,3 +277,11 @@ def test_nested_vector_math(option):
     assert ar.grad(rate)(0.3) == pytest.approx(expected(0.3), rel=1e-12)
     tangent = ar.autodiff(forward, rate, ar.Duplicated(0.3, 1.0))
     assert tangent == pytest.approx(expected(0.3), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda f: ar.vjp(f, 1.0, y=2.0), lambda f: ar.jvp(f, (1.0,), (1.0,), y=2.0)]
+)
+def test_primals_have_no_names(call):
+    with pytest.raises(TypeError, match=r"no option 'y'.* among the primals"):
+        call(njit(lambda x, y: x * y))

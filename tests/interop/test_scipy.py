@@ -175,6 +175,9 @@ def test_least_squares_and_its_jacobians():
     settings = {"tr_solver": "lsmr", "args": (t, y), "bounds": (0.0, 5.0)}
     found = bridge.least_squares(residuals, np.ones(3), "operator", **settings)
     np.testing.assert_allclose(found.x, [2.0, 0.7, 0.3], rtol=1e-6)
+    settings |= {"args": (t,), "kwargs": {"y": y}}
+    found = bridge.least_squares(residuals, np.ones(3), "operator", **settings)
+    np.testing.assert_allclose(found.x, [2.0, 0.7, 0.3], rtol=1e-6)
     found = bridge.least_squares(residuals, np.ones(3), "3-point", args=(t, y))
     np.testing.assert_allclose(found.x, [2.0, 0.7, 0.3], rtol=1e-6)
 

@@ -113,3 +113,8 @@ def test_every_argument_has_an_activity():
 def test_activities_that_are_no_annotation_classes(activities):
     with pytest.raises(ar.ActivityError, match="one annotation class per argument"):
         check_gradient(math.exp, (1.0,), activities)
+
+
+def test_no_trials_are_no_check():
+    with pytest.raises(ValueError, match="0 trials compare nothing"):
+        check_gradient(njit(lambda x: x * x), (2.0,), trials=0)

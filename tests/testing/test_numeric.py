@@ -299,6 +299,9 @@ def test_gradient_fd():
     x = np.array([[0.1, 0.4], [2.0, -1.0]])
     np.testing.assert_allclose(gradient_fd(f, (x, 3.0)), 3 * np.cos(x), rtol=1e-9)
     assert gradient_fd(f, (x, 3.0), 1) == pytest.approx(float(np.sum(np.sin(x))))
+    z = np.array([1.0 + 2.0j, -0.5j])
+    assert gradient_fd(lambda z: abs(z) ** 2, (z[0],)) == pytest.approx(2 * z[0])
+    np.testing.assert_allclose(gradient_fd(lambda z: np.sum(abs(z) ** 2), (z,)), 2 * z, rtol=1e-9)
 
 
 LAYOUTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
@@ -188,13 +189,18 @@ def least_squares(
 def _as_operator(fun: Any) -> Callable[..., Any]:
     """The Jacobian as a `LinearOperator`, which computes products alone."""
     linear: Any = extras.load("scipy.sparse.linalg", "scipy")
+    signature = inspect.signature(dispatcher_of(fun).py_func)
 
-    def at(x: Any, *args: Any) -> Any:
-        out, pullback = vjp(fun, x, *args)
-        constant = (None,) * len(args)
+    def at(x: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(x, *args, **kwargs)
+        bound.apply_defaults()  # one before a keyword argument, too
+        constants = bound.args[1:]
+        out, pullback = vjp(fun, x, *constants)
+        tangents = (None,) * len(constants)
 
         def matvec(v: Any) -> Any:
-            return jvp(fun, (x.copy(), *args), (np.array(v, np.float64).ravel(), *constant))[1]
+            direction = np.array(v, np.float64).ravel()
+            return jvp(fun, (x.copy(), *constants), (direction, *tangents))[1]
 
         def rmatvec(u: Any) -> Any:
             return pullback(np.array(u, np.float64).ravel())[0]

@@ -81,15 +81,21 @@ OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
 """The options of `numba.njit` that derivatives accept."""
 
 
-def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
-    """Raise `TypeError` for an option other than `OPTIONS` and `more`."""
+def require_known(
+    options: Mapping[str, Any],
+    more: Sequence[str] = (),
+    instead: str = "in the call of what is returned, as in grad(f)(x, {name}=...)",
+) -> None:
+    """Raise `TypeError` for an option other than `OPTIONS` and `more`; `instead` says where an
+    argument of the function belongs.
+    """
     accepted = (*OPTIONS, *more)
     unknown = set(options) - set(accepted)
     if unknown:
         name = min(unknown)
         raise TypeError(
             f"no option {name!r}; there are {', '.join(accepted)}. An argument of the function "
-            f"belongs in the call of what is returned, as in grad(f)(x, {name}=...)"
+            f"belongs {instead.format(name=name)}"
         )
     for name, option in options.items():
         require_flag(name, option)
