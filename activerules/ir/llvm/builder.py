@@ -100,9 +100,9 @@ class Builder:
         """Any opcode with two operands of the type of its result."""
         return self.emit(op, x.type, [x, y], flags=flags, hint=hint)
 
-    def fadd(self, x: Value, y: Value, flags: Flags = (), hint: str = "") -> Instruction:
+    def fadd(self, x: Value, y: Value, flags: Flags = ()) -> Instruction:
         """`x + y`."""
-        return self.binary("fadd", x, y, flags, hint)
+        return self.binary("fadd", x, y, flags)
 
     def fsub(self, x: Value, y: Value) -> Instruction:
         """`x - y`."""
@@ -138,17 +138,13 @@ class Builder:
         """`fpext`, `trunc`, `sitofp` ... of `x` to `t`."""
         return self.emit(op, t, [x], flags=flags, hint=hint)
 
-    def extractvalue(self, aggregate: Value, t: Type, *indices: int, hint: str = "") -> Instruction:
+    def extractvalue(self, aggregate: Value, t: Type, *indices: int) -> Instruction:
         """A field of an aggregate; `t` is the type of the field."""
-        return self.emit("extractvalue", t, [aggregate], hint=hint, indices=indices)
+        return self.emit("extractvalue", t, [aggregate], indices=indices)
 
-    def insertvalue(
-        self, aggregate: Value, value: Value, *indices: int, hint: str = ""
-    ) -> Instruction:
+    def insertvalue(self, aggregate: Value, value: Value, *indices: int) -> Instruction:
         """The aggregate with one field replaced."""
-        return self.emit(
-            "insertvalue", aggregate.type, [aggregate, value], hint=hint, indices=indices
-        )
+        return self.emit("insertvalue", aggregate.type, [aggregate, value], indices=indices)
 
     # --- memory ---
 
@@ -160,15 +156,10 @@ class Builder:
         return self.emit("alloca", PTR, operands, hint=hint, allocated=t, align=align)
 
     def load(
-        self,
-        t: Type,
-        pointer: Value,
-        align: int | None = None,
-        hint: str = "",
-        metadata: str | None = None,
+        self, t: Type, pointer: Value, align: int | None = None, metadata: str | None = None
     ) -> Instruction:
         """Load a `t`; without `align` LLVM assumes the alignment of the type."""
-        return self.emit("load", t, [pointer], hint=hint, align=align, metadata=metadata)
+        return self.emit("load", t, [pointer], align=align, metadata=metadata)
 
     def store(
         self, value: Value, pointer: Value, align: int | None = None, metadata: str | None = None
@@ -177,18 +168,11 @@ class Builder:
         return self.emit("store", VOID, [value, pointer], align=align, metadata=metadata)
 
     def gep(
-        self,
-        source: Type,
-        pointer: Value,
-        indices: Sequence[Value],
-        flags: Flags = (),
-        hint: str = "",
+        self, source: Type, pointer: Value, indices: Sequence[Value], flags: Flags = ()
     ) -> Instruction:
         """`getelementptr`; scalar pointers only."""
         operands = [pointer, *indices]
-        return self.emit(
-            "getelementptr", pointer.type, operands, flags=flags, hint=hint, source=source
-        )
+        return self.emit("getelementptr", pointer.type, operands, flags=flags, source=source)
 
     # --- calls ---
 
@@ -215,23 +199,11 @@ class Builder:
         call.callee = callee
         return call
 
-    def intrinsic(
-        self,
-        name: str,
-        result: Type,
-        arguments: Sequence[Value],
-        flags: Flags = (),
-        hint: str = "",
-        overloads: Sequence[Type] | None = None,
-    ) -> Instruction:
-        """Call an intrinsic given without its type suffix: `llvm.sin` of double is `llvm.sin.f64`.
-
-        `overloads` are the types in the suffix; by default the result type, or none for void.
+    def intrinsic(self, name: str, result: Type, arguments: Sequence[Value]) -> Instruction:
+        """Call an intrinsic given without the suffix for the type of its result: `llvm.sin` of
+        double is `llvm.sin.f64`.
         """
-        if overloads is None:
-            overloads = () if result is VOID else (result,)
-        full = ".".join([name, *map(suffix_of, overloads)])
-        return self.call(full, result, arguments, flags, hint)
+        return self.call(f"{name}.{suffix_of(result)}", result, arguments)
 
     # --- control ---
 

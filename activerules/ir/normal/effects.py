@@ -237,51 +237,28 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.memcpy.inline.", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.memmove.p", CallEffect(reads=(1,), writes=(0,))),
-    ("llvm.lifetime.", NOTHING),
-    ("llvm.dbg.", NOTHING),
-    ("llvm.assume", NOTHING),
-    ("llvm.experimental.noalias.scope.decl", NOTHING),
-    ("llvm.donothing", NOTHING),
-    ("llvm.prefetch.", NOTHING),
-    ("llvm.fake.use", NOTHING),
-    ("llvm.ptr.annotation.", CallEffect(returns=0, pure=True)),
-    ("llvm.trap", NOTHING),
+    *(
+        (f"llvm.{name}", NOTHING)
+        for name in (
+            "lifetime. dbg. assume experimental.noalias.scope.decl donothing prefetch. fake.use "
+            "trap stackrestore invariant."
+        ).split()
+    ),
     ("llvm.stacksave", OPAQUE),
-    ("llvm.stackrestore", NOTHING),
-    ("llvm.invariant.", NOTHING),
-    ("llvm.launder.invariant.group", CallEffect(returns=0, pure=True)),
-    ("llvm.strip.invariant.group", CallEffect(returns=0, pure=True)),
-    ("llvm.threadlocal.address", CallEffect(returns=0, pure=True)),
-    ("llvm.expect.", _PURE),
-    ("llvm.smax.", _PURE),
-    ("llvm.smin.", _PURE),
-    ("llvm.umax.", _PURE),
-    ("llvm.umin.", _PURE),
-    ("llvm.abs.", _PURE),
-    ("llvm.ctpop.", _PURE),
-    ("llvm.ctlz.", _PURE),
-    ("llvm.cttz.", _PURE),
-    ("llvm.bswap.", _PURE),
-    ("llvm.bitreverse.", _PURE),
-    ("llvm.fshl.", _PURE),
-    ("llvm.fshr.", _PURE),
-    ("llvm.sadd.", _PURE),
-    ("llvm.uadd.", _PURE),
-    ("llvm.ssub.", _PURE),
-    ("llvm.usub.", _PURE),
-    ("llvm.smul.", _PURE),
-    ("llvm.umul.", _PURE),
-    ("llvm.scmp.", _PURE),
-    ("llvm.ucmp.", _PURE),
-    ("llvm.is.fpclass.", _PURE),
-    ("llvm.is.constant.", _PURE),
-    ("llvm.objectsize.", _PURE),
-    ("llvm.fptosi.sat.", _PURE),
-    ("llvm.fptoui.sat.", _PURE),
-    ("llvm.lround.", _PURE),
-    ("llvm.llround.", _PURE),
-    ("llvm.lrint.", _PURE),
-    ("llvm.llrint.", _PURE),
+    *(
+        (f"llvm.{name}", CallEffect(returns=0, pure=True))
+        for name in (
+            "ptr.annotation. launder.invariant.group strip.invariant.group threadlocal.address"
+        ).split()
+    ),
+    *(
+        (f"llvm.{name}.", _PURE)
+        for name in (
+            "expect smax smin umax umin abs ctpop ctlz cttz bswap bitreverse fshl fshr sadd uadd "
+            "ssub usub smul umul scmp ucmp is.fpclass is.constant objectsize fptosi.sat fptoui.sat "
+            "lround llround lrint llrint"
+        ).split()
+    ),
 )
 
 MEMORY_INTRINSICS = (

@@ -9,7 +9,7 @@ from activerules.ir.llvm.builder import Builder, Namer, add_incoming
 from activerules.ir.llvm.model import Block
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
-from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, PTR, VOID, StructType
+from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, VOID, StructType
 from tests.ir.llvm.structure import structure
 
 PAIR = StructType((I64, DOUBLE))
@@ -27,7 +27,8 @@ def test_every_method_makes_valid_instructions():
     module, f = empty()
     x, p, n, c = f.arguments
     b = Builder(f.entry, Namer("d"))
-    y = b.fadd(x, b.const(DOUBLE, 1.5), flags=("reassoc",), hint="sum")
+    y = b.binary("fadd", x, b.const(DOUBLE, 1.5), flags=("reassoc",), hint="sum")
+    y = b.fadd(y, x, flags=("nsz",))
     y = b.fsub(b.fmul(y, x), b.fdiv(b.fneg(y), x))
     y = b.select(b.fcmp("olt", y, x), y, x)
     narrow = b.cast("fptrunc", y, FLOAT)
@@ -40,8 +41,8 @@ def test_every_method_makes_valid_instructions():
     pair = b.load(PAIR, slot)
     pair = b.insertvalue(pair, b.intrinsic("llvm.sin", DOUBLE, [z]), 1)
     z = b.extractvalue(pair, DOUBLE, 1)
-    z = b.intrinsic("llvm.ldexp", DOUBLE, [z, b.const(I32, 2)], overloads=(DOUBLE, I32))
-    b.intrinsic("llvm.memset", VOID, [room, b.const(I8, 0), n, c], overloads=(PTR, I64))
+    z = b.call("llvm.ldexp.f64.i32", DOUBLE, [z, b.const(I32, 2)])
+    b.call("llvm.memset.p0.i64", VOID, [room, b.const(I8, 0), n, c])
     z = b.call("tanh", DOUBLE, [z], attributes="nounwind")
     b.call(p, VOID, [narrow])
     loop, last, never = (Block(name, [], f) for name in ("loop", "last", "never"))
@@ -72,7 +73,7 @@ def test_declarations():
     b = Builder([])
     x = b.const(FLOAT, 1)
     b.intrinsic("llvm.pow", FLOAT, [x, x])
-    b.intrinsic("llvm.assume", VOID, [b.const(I64, 1)])
+    b.call("llvm.assume", VOID, [b.const(I64, 1)])
     b.call("powf", FLOAT, [x, x])
     assert b.declarations == {
         "llvm.pow.f32": "declare float @llvm.pow.f32(float, float)",
