@@ -77,7 +77,7 @@ class Aliasing(Pointees):
             case "allocation" | "alloca" if address.base is not o.key:
                 return not address.through and self._leads_to_start(address.base, o)
             case _:
-                return address.base is o.key and not address.through
+                return address.base is o.key and not address.through and self.is_always_new(o)
 
     def from_start(self, address: Address, o: MemoryObject) -> Address | None:
         """An address as counted from the start of `o`, or from that of any of the blocks with one

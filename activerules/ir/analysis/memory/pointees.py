@@ -100,14 +100,25 @@ class Pointees:
         """Whether control gets new memory for an object whenever it passes its site: a call may
         instead return what it returned earlier, if it reaches that through its operands.
         """
-        call = memory.key
-        if memory.kind != "result" or not isinstance(call, Instruction):
-            return True
+        return memory not in self._returned_again
+
+    @cached_property
+    def _returned_again(self) -> frozenset[MemoryObject]:
+        results = (o for o in self.all_objects if o.kind == "result")
+        return frozenset(
+            o
+            for o in results
+            if isinstance(o.key, Instruction) and self._may_return_again(o.key, o)
+        )
+
+    def _may_return_again(self, call: Instruction, memory: MemoryObject) -> bool:
         called = self.called.get(call)
         if called is not None:
-            return not called.hands_on(memory, self.pointees)
-        reached = frozenset().union(*map(self.reachable_from, call.operands[2:]))
-        return call in self.readers or memory not in reached
+            return called.hands_on(memory, self.pointees)
+        # the first two operands of a marked call lead to its result
+        return call not in self.readers and any(
+            memory in self.reachable_from(operand) for operand in call.operands[2:]
+        )
 
     def stored_into(self, call: Instruction) -> frozenset[MemoryObject]:
         """Where a call may store pointers."""
