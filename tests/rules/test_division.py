@@ -198,6 +198,11 @@ def test_bounds_are_checked_in_the_reverse_and_in_a_forward_rule():
     def _(config, ret: Duplicated, x: Duplicated):
         return x.val[0], x.dval[3]
 
-    for derivative in (ar.grad(lambda x: first(x)), lambda x: ar.jvp(first, (x,), (x,))):
+    calling = njit(lambda x: first(x))
+    for derivative in (
+        ar.grad(calling),
+        lambda x: ar.jvp(calling, (x,), (x,)),
+        lambda x: ar.hvp(calling, x, x),
+    ):
         with pytest.raises(IndexError):
             derivative(np.ones(3))

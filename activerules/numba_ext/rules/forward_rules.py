@@ -32,6 +32,8 @@ from activerules.numba_ext.rules.caller import NewLibrary, RuleCaller
 from activerules.numba_ext.rules.checks import constant_of, copy_of, owned, restore, write_constant
 from activerules.numba_ext.rules.compiled import CalledFunction, RuleArgument, RuleChecks, Served
 from activerules.numba_ext.rules.functions import (
+    DERIVATIVE,
+    Flags,
     callable_rule,
     compile_function,
     cpu_typing_context,
@@ -96,14 +98,15 @@ def compile_forward_rule(
         parameters = parameters_of(marked, chosen, width)
         annotations = tuple(parameter.annotation for parameter in parameters)
         types_ = (config, marker, *annotations)
+        flags = flags_beside(marked.function)
         compiled = (
-            compile_function(chosen.function, types_, chosen, flags_beside(marked.function))
+            compile_function(chosen.function, types_, chosen, flags)
             if is_cpu
-            else _compile_source(chosen.function, types_)
+            else _compile_source(chosen.function, types_, flags)
         )
-        checks = RuleChecks()
-        if is_cpu:
-            checks = checks_of(call, arguments, () if chosen.looped else call.written)
+        checks = checks_of(call, arguments)
+        if not is_cpu:  # the engine sees what a rule does, but not what it takes for granted
+            checks = RuleChecks(alike=checks.alike, shared=checks.shared)
         primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
             marked,
@@ -133,11 +136,12 @@ def _config(marked: MarkedCall, request: ForwardRuleRequest, width: int) -> Rule
 _callable_rules: dict[Any, Any] = {}
 
 
-def _compile_source(function: Any, args: tuple[types.Type, ...]) -> Any:
+def _compile_source(function: Any, args: tuple[types.Type, ...], flags: Flags = DERIVATIVE) -> Any:
     """The compile result of a function of a rule for the AD target of the session that compiles."""
-    if function not in _callable_rules:
-        _callable_rules[function] = callable_rule(function)
-    twin = Session.current().twin(_callable_rules[function])
+    key = (function, flags)
+    if key not in _callable_rules:
+        _callable_rules[key] = callable_rule(function, flags)
+    twin = Session.current().twin(_callable_rules[key])
     twin.compile(args)
     return twin.overloads[args]
 

@@ -88,7 +88,7 @@ def compile_rule(call: Served[RulePair, RuleRequest]) -> CompiledRule:
     marked, pair, request = call.marked, call.rule, call.request
     with compiling_for_cpu():
         arguments = rule_arguments(marked, pair, request)
-        checks = checks_of(call, arguments, call.written)
+        checks = checks_of(call, arguments)
         called = CalledFunction(marked, arguments, parameters_of(marked, pair), checks)
         told = _config(call)
         config = ConfigType(told)
@@ -201,14 +201,12 @@ def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any
     return compile_function(copy_of if is_plain else make_zero_of, (ty,), pair)
 
 
-def checks_of(
-    call: Served[Any, Any], arguments: Sequence[RuleArgument], written: Sequence[bool]
-) -> RuleChecks:
-    """The checks of a rule for the CPU; `written`: which arguments one run of it may write into."""
+def checks_of(call: Served[Any, Any], arguments: Sequence[RuleArgument]) -> RuleChecks:
+    """The checks of a rule for the CPU."""
     return RuleChecks(
         None if call.noalias else alias_check(call.marked),
         _alike_check(call.marked, call.rule.result),
-        _shared_checks(call.marked, arguments, written),
+        _shared_checks(call.marked, arguments, call.written),
         object_checks(call.marked, arguments),
         _failure_checks(call, arguments),
     )

@@ -162,6 +162,25 @@ def test_a_result_that_shares_memory_is_noticed():
         ar.autodiff(ar.Forward, calls, ar.Duplicated(np.ones(2), np.ones(2)))
 
 
+def test_a_tangent_of_another_shape_is_refused_in_second_derivatives_too():
+    @numba.njit
+    def f(a):
+        return a * a
+
+    @ar.forward(f)
+    def _(config, ret: ar.Duplicated, a: ar.Duplicated):
+        return a.val * a.val, 2.0 * a.val[:1] * a.dval[:1]
+
+    @numba.njit
+    def calls(a):
+        return f(a).sum()
+
+    a = np.ones(3)
+    for derivative in (lambda: ar.jvp(calls, (a,), (a,)), lambda: ar.hvp(calls, a, a)):
+        with pytest.raises(RuleReturnError, match="shape and strides of the primal"):
+            derivative()
+
+
 def rule_of(body):
     """A function whose forward rule is `body`, called by a program."""
 

@@ -278,9 +278,26 @@ def test_arguments_that_share_memory_are_refused_where_it_is_written(unfreed):
         assert unfreed(refused) <= most
 
 
+def squared_along_two(x, *others):
+    return ar.autodiff(ar.Forward, squared_onto, ar.BatchDuplicated(x, (x, 2.0 * x)), *others)
+
+
+def squared_twice(x, *others):
+    return ar.hvp(squared_onto, x, x, *others)
+
+
+@pytest.mark.parametrize("derivative", [squared_along_two, squared_twice])
+def test_batches_and_second_derivatives_refuse_them_too(derivative):
+    with pytest.raises(ar.RuleArgumentsOverlap, match="arrays passed to squares share memory"):
+        derivative(X, 0, 0)
+
+
 def test_arguments_whose_items_lie_between_each_other_share_none():
     # y = (x0, x1, x0, x1), and y1, y3 become y0**2, y2**2.
-    assert np.array_equal(ar.grad(squared_onto)(X, 0, 1), [2 + 4 * X[0], 0.0])
+    slope = 2 + 4 * X[0]
+    assert np.array_equal(ar.grad(squared_onto)(X, 0, 1), [slope, 0.0])
+    assert np.allclose(squared_along_two(X, 0, 1), (slope * X[0], 2 * slope * X[0]), rtol=1e-14)
+    assert np.array_equal(squared_twice(X, 0, 1), [4 * X[0], 0.0])
 
 
 @njit
