@@ -36,7 +36,6 @@ from activerules.ir.plan.reasons import (
     name_of_memory,
     origin,
     why_kept,
-    why_needless,
     why_served,
 )
 from activerules.ir.plan.rendering import in_order, is_computation, marked_calls
@@ -170,12 +169,8 @@ class _Reader(Generic[P]):
             location=self._location(call),
             activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
             rule=use.code.description if use else None,
-            reason=self._reason(call),
+            reason=why_served(call, self.plan),
         )
-
-    def _reason(self, call: Instruction) -> str:
-        """Why a call is served by this rule, or by none."""
-        raise NotImplementedError
 
     def _followed(self) -> Iterable[RuleCall]:
         """Calls of functions with rules, here or in callees, that no rule can serve."""
@@ -278,9 +273,6 @@ class _Collector(_Reader[Plan]):
         locations = {self._location(call) for call in calls}
         return sorted(locations, key=lambda p: (p.file, p.line))
 
-    def _reason(self, call: Instruction) -> str:
-        return why_served(call, self.plan)
-
     def _name_of(self, memory: MemoryObject) -> str:
         """The name of memory for readers: arguments by name, arrays by the line that makes them."""
         if memory.kind == "argument" and isinstance(memory.key, int):
@@ -315,10 +307,6 @@ class _ForwardCollector(_Reader[ForwardPlan]):
             overlap="is right where their tangents overlap in the same way",
             forward=True,
         )
-
-    def _reason(self, call: Instruction) -> str:
-        info = self.plan.calls.marked(call)
-        return "" if info is None or call in self.plan.rules else why_needless(info)
 
 
 # a call of a function such as exp, and what memory costs, next to an addition

@@ -109,13 +109,8 @@ class Row:
 
     partials: tuple[Partial | None, ...]
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Everything the row reads if all operands are active, in the order x, y, z, w, r."""
-        return self.needs_of([True] * len(self.partials))
-
     def needs_of(self, wanted: Sequence[bool]) -> tuple[str, ...]:
-        """The values that the partials of the wanted operands read."""
+        """What the partials of the wanted operands read, in the order x, y, z, w, r."""
         read = {n for p, w in zip(self.partials, wanted, strict=True) if p and w for n in p.needs}
         return tuple(n for n in _OPERANDS + "r" if n in read)
 

@@ -433,6 +433,7 @@ _SYMBOLS = {
         *((name, name) for name in _LIBRARY),
         ("fmin", "minnum"),
         ("fmax", "maxnum"),
+        ("scalbn", "ldexp"),
     )
     for suffix in ("", "f")
 } | {

@@ -61,12 +61,6 @@ define internal i32 @activerules.posix_memalign(ptr %at, i64 %align, i64 %size) 
   ret i32 %status
 }
 """,
-    "rust_alloc": """\
-define internal ptr @activerules.rust_alloc(i64 %size, i64 %align) alwaysinline {
-  %new = call ptr @activerules.allocate(i64 %size, i64 %align)
-  ret ptr %new
-}
-""",
     "rust_alloc_zeroed": """\
 define internal ptr @activerules.rust_alloc_zeroed(i64 %size, i64 %align) alwaysinline {
   %new = call ptr @activerules.allocate(i64 %size, i64 %align)
@@ -113,8 +107,8 @@ _NAMES = {
     "realloc": "realloc",
     "reallocarray": "reallocarray",
     "posix_memalign": "posix_memalign",
-    "_ZnwmSt11align_val_t": "rust_alloc",
-    "_ZnamSt11align_val_t": "rust_alloc",
+    "_ZnwmSt11align_val_t": "allocate",
+    "_ZnamSt11align_val_t": "allocate",
     "_ZdlPvSt11align_val_t": "delete_aligned",
     "_ZdaPvSt11align_val_t": "delete_aligned",
     "_ZdlPvmSt11align_val_t": "rust_dealloc",
@@ -151,4 +145,6 @@ def by_malloc(text: str) -> str:
 
 def _kind_of(name: str) -> str | None:
     rust = _RUST.fullmatch(name)
-    return rust[1] if rust else _NAMES.get(name)
+    if rust:
+        return "allocate" if rust[1] == "rust_alloc" else rust[1]
+    return _NAMES.get(name)

@@ -1,9 +1,9 @@
 """Functions of the C library that store one of their results in memory, or return several.
 
 Needs       the text of a module as LLVM prints it
-Gives       the text in which calls of `sincos`, `modf`, `frexp` and `scalbn` (double and float), by
-            name or as LLVM's intrinsics, go to functions the text then defines, on functions with
-            one result; LLVM inlines them
+Gives       the text in which calls of `sincos`, `modf` and `frexp` (double and float), by name or
+            as LLVM's intrinsics, go to functions the text then defines, on functions with one
+            result; LLVM inlines them
 Invariants  L1  results are those of the library, to the last bit and with the sign of zero
             L2  the exponent that `frexp` finds, and the whole number `modf` finds, are numbers
                 without a derivative
@@ -43,7 +43,9 @@ define internal {{ {t}, {t} }} @activerules.modf.both.{f}({t} %x) alwaysinline {
   %is.whole = fcmp oeq {t} %rest, 0.0
   %is.negative = fcmp olt {t} %x, 0.0
   %is.minus = and i1 %is.whole, %is.negative
-  %signed = select i1 %is.minus, {t} -0.0, {t} %rest
+  %back = fsub {t} %whole, %x
+  %other = fneg {t} %back
+  %signed = select i1 %is.minus, {t} %other, {t} %rest
   %none = call {t} @llvm.copysign.{f}({t} 0.0, {t} %x)
   %number = select i1 %is.infinite, {t} %none, {t} %signed
   %is.zero = fcmp oeq {t} %x, 0.0
@@ -88,19 +90,13 @@ define internal {t} @activerules.frexp.{f}({t} %x, ptr %at) alwaysinline {{
   ret {t} %part
 }}
 """,
-    "scalbn": """\
-define internal {t} @activerules.scalbn.{f}({t} %x, i32 %n) alwaysinline {{
-  %r = call {t} @ldexp{s}({t} %x, i32 %n)
-  ret {t} %r
-}}
-""",
 }
 _KINDS = (("double", "f64", ""), ("float", "f32", "f"))
 _DEFINITIONS = {
     f"{name}.{f}": text.format(t=t, f=f, s=s) for name, text in _TEXTS.items() for t, f, s in _KINDS
 }
 _NAMES = {
-    **{f"{n}{s}": f"{n}.{f}" for n in ("sincos", "modf", "frexp", "scalbn") for _, f, s in _KINDS},
+    **{f"{n}{s}": f"{n}.{f}" for n in ("sincos", "modf", "frexp") for _, f, s in _KINDS},
     **{f"llvm.{n}.{f}": f"{n}.both.{f}" for n in ("sincos", "modf") for _, f, _ in _KINDS},
     **{f"llvm.frexp.{f}.i32": f"frexp.both.{f}" for _, f, _ in _KINDS},
 }

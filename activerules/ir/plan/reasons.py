@@ -28,12 +28,12 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
-from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.derivatives.table import cost, function_of, is_pure_call
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.names import plain_name
 from activerules.ir.normal.effects import effect_of
+from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
 
 NameOf = Callable[[MemoryObject], str]
@@ -131,16 +131,11 @@ def why_kept(node: Node, plan: Plan) -> Reason:
             return Reason(_WHY_KEPT.get(type(node), "it cannot be computed again"))
 
 
-def why_served(call: Instruction, plan: Plan) -> str:
+def why_served(call: Instruction, plan: Plan | ForwardPlan) -> str:
     """Why a marked call needed no rule; `""` if a rule serves it."""
     info = plan.calls.marked(call)
     if call in plan.rules or info is None:
         return ""
-    return why_needless(info)
-
-
-def why_needless(info: CallInfo) -> str:
-    """Why a marked call needs no rule."""
     return "declared inactive" if info.inactive else "nothing active goes in and comes out"
 
 

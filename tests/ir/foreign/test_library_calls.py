@@ -46,7 +46,7 @@ def test_l1_modf_and_frexp_to_the_last_bit(kind: str, suffix: str) -> None:
 def test_l2_exponents_and_whole_numbers_have_no_derivative() -> None:
     text = SPLIT.replace("TYPE", "double").replace("SUFFIX", "")
     forward = compile_text(differentiate(text, "f", [Duplicated, Const], "forward"))
-    for number in (0.3, 6.75, -1.5, 1024.0):
+    for number in (0.3, 6.75, -1.5, 1024.0, -3.0):
         x, exponent = np.array([number, 0.0, 0.0, 0.0]), np.zeros(1, "i4")
         tangent = np.array([2.0, np.nan, np.nan, np.nan])
         forward.function("f.forward")(x.ctypes.data, tangent.ctypes.data, exponent.ctypes.data)
