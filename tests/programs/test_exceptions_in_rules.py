@@ -193,6 +193,9 @@ def test_what_a_function_wrote_before_it_raised_in_a_try_is_refused(program, unf
         gradient(x)
     with pytest.raises(ar.NotYetSupported, match="have written into its argument y"):
         ar.jvp(program, (x,), (np.ones(2),))
+    with pytest.raises(ar.NotYetSupported, match="have written into its argument y"):
+        ar.hvp(program, x, np.ones(2))
+    np.testing.assert_allclose(ar.hvp(program, x[:1], np.ones(1)), -np.sin(x[:1]), rtol=1e-14)
     np.testing.assert_allclose(gradient(x[:1]), np.cos(x[:1]), rtol=1e-14)
     np.testing.assert_allclose(gradient(x[1:]), 2.0, rtol=1e-14)
     assert unfreed(lambda: gradient(x[:1])) == 0

@@ -15,7 +15,7 @@ A rule may return more than the call needs: unused results are released.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numba.core import cgutils, types
@@ -30,7 +30,7 @@ from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.rules.caller import NewLibrary, RuleCaller
 from activerules.numba_ext.rules.checks import constant_of, copy_of, owned, restore, write_constant
-from activerules.numba_ext.rules.compiled import CalledFunction, RuleArgument, RuleChecks, Served
+from activerules.numba_ext.rules.compiled import CalledFunction, RuleArgument, Served
 from activerules.numba_ext.rules.functions import (
     DERIVATIVE,
     Flags,
@@ -106,7 +106,7 @@ def compile_forward_rule(
         )
         checks = checks_of(call, arguments)
         if not is_cpu:  # the engine sees what a rule does, but not what it takes for granted
-            checks = RuleChecks(alike=checks.alike, shared=checks.shared)
+            checks = replace(checks, apart=None, objects=())
         primal, tangent = forward_paths(compiled, marked, chosen, request)
         return CompiledForwardRule(
             marked,
