@@ -3,7 +3,7 @@
 Needs       the text of a module as LLVM prints it
 Gives       the text in which calls of `realloc`, `posix_memalign`, aligned and nothrow operator new
             and delete, and Rust's allocator go to functions the text then defines, on `malloc`,
-            `calloc`, `aligned_alloc`, `free` and `activerules.copy_resized`; LLVM inlines them
+            `aligned_alloc`, `free` and `activerules.copy_resized`; LLVM inlines them
 Invariants  A1  a function the module defines itself is not touched
             A2  resized memory is new memory with a copy of the old, which is then released: so a
                 reverse sweep still has the old data, and the new memory has its own shadow
@@ -47,7 +47,10 @@ define internal ptr @activerules.realloc(ptr %old, i64 %size) alwaysinline {
 """,
     "reallocarray": """\
 define internal ptr @activerules.reallocarray(ptr %old, i64 %count, i64 %each) alwaysinline {
-  %size = mul i64 %count, %each
+  %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %each)
+  %bytes = extractvalue { i64, i1 } %product, 0
+  %wraps = extractvalue { i64, i1 } %product, 1
+  %size = select i1 %wraps, i64 -1, i64 %bytes
   %new = call ptr @activerules.realloc(ptr %old, i64 %size)
   ret ptr %new
 }
@@ -120,6 +123,7 @@ _NEEDED = {
     "malloc": "declare noalias ptr @malloc(i64)",
     "aligned_alloc": "declare noalias ptr @aligned_alloc(i64, i64)",
     "free": "declare void @free(ptr)",
+    "llvm.umul.with.overflow.i64": "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
     "llvm.memcpy.p0.p0.i64": "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from activerules.ir.foreign.allocators import by_malloc
-from tests.ir.harness import Duplicated, check_gradient
+from tests.ir.harness import Active, Const, Duplicated, check_gradient
 
 OWN = """
 define ptr @realloc(ptr %p, i64 %size) {
@@ -41,6 +41,26 @@ define double @f(ptr %x) {
 }
 """
 
+# An array of n numbers, which cannot be made if n is too large
+ARRAY = """
+declare ptr @reallocarray(ptr, i64, i64)
+declare void @free(ptr)
+define double @f(double %x, i64 %n) {
+  %p = call ptr @reallocarray(ptr null, i64 %n, i64 8)
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %failed, label %fine
+failed:
+  %a = fmul double %x, 3.0
+  ret double %a
+fine:
+  store double 5.0, ptr %p
+  %v = load volatile double, ptr %p
+  %b = fmul double %v, %x
+  call void @free(ptr %p)
+  ret double %b
+}
+"""
+
 
 def test_a1_a_function_that_the_module_defines_is_not_touched():
     assert by_malloc(OWN).strip() == OWN.strip()
@@ -55,3 +75,8 @@ def test_a2_a3_resized_memory_is_new_and_its_shadow_has_what_there_is(sizes):
     assert "activerules.copy_resized" in by_malloc(text)
     for opt in (0, 2):
         check_gradient(text, "f", [Duplicated], [np.array([0.7, -1.3])], opt=opt)
+
+
+@pytest.mark.parametrize("n", [4, 1 << 61])
+def test_an_array_whose_size_wraps_around_is_not_made(n):
+    check_gradient(ARRAY, "f", [Active, Const], [1.7, n])
