@@ -32,7 +32,7 @@ def where_requested(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
 
 @contextmanager
 def of_derivative(
-    function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
+    function: Any, arguments: Sequence[ArgumentSpec], activity: str | None, *, forward: bool
 ) -> Generator[None, None, None]:
     """Add to errors raised inside which derivative was requested, and how to reproduce them."""
     try:

@@ -237,12 +237,7 @@ class Context(Protocol):
         self, builder: Builder, typ: types.Type, /, value: Value | None = None
     ) -> Any: ...
     def make_helper(
-        self,
-        builder: Builder,
-        typ: types.Type,
-        /,
-        value: Value | None = None,
-        ref: Value | None = None,
+        self, builder: Builder, typ: types.Type, /, value: Value | None = None
     ) -> Any: ...
     def make_data_helper(
         self, builder: Builder, typ: types.Type, /, ref: Value | None = None

@@ -202,7 +202,7 @@ def _new_shadow(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any
 
 
 def checks_of(call: Served[Any, Any], arguments: Sequence[RuleArgument]) -> RuleChecks:
-    """The checks of a rule for the CPU."""
+    """What is checked when a function of a rule runs for this call."""
     return RuleChecks(
         None if call.noalias else alias_check(call.marked),
         _alike_check(call.marked, call.rule.result),
