@@ -118,10 +118,7 @@ class _Calculator:
         return _Number(_INTRINSICS[name](*(a.value for a in arguments)))
 
     def call(self, name: str, type_: Type, arguments: Sequence[_Number]) -> _Number:
-        values = [a.value for a in arguments]
-        if name == DIGAMMA:
-            return _Number(digamma_value(float(values[0])))
-        return _Number(np.ldexp(values[0], int(values[1])))
+        return _Number(_FUNCTIONS[name](*(a.value for a in arguments)))
 
 
 _INTRINSICS: dict[str, Callable[..., Any]] = {
@@ -129,4 +126,8 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     **{f"llvm.{name}": getattr(np, name) for name in ("sqrt", "fabs", "copysign", "rint")},
     "llvm.pow": np.power,
     "llvm.maxnum": np.fmax,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    DIGAMMA: lambda x: digamma_value(float(x)),
+    "ldexp": lambda x, n: np.ldexp(x, int(n)),
 }
