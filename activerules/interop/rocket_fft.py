@@ -173,13 +173,13 @@ _of_one_axis(np.fft.rfft, _real_ahead)
 _of_one_axis(np.fft.irfft, _real_back, _real_length)
 
 
-def _of_several_axes(function: Any, transform: Any, axes: Any) -> None:
+def _of_several_axes(function: Any, transform: Any, default: Any) -> None:
     @overload(function, target=AD_TARGET)
-    def _served(a, s=None, axes=axes, norm=None, out=None):
-        value = getattr(axes, "value", axes)
-        if not _serves(a, s, out) or isinstance(value, types.Type):
+    def _served(a, s=None, axes=default, norm=None, out=None):
+        value = None if is_absent(axes) else getattr(axes, "value", axes)
+        if not _serves(a, s, out) or value != default:
             return None
-        return lambda a, s=None, axes=axes, norm=None, out=None: transform(
+        return lambda a, s=None, axes=default, norm=None, out=None: transform(
             np.ascontiguousarray(a), 0, 0, _number(norm)
         )
 

@@ -44,6 +44,7 @@ def total(x):
         ("np.fft.irfft(x, 2)", COMPLEX),
         ("np.fft.fft2(x)", COMPLEX),
         ("np.fft.ifftn(x, norm='ortho')", COMPLEX),
+        ("np.fft.ifftn(x, None, None, 'ortho')", COMPLEX),
     ],
 )
 def test_both_modes_agree_with_differences(call, x):
