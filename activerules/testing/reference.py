@@ -110,10 +110,15 @@ class Reference:
         return self.f(*fixed, *gathered), copies
 
     def terms(self, *values: Any) -> np.ndarray[Any, Any]:
-        """The terms of phi: for the result, and for the final contents of each argument."""
+        """The terms of phi: for the result, and for the final contents of each argument; 0 for one
+        that is not written, beside which a small result would drown in rounding.
+        """
         result, ends = self.primal(values)
-        parts = [inner(self.result_bar, result)]
-        return np.array(parts + [inner(c, a) for c, a in zip(self.starts, ends, strict=True)])
+        of_ends = [
+            inner(c, end) if self.written(i) else 0.0
+            for i, (c, end) in enumerate(zip(self.starts, ends, strict=True))
+        ]
+        return np.array([inner(self.result_bar, result), *of_ends])
 
     def finite_differences(self) -> list[tuple[Any, float]]:
         """The derivative of every term along the direction of every argument, with its error."""

@@ -7,7 +7,7 @@ gradient itself is compared with finite differences of f first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,19 +69,25 @@ def check_grads(
             "complex numbers, arrays of them and tuples of these have a derivative"
         )
     check.run(trials=2)
-    check_forward(number, args, argnums, rng)
+    check_forward(number, args, argnums, rng, check.written())
     if order == 2:
         check_second(number, args, argnums, rng)
 
 
 def check_forward(
-    f: Callable[..., Any], args: tuple[Any, ...], argnums: tuple[int, ...], rng: np.random.Generator
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    argnums: tuple[int, ...],
+    rng: np.random.Generator,
+    written: Sequence[bool],
 ) -> None:
     """Check forward mode along a random direction of the arguments at `argnums`: the tangents of
-    the value and of the final contents of the arrays.
+    the value and of the final contents of the arrays that are written.
     """
     tangents = tuple(rand_tangent(x, rng) if i in argnums else None for i, x in enumerate(args))
-    cotangents = tuple(arrays_of(rand_tangent(x, rng)) for x in args)
+    cotangents = tuple(
+        arrays_of(rand_tangent(x, rng)) if w else None for x, w in zip(args, written, strict=True)
+    )
 
     def ends(value: Any, arrays: tuple[Any, ...]) -> float:
         number = float(value) if is_differentiable(value) else 0.0

@@ -215,6 +215,13 @@ def test_closures_are_checked_as_pairs_and_as_direct_calls():
     check_rule(function, arg(1.3, Const), ar.Duplicated(X, np.zeros(3)), compiled=False)
 
 
+def test_a_wrong_rule_of_a_function_of_small_values_is_found():
+    small = njit(lambda x, y: 1e-12 * x * x * y)
+    scalar_rule(small, lambda Ω, x, y: (3e-12 * x * y, 1e-12 * x * x))
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        check_rule(small, 1.3, 0.7, compiled=False)
+
+
 def test_a_cotangent_or_tangent_of_another_shape_is_found():
     total, filled = njit(lambda x: np.sum(x)), njit(lambda x: np.full(3, x))
 

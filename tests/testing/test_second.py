@@ -174,3 +174,21 @@ def test_what_fastmath_leaves_alone_is_compared_exactly():
         return x[at[1]]
 
     check_grads(picked, (np.array([0.4, -1.2]), np.array([0, 1]), np.zeros(3)), order=1)
+
+
+@njit
+def small_with_a_wrong_tangent(x):
+    return 1e-10 * np.sum(x * x)
+
+
+@ar.forward(small_with_a_wrong_tangent)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    return small_with_a_wrong_tangent(x.val), 1e-10 * np.sum(x.val * x.dval)
+
+
+ar.opt_out(small_with_a_wrong_tangent, mode="reverse")
+
+
+def test_a_wrong_tangent_of_small_values_is_found():
+    with pytest.raises(RuleCheckError, match="forward mode"):
+        check_grads(small_with_a_wrong_tangent, (np.array([0.3, -0.7]),), order=1)
