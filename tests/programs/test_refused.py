@@ -89,6 +89,34 @@ def bits_in_a_view_of_records(x, k):
 
 
 @njit
+def scaled_by_bits(bits, numbers, scale):
+    return (np.int64(bits).view(np.float64) + numbers.view(np.float64)[0]) * scale
+
+
+@ar.augmented_primal(scaled_by_bits)
+def _scaled_augmented(config, ret: ar.Active, bits: ar.Const, numbers: ar.Const, scale: ar.Active):
+    r = scaled_by_bits(bits.val, numbers.val, scale.val)
+    return ar.AugmentedReturn(r, None, r / scale.val)
+
+
+@ar.reverse(scaled_by_bits)
+def _scaled_reverse(
+    config, dret: ar.Active, tape, bits: ar.Const, numbers: ar.Const, scale: ar.Active
+):
+    return None, None, dret.val * tape
+
+
+@njit
+def bits_passed_to_a_rule(x, scale):
+    return scaled_by_bits(np.float64(x * x).view(np.int64), np.zeros(1, np.int64), scale)
+
+
+@njit
+def array_passed_to_a_rule_as_integers(x, scale):
+    return scaled_by_bits(0, (x * np.ones(1)).view(np.int64), scale)
+
+
+@njit
 def external(x):
     return external_cos(x) * x
 
@@ -103,6 +131,8 @@ REFUSED = [
     (read_as_bytes_and_as_floats, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (written_in_another_precision, (np.array([1.0, 2.0]), 1.5), ar.FloatBitsInInteger),
     (bits_in_a_view_of_records, (np.array([1.0, 2.0]), 0), ar.FloatBitsInInteger),
+    (bits_passed_to_a_rule, (1.3, 2.0), ar.FloatBitsInInteger),
+    (array_passed_to_a_rule_as_integers, (1.3, 2.0), ar.UnsupportedIR),
     (external, (1.3,), ar.UnknownCall),
 ]
 

@@ -381,7 +381,11 @@ class _Check:
         if kind in COPIES:
             self._copied(i)
         info = self.calls.marked(i)
-        for argument in info.arguments if info is not None and not info.inactive else ():
+        if info is None or info.inactive:
+            return
+        if any(map(self.bits.are_carried, i.operands)):
+            self.bits.refuse(i)
+        for argument in info.arguments:
             if argument.kind == "object":
                 self._object(i, argument)
 

@@ -171,17 +171,19 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Refuse active data in an argument that rules treat as constant: its derivative would be lost.
 
-    Such arguments are lists of Python, and tuples with objects.
+    Such arguments are lists of Python, tuples with objects, and floats viewed as integers.
     """
     for k in argument.operands:
         operand = call.operands[k]
-        if facts.activity.is_active(operand) or (
-            operand.type.is_pointer and facts.activity.has_shadow(operand)
-        ):
+        if operand.type.is_pointer:
+            hidden = facts.activity.has_shadow(operand) or _is_of_varied_floats(operand, facts)
+        else:
+            hidden = facts.activity.is_active(operand)
+        if hidden:
             raise refusal(
                 call,
                 f"argument {argument.name} of a function with a rule holds active data, and is "
-                f"{argument.opaque}, which rules do not take yet",
+                f"{argument.opaque or 'taken for integers'}, which rules do not take yet",
                 "rules take numbers, arrays of numbers, tuples of both, records, instances, typed "
                 "lists and dictionaries; the derivative with respect to others would be lost",
                 [
@@ -189,6 +191,16 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                     "declare the argument inactive: ar.inactive(f, args=(…))",
                 ],
             )
+
+
+def _is_of_varied_floats(pointer: Value, facts: Facts) -> bool:
+    """Whether memory that the function allocates has varied floats in it, as a view of integers
+    on an array of floats has.
+    """
+    return any(
+        o.is_local and facts.types.holds_float(o)
+        for o in facts.memory.objects(pointer) & facts.activity.varied_memory
+    )
 
 
 def refuse_without_keys(
