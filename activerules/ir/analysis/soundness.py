@@ -37,7 +37,7 @@ from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.types.clears import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
 from activerules.ir.analysis.types.value_types import ValueTypes
-from activerules.ir.derivatives.rulecall import CallArgument
+from activerules.ir.derivatives.rulecall import CallArgument, CallInfo
 from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.closure import closure
 from activerules.ir.llvm.model import Constant, Instruction, Value
@@ -381,8 +381,10 @@ class _Check:
         if kind in COPIES:
             self._copied(i)
         info = self.calls.marked(i)
-        if info is None or info.inactive:
-            return
+        if info is not None and not info.inactive:
+            self._passed_to_rule(i, info)
+
+    def _passed_to_rule(self, i: Instruction, info: CallInfo) -> None:
         if any(map(self.bits.are_carried, i.operands)):
             self.bits.refuse(i)
         for argument in info.arguments:

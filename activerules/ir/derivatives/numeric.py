@@ -127,7 +127,14 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "llvm.pow": np.power,
     "llvm.maxnum": np.fmax,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    DIGAMMA: lambda x: digamma_value(float(x)),
-    "ldexp": lambda x, n: np.ldexp(x, int(n)),
-}
+
+
+def _digamma(x: Any) -> float:
+    return digamma_value(float(x))
+
+
+def _ldexp(x: Any, n: Any) -> Any:
+    return np.ldexp(x, int(n))
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {DIGAMMA: _digamma, "ldexp": _ldexp}

@@ -170,7 +170,7 @@ def _cond(x, p=None):
     if is_absent(p):
         return lambda x, p=None: condition_number(x, 2)
 
-    def of_order(x, p=None):
+    def of_order(x, p: Any = None):
         if abs(p) == 2:
             return condition_number(x, p)
         r = np.linalg.norm(x, p) * np.linalg.norm(np.linalg.inv(x), p)
