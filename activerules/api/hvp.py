@@ -123,6 +123,8 @@ def product_of(typing_context, spec, function, *argtypes):
     allocated = [*(f"y{k}" for k in written), *(["w"] if vector != "v" else [])]
     passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
     call = f"{', '.join(passed)}, {'v' if vector == 'v' else 'w'})"
+    nested = compiles_for_derivative()
+    run = f"return gradient({call}" if nested else f"return passing(gradient, {call}"
     allocations = [
         *lines_apart(args, written),
         *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
@@ -138,13 +140,13 @@ def product_of(typing_context, spec, function, *argtypes):
         return compiled_lines(dispatcher, "product", names, lines, scope, *key)
 
     before = (spec, function)
-    if compiles_for_derivative() or not allocated:
-        callee = compiled(parameters, [*allocations, f"return gradient({call}"])
+    if nested or not allocated:
+        callee = compiled(parameters, [*allocations, run])
         return calling(typing_context, callee, before, (x, v, *rest))
     unpack = f"{', '.join(allocated)}, = allocated"
     steps = Steps(
         compiled(parameters, [*allocations, f"return ({', '.join(allocated)},)"]),
-        compiled(["allocated", *parameters], [unpack, f"return passing(gradient, {call}"]),
+        compiled(["allocated", *parameters], [unpack, run]),
         compiled(["allocated", "first", *parameters], ["return first"]),
     )
     return steps_form(typing_context, steps, before, (x, v, *rest))

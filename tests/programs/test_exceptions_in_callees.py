@@ -154,3 +154,23 @@ def test_nested_derivative_that_raises_loses_no_more_than_the_primal(unfreed):
     lost = fails(calls_it, x)
     assert fails(calls_its_gradient, x) <= lost
     assert fails(ar.hvp, raises_with_arrays, x, x) <= 2 * lost
+
+
+@njit
+def raises_first(x):
+    if x[0] < 0.0:
+        raise ValueError("negative")
+    return np.sum(x * x * x)
+
+
+def test_product_with_the_hessian_loses_nothing_where_the_primal_loses_nothing(unfreed):
+    x = np.array([-1.0, 2.0])
+
+    def fails(f, *args):
+        def run():
+            with pytest.raises(ValueError, match="negative"):
+                f(*args)
+
+        return unfreed(run)
+
+    assert fails(raises_first, x) == fails(ar.hvp(raises_first), x, np.ones(2)) == 0
